@@ -11,13 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.model import (
-    PartitionAssignment,
-    ReassignmentSpec,
-    RequestId,
-    TopicAssignment,
-    TopicPartition,
-)
+from controller.core import model
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.queue import queue_request_id
 from controller.core.submissions import Cancellation, CancelScope
@@ -32,11 +26,11 @@ BATCH: Final = 1000
 class CancelPreview:
     """The selection of a cancellation; without ``is_whole`` perhaps only the first of each kind."""
 
-    in_progress: tuple[TopicPartition, ...] = ()
+    in_progress: tuple[model.TopicPartition, ...] = ()
     """Accepted, queued or foreign partitions that do not roll back yet."""
     submissions: tuple[str, ...] = ()
     """Submitted requests that are not accepted yet."""
-    finished: tuple[TopicPartition, ...] = ()
+    finished: tuple[model.TopicPartition, ...] = ()
     """Partitions at their target, which would be moved back."""
 
     def __bool__(self) -> bool:
@@ -66,7 +60,7 @@ def cancel_preview(
     unknown = sorted(wanted.requests - set(kept) - set(submitted.values()))
     if unknown and not in_progress:
         raise InvalidInputError(f"request {', '.join(unknown)} is not known; see `reassigner list`")
-    finished: list[TopicPartition] = []
+    finished: list[model.TopicPartition] = []
     if wanted.scope is CancelScope.ALL and (is_whole or not in_progress):
         for request in _moved_back(wanted, kept):
             finished += _finished(operator, wanted, request)
@@ -79,7 +73,7 @@ def cancel_preview(
 
 def _in_progress(
     operator: OperatorClient, wanted: Cancellation, *, is_whole: bool
-) -> Iterator[TopicPartition]:
+) -> Iterator[model.TopicPartition]:
     """Yield partitions with a record that is not cancelled; only one without ``is_whole``."""
     running = operator.requests.cancellation()
     topics = None
@@ -89,7 +83,7 @@ def _in_progress(
     for start in range(0, len(recorded), BATCH):
         specs = operator.partitions.specs(recorded[start : start + BATCH])
         for partition, spec in specs.items():
-            if not isinstance(spec, ReassignmentSpec) or spec.rolls_back:
+            if not isinstance(spec, model.ReassignmentSpec) or spec.rolls_back:
                 continue
             if running is not None and spec.request == running.request:
                 # Finished before; the running cancellation moves it back.
@@ -100,7 +94,7 @@ def _in_progress(
                     return
 
 
-def _planned(operator: OperatorClient, wanted: Cancellation) -> Iterator[TopicPartition]:
+def _planned(operator: OperatorClient, wanted: Cancellation) -> Iterator[model.TopicPartition]:
     """Yield entries of the queue, and of a legacy plan that are not accepted yet."""
     queue, plan = operator.requests.queue(), operator.requests.plan()
     if queue is not None:
@@ -114,14 +108,14 @@ def _planned(operator: OperatorClient, wanted: Cancellation) -> Iterator[TopicPa
 
 
 def _foreign(
-    operator: OperatorClient, wanted: Cancellation, known: Iterable[TopicPartition]
-) -> Iterator[TopicPartition]:
+    operator: OperatorClient, wanted: Cancellation, known: Iterable[model.TopicPartition]
+) -> Iterator[model.TopicPartition]:
     """Yield foreign reassignments, which are cancelled only by the name of topic or partition."""
     named = wanted.topics | {p.topic for p in wanted.partitions}
     reassigning = [
-        TopicPartition(topic, number)
+        model.TopicPartition(topic, number)
         for topic, found in operator.partitions.topics(named).items()
-        if isinstance(found, TopicAssignment)
+        if isinstance(found, model.TopicAssignment)
         for number, assignment in found.partitions.items()
         if assignment.is_reassigning
     ]
@@ -130,7 +124,9 @@ def _foreign(
     yield from (p for p in chosen if recorded[p] is None)
 
 
-def _moved_back(wanted: Cancellation, kept: Mapping[RequestId, bool]) -> Iterator[RequestId]:
+def _moved_back(
+    wanted: Cancellation, kept: Mapping[model.RequestId, bool]
+) -> Iterator[model.RequestId]:
     """Yield the requests whose finished partitions are moved back."""
     for request, has_ended in kept.items():
         if wanted.requests:
@@ -143,8 +139,8 @@ def _moved_back(wanted: Cancellation, kept: Mapping[RequestId, bool]) -> Iterato
 
 
 def _finished(
-    operator: OperatorClient, wanted: Cancellation, request: RequestId
-) -> Iterator[TopicPartition]:
+    operator: OperatorClient, wanted: Cancellation, request: model.RequestId
+) -> Iterator[model.TopicPartition]:
     """Yield the partitions of a request that are still at their target."""
     history = operator.outcomes.history_of(request)
     others = {e.partition for e in history.endings} if history is not None else set()
@@ -158,17 +154,19 @@ def _finished(
     recorded = operator.partitions.specs(accepted)
     for partition, entry in accepted.items():
         topic = topics.get(partition.topic)
-        if recorded[partition] is not None or not isinstance(topic, TopicAssignment):
+        if recorded[partition] is not None or not isinstance(topic, model.TopicAssignment):
             continue
         now = topic.partitions.get(partition.partition)
         is_unmoved = entry.original is None or entry.original == entry.target
-        if now == PartitionAssignment(entry.target) and not is_unmoved:
+        if now == model.PartitionAssignment(entry.target) and not is_unmoved:
             yield partition
 
 
-def _selects(wanted: Cancellation, request: RequestId, partition: TopicPartition) -> bool:
+def _selects(
+    wanted: Cancellation, request: model.RequestId, partition: model.TopicPartition
+) -> bool:
     return wanted.is_everything or request in wanted.requests or _names(wanted, partition)
 
 
-def _names(wanted: Cancellation, partition: TopicPartition) -> bool:
+def _names(wanted: Cancellation, partition: model.TopicPartition) -> bool:
     return partition.topic in wanted.topics or partition in wanted.partitions

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from controller.cli import options
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
-from controller.cli.options import ConfigOption, DryRunOption, JsonOption, ZookeeperOption
 from controller.cli.output import say, say_json
 from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
@@ -36,16 +36,16 @@ FIXABLE: Final = "orphan_throttle"
 def doctor(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
     fix: Annotated[
         bool,
         typer.Option(
             "--fix", help="Remove throttles that a daemon left and no reassignment needs."
         ),
     ] = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Find problems of the cluster and of the daemon's znodes.

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli import options
+from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
 from controller.cli.execute_legacy import LegacyExecution
 from controller.cli.exits import Exit
@@ -20,23 +20,8 @@ from controller.cli.output import listed, say, say_json, tell
 from controller.cli.plan_files import check_basis, read_plan_file
 from controller.cli.plan_preview import Conflict
 from controller.cli.progress_display import display_of
-from controller.cli.request_state import (
-    Entry,
-    RequestState,
-    exit_of_request,
-    problem_lines,
-    read_entries,
-    read_request,
-    refusal_document,
-)
+from controller.cli.request_state import Entry, RequestState
 from controller.cli.status_text import pause_lines
-from controller.cli.submitting import (
-    PlanExecution,
-    Progress,
-    SubmitOptions,
-    submissions_of,
-    why_not_taken_up,
-)
 from controller.core.model import RequestId, Route, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
@@ -118,7 +103,7 @@ def execute(  # noqa: PLR0913 - the options of the command
     if legacy and wanted != RequestOptions(reason=reason, requested_by=wanted.requested_by):
         raise InvalidInputError("--legacy takes no option of a request")
     entries = read_plan_file(plan)
-    submit = SubmitOptions(
+    submit = submitting.SubmitOptions(
         additional=additional,
         wait=wait,
         dry_run=dry_run,
@@ -133,7 +118,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         raise typer.Exit(kind(around, operator, entries, submit, display, ask=ask).run())
 
 
-class Execution(PlanExecution):
+class Execution(submitting.PlanExecution):
     """One submission of a plan as a request."""
 
     route = Route.REQUEST
@@ -148,7 +133,7 @@ class Execution(PlanExecution):
     def _write(self) -> None:
         self._names = []
         own = self._around.new_request_id()
-        parts = submissions_of(self._plan, self._options.options, own)
+        parts = submitting.submissions_of(self._plan, self._options.options, own)
         try:
             for part in parts:
                 self._names.append(self._operator.writes.submit(part))
@@ -172,11 +157,11 @@ class Execution(PlanExecution):
         if self._is_accepted and self._options.wait:
             self._follow()
 
-    def _look(self) -> Progress:
+    def _look(self) -> submitting.Progress:
         total = len(self._plan)
         has_ended = self._operator.outcomes.outcome(self._request) is not None
         ended = total if has_ended else total - len(self._open())
-        return Progress(f"{ended} of {total} ended", ended, is_over=has_ended)
+        return submitting.Progress(f"{ended} of {total} ended", ended, is_over=has_ended)
 
     def _open(self) -> set[TopicPartition]:
         topics = dict.fromkeys(p.topic for p in self._plan)
@@ -195,18 +180,20 @@ class Execution(PlanExecution):
 
     def _report(self) -> Exit:
         is_accepted = self._is_accepted
-        state = read_request(self._operator, self._request)
-        code = exit_of_request(state)
+        state = request_state.read_request(self._operator, self._request)
+        code = request_state.exit_of_request(state)
         if code is Exit.IN_PROGRESS and is_accepted and not self._options.wait:
             code = Exit.REFUSED if state.refused else Exit.DONE
         if self._options.as_json:
-            say_json(self._document(state, read_entries(self._operator, self._plan), code))
+            say_json(
+                self._document(state, request_state.read_entries(self._operator, self._plan), code)
+            )
             return code
         if not is_accepted:
-            why = why_not_taken_up(self._operator, self._options.timeout_s)
+            why = submitting.why_not_taken_up(self._operator, self._options.timeout_s)
             tell(f"Written as {self._request}, but not accepted yet ({why})")
             return Exit.IN_PROGRESS
-        for line in problem_lines(state):
+        for line in request_state.problem_lines(state):
             say(line)
         if state.has_ended:
             say(f"Request {self._request} has ended: {state.sentence()}")
@@ -225,6 +212,6 @@ class Execution(PlanExecution):
             "result": code.name.lower(),
             "partitions": state.counts(),
             "entries": [e.document() for e in entries],
-            "refused": [refusal_document(r) for r in state.refused],
+            "refused": [request_state.refusal_document(r) for r in state.refused],
             "rollback": self._rollback,
         }

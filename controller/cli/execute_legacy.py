@@ -10,16 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from controller.cli import request_state, submitting
 from controller.cli.exits import Exit
 from controller.cli.output import ids, listed, say, say_json, tell
-from controller.cli.request_state import (
-    Entry,
-    EntryState,
-    counts_line,
-    read_entries,
-    refusal_document,
-)
-from controller.cli.submitting import PlanExecution, Progress, why_not_taken_up
+from controller.cli.request_state import Entry, EntryState
 from controller.core.model import Route
 from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import legacy_request_id
@@ -30,7 +24,7 @@ Refusal = Mapping[str, Any]
 """A refused entry as in ``--json``."""
 
 
-class LegacyExecution(PlanExecution):
+class LegacyExecution(submitting.PlanExecution):
     """One submission of a plan by the legacy route."""
 
     route = Route.LEGACY
@@ -58,16 +52,18 @@ class LegacyExecution(PlanExecution):
             self._follow()
 
     def _read(self) -> list[Entry]:
-        self._entries = read_entries(self._operator, self._plan)
+        self._entries = request_state.read_entries(self._operator, self._plan)
         return self._entries
 
-    def _look(self) -> Progress:
+    def _look(self) -> submitting.Progress:
         entries = self._read()
         ended = sum(not e.state.is_open for e in entries)
-        return Progress(counts_line(entries), ended, is_over=ended == len(entries))
+        return submitting.Progress(
+            request_state.counts_line(entries), ended, is_over=ended == len(entries)
+        )
 
     def _interrupted(self) -> Exit:
-        tell(f"Interrupted; the reassignment continues: {counts_line(self._read())}.")
+        tell(f"Interrupted; the reassignment continues: {request_state.counts_line(self._read())}.")
         tell("See `reassigner status` and `reassigner verify`.")
         return Exit.IN_PROGRESS
 
@@ -85,7 +81,7 @@ class LegacyExecution(PlanExecution):
         for entry in refused:
             say(f"{entry.partition} -> [{ids(entry.target)}] was refused{_why(entry, details)}")
         if submitted:
-            why = why_not_taken_up(self._operator, self._options.timeout_s)
+            why = submitting.why_not_taken_up(self._operator, self._options.timeout_s)
             if self._operator.cluster.leader_address() is None:
                 why += ", or Kafka's controller"
             tell(f"Written, but not accepted yet: {_names(submitted)} ({why})")
@@ -111,7 +107,7 @@ class LegacyExecution(PlanExecution):
         request = self._request
         outcome = self._operator.outcomes.outcome(request)
         if isinstance(outcome, Summary):
-            return list(map(refusal_document, outcome.refused))
+            return list(map(request_state.refusal_document, outcome.refused))
         status = self._around.status_of_leader(self._operator)
         return [
             {key: r[key] for key in ("entry", "reason", "detail")}

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from controller.cli import options
 from controller.cli.advice import PHASE_MEANINGS, advice_for
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
-from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
 from controller.cli.output import ids, say, say_json, tell
 from controller.cli.partition_facts import (
     PartitionFacts,
@@ -25,16 +25,9 @@ from controller.cli.partition_facts import (
 )
 from controller.cli.request_state import outcome_line
 from controller.cli.status_text import state_words, wait_words
+from controller.core import model
 from controller.core.blocked_reasons import COPYING
 from controller.core.events import Orphan
-from controller.core.model import (
-    NO_LEADER,
-    BlockedBy,
-    BrokerId,
-    PartitionState,
-    ReassignmentSpec,
-    TopicPartition,
-)
 from controller.errors import TransientError
 from controller.zk.operator_client import OperatorClient
 
@@ -54,9 +47,9 @@ def explain(
         typer.Argument(metavar="TOPIC-PARTITION", help="Also as two words.", show_default=False),
     ],
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Explain the state of one partition, its blocked reason and the remedy.
@@ -78,7 +71,7 @@ def explain(
 def explain_partition(
     around: CommandContext,
     operator: OperatorClient,
-    partition: TopicPartition,
+    partition: model.TopicPartition,
     *,
     step_size: int | None,
     as_json: bool,
@@ -96,7 +89,7 @@ def explain_partition(
 
 
 def _ask_daemon(
-    around: CommandContext, operator: OperatorClient, partition: TopicPartition
+    around: CommandContext, operator: OperatorClient, partition: model.TopicPartition
 ) -> tuple[Mapping[str, Any] | None, str | None]:
     address = operator.cluster.leader_address()
     if address is None:
@@ -135,8 +128,8 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
         if replicas
     ]
     yield "replicas", ids(assignment.replicas) + (f" ({', '.join(changing)})" if changing else "")
-    if isinstance(state, PartitionState):
-        leader = "none" if state.leader == NO_LEADER else str(state.leader)
+    if isinstance(state, model.PartitionState):
+        leader = "none" if state.leader == model.NO_LEADER else str(state.leader)
         yield "leader", f"{leader}, leader epoch {state.leader_epoch}"
         yield "ISR", ids(state.isr)
     else:
@@ -145,7 +138,7 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     dead = [r for r in concerned if r not in facts.live]
     if dead:
         yield "not live", f"broker {ids(dead)}"
-    if isinstance(spec, ReassignmentSpec):
+    if isinstance(spec, model.ReassignmentSpec):
         yield "original", "unknown" if spec.original is None else ids(spec.original)
         yield "request", f"{spec.request} ({spec.route.value})"
     elif spec is not None:
@@ -163,7 +156,7 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
         yield "ended", f"{facts.outcome.request}: {outcome_line(facts.outcome)}"
 
 
-def _orphan_words(orphan: Orphan | str, live: frozenset[BrokerId]) -> str:
+def _orphan_words(orphan: Orphan | str, live: frozenset[model.BrokerId]) -> str:
     if isinstance(orphan, str):
         return f"a record cannot be decoded: {orphan}"
     there = "live" if orphan.broker in live else "not live"
@@ -181,7 +174,7 @@ def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "state", state_words(moved)
     if moved["stalled"]:
         yield "STALLED", f"without progress since {moved['phase_since']}"
-        advice = advice_for(BlockedBy.REPLICA_NOT_IN_ISR)
+        advice = advice_for(model.BlockedBy.REPLICA_NOT_IN_ISR)
         if moved.get("state") == COPYING and advice is not None:
             yield "what to do", advice
 
@@ -239,7 +232,7 @@ def _document(
     step_size: int | None,
 ) -> dict[str, Any]:
     assignment, state, spec = facts.assignment, facts.state, facts.spec
-    known = state if isinstance(state, PartitionState) else None
+    known = state if isinstance(state, model.PartitionState) else None
     moved = None if live is None else live["reassignment"]
     blocked = None if live is None else live["not_accepted_because"]
     if moved is not None:
@@ -257,11 +250,11 @@ def _document(
         "state_problem": state if isinstance(state, str) else None,
         "record_problem": spec if isinstance(spec, str) else None,
         "original_replicas": list(spec.original)
-        if isinstance(spec, ReassignmentSpec) and spec.original is not None
+        if isinstance(spec, model.ReassignmentSpec) and spec.original is not None
         else None,
         "target_replicas": None if facts.target is None else list(facts.target),
-        "request": spec.request if isinstance(spec, ReassignmentSpec) else None,
-        "route": spec.route.value if isinstance(spec, ReassignmentSpec) else None,
+        "request": spec.request if isinstance(spec, model.ReassignmentSpec) else None,
+        "route": spec.route.value if isinstance(spec, model.ReassignmentSpec) else None,
         "topic_is_being_deleted": facts.is_being_deleted,
         "orphans": [
             {"problem": o} if isinstance(o, str) else {"broker": o.broker, "reason": o.reason}

@@ -17,13 +17,7 @@ from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, say, say_json
 from controller.cli.pause import check_requests
-from controller.core.controls import (
-    UNTHROTTLED,
-    BrokerLimits,
-    Limits,
-    QueueOrder,
-    RequestLimits,
-)
+from controller.core import controls
 from controller.core.model import BrokerId, RequestId
 from controller.errors import InvalidInputError
 from controller.units import parse_bytes, show_bytes, show_rate
@@ -44,9 +38,9 @@ NAMES: Final[Mapping[str, str]] = {
     "throttle": "throttle",
 }
 """The name of the option of each limit, by its field."""
-_ORDERS: Final = {order.value.replace("_", "-"): order for order in QueueOrder}
+_ORDERS: Final = {order.value.replace("_", "-"): order for order in controls.QueueOrder}
 
-AnyLimits = Limits | BrokerLimits | RequestLimits
+AnyLimits = controls.Limits | controls.BrokerLimits | controls.RequestLimits
 
 
 def _count(name: str, about: str) -> object:
@@ -151,7 +145,7 @@ def limits(  # noqa: PLR0913 - the options of the command
     raise typer.Exit(Exit.DONE)
 
 
-def _order(text: str) -> QueueOrder:
+def _order(text: str) -> controls.QueueOrder:
     found = _ORDERS.get(text.replace("_", "-"))
     if found is None:
         raise InvalidInputError(f"--order: one of {', '.join(_ORDERS)}, not {text!r}")
@@ -174,7 +168,7 @@ class LimitChanges:
     def __bool__(self) -> bool:
         return bool(self.values or self.unset)
 
-    def applied(self, found: Limits) -> Limits:
+    def applied(self, found: controls.Limits) -> controls.Limits:
         """
         Return the changed limits.
 
@@ -185,15 +179,15 @@ class LimitChanges:
         if self.broker is not None and self.request is not None:
             raise InvalidInputError("name a broker or a request, not both")
         if self.broker is not None:
-            own = found.brokers.get(self.broker, BrokerLimits())
+            own = found.brokers.get(self.broker, controls.BrokerLimits())
             changed = replace(own, **self._changed(own, "one broker"))
             brokers = {**found.brokers, self.broker: changed}
-            return replace(found, brokers=_not_empty(brokers, BrokerLimits()))
+            return replace(found, brokers=_not_empty(brokers, controls.BrokerLimits()))
         if self.request is not None:
-            asked = found.requests.get(self.request, RequestLimits())
+            asked = found.requests.get(self.request, controls.RequestLimits())
             wanted = replace(asked, **self._changed(asked, "one request"))
             requests = {**found.requests, self.request: wanted}
-            return replace(found, requests=_not_empty(requests, RequestLimits()))
+            return replace(found, requests=_not_empty(requests, controls.RequestLimits()))
         return replace(found, **self._changed(found, "all"))
 
     def _changed(self, found: AnyLimits, whose: str) -> dict[str, Any]:
@@ -236,13 +230,13 @@ def change_limits(
         say(NOTHING_WRITTEN)
 
 
-def _changed_lines(found: Limits, changes: LimitChanges) -> Iterator[str]:
+def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
     """Describe the limits of what was changed."""
     if changes.request is not None:
-        asked = found.requests.get(changes.request, RequestLimits())
+        asked = found.requests.get(changes.request, controls.RequestLimits())
         yield f"request {changes.request}: {_listed(asked) or 'as submitted'}"
     elif changes.broker is not None:
-        own = found.brokers.get(changes.broker, BrokerLimits())
+        own = found.brokers.get(changes.broker, controls.BrokerLimits())
         yield f"broker {changes.broker}: {_listed(own) or 'as all brokers'}"
     else:
         lines = [f"{NAMES[n]}: {_shown(n, v)}" for n, v in _values(found)]
@@ -257,24 +251,24 @@ def show_limits(
     operator: OperatorClient, status: Mapping[str, Any] | None, *, as_json: bool
 ) -> None:
     """Print the effective limits; those of the settings are known to the daemon only."""
-    controls = operator.requests.controls()
+    found = operator.requests.controls()
     effective = (status or {}).get("limits")
     if as_json:
         say_json(
             {
-                "limits": limits_document(controls.limits),
-                "throttle": controls.throttle,
+                "limits": limits_document(found.limits),
+                "throttle": found.throttle,
                 "effective": effective,
-                "unreadable": dict(controls.unreadable),
+                "unreadable": dict(found.unreadable),
             }
         )
         return
-    for path, why in controls.unreadable.items():
+    for path, why in found.unreadable.items():
         say(f"{path} cannot be decoded, its previous content holds: {why}")
-    for own in fields(Limits):
+    for own in fields(controls.Limits):
         if own.name not in NAMES:
             continue
-        value = getattr(controls.limits, own.name)
+        value = getattr(found.limits, own.name)
         if value is not None:
             say(f"{NAMES[own.name]}: {_shown(own.name, value)} (set live)")
         elif own.name == "window":
@@ -283,9 +277,9 @@ def show_limits(
             say(f"{NAMES[own.name]}: {_shown(own.name, effective[own.name])} (settings)")
         else:
             say(f"{NAMES[own.name]}: as in the daemon's settings")
-    for line in _special_lines(controls.limits):
+    for line in _special_lines(found.limits):
         say(line)
-    say(throttle_line(controls.throttle))
+    say(throttle_line(found.throttle))
 
 
 def throttle_line(bytes_per_s: int | None) -> str:
@@ -294,7 +288,7 @@ def throttle_line(bytes_per_s: int | None) -> str:
     return f"throttle: {rate}, except for requests with their own"
 
 
-def limits_document(found: Limits) -> dict[str, Any]:
+def limits_document(found: controls.Limits) -> dict[str, Any]:
     """Return limits for ``--json``."""
     return {
         **_document(found),
@@ -307,7 +301,7 @@ def _document(found: AnyLimits) -> dict[str, Any]:
     """Return the limits that are set; a throttle that was removed is null."""
     return {
         name: None
-        if name == "throttle" and value == UNTHROTTLED
+        if name == "throttle" and value == controls.UNTHROTTLED
         else value
         if isinstance(value, int)
         else str(value)
@@ -315,14 +309,14 @@ def _document(found: AnyLimits) -> dict[str, Any]:
     }
 
 
-def _special_lines(found: Limits) -> Iterator[str]:
+def _special_lines(found: controls.Limits) -> Iterator[str]:
     for broker, own in found.brokers.items():
         yield f"broker {broker}: {_listed(own)}"
     for name, asked in found.requests.items():
         yield f"request {name}: {_listed(asked)}"
 
 
-def _listed(found: BrokerLimits | RequestLimits) -> str:
+def _listed(found: controls.BrokerLimits | controls.RequestLimits) -> str:
     return ", ".join(f"{NAMES[n]} {_shown(n, v)}" for n, v in _values(found))
 
 
@@ -335,7 +329,7 @@ def _values(found: AnyLimits) -> Iterator[tuple[str, Any]]:
 
 
 def _shown(name: str, value: object) -> str:
-    if value is None or (name == "throttle" and value == UNTHROTTLED):
+    if value is None or (name == "throttle" and value == controls.UNTHROTTLED):
         return "none"
     if name == "max_bytes_in_flight" and isinstance(value, int):
         return show_bytes(value)

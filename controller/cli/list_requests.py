@@ -12,17 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli import options, request_state
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, request_ids
 from controller.cli.output import say, say_json
-from controller.cli.request_state import (
-    RequestState,
-    outcome_documents,
-    problem_lines,
-    read_request,
-    refusal_document,
-)
 from controller.cli.status_text import pause_lines, request_line
 from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.outcomes import RequestHistory, Summary
@@ -40,15 +33,15 @@ def list_requests(  # noqa: PLR0913 - the options of the command
         ),
     ] = None,
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
     history: Annotated[
         bool, typer.Option("--history", help="Ended requests, the newest first.")
     ] = False,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="With --history: at most N.")
     ] = 50,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     List open requests, ended requests, or everything about one request.
@@ -58,7 +51,7 @@ def list_requests(  # noqa: PLR0913 - the options of the command
     Exit code: 0 listed, 1 error, or the request is not known.
     """
     around = context_of(context)
-    ids = request_ids([] if request is None else [request])
+    ids = options.request_ids([] if request is None else [request])
     with around.connected(zookeeper, config) as operator:
         if ids:
             show_request(operator, ids[0], as_json=as_json)
@@ -235,7 +228,7 @@ def show_request(operator: OperatorClient, request: RequestId, *, as_json: bool)
         InvalidInputError: the request is not known.
 
     """
-    state = read_request(operator, request)
+    state = request_state.read_request(operator, request)
     if as_json:
         say_json(_request_document(state))
         return
@@ -243,7 +236,7 @@ def show_request(operator: OperatorClient, request: RequestId, *, as_json: bool)
         say(line)
 
 
-def _request_lines(state: RequestState) -> Iterator[str]:
+def _request_lines(state: request_state.RequestState) -> Iterator[str]:
     summary, history = state.summary, state.history
     if summary is not None:
         yield summary_line(summary)
@@ -255,7 +248,7 @@ def _request_lines(state: RequestState) -> Iterator[str]:
     for submission in state.submitted:
         what = submission.unreadable or f"{len(submission.entries)} partitions"
         yield f"part {submission.name}: not accepted yet, {what}"
-    yield from problem_lines(state)
+    yield from request_state.problem_lines(state)
     for name, why in () if history is None else history.unreadable.items():
         yield f"{name} cannot be decoded: {why}"
 
@@ -274,7 +267,7 @@ def _option_lines(options: RequestOptions) -> Iterable[str]:
     return (f"{name}: {value}" for name, value in values.items() if value is not None)
 
 
-def _request_document(state: RequestState) -> dict[str, Any]:
+def _request_document(state: request_state.RequestState) -> dict[str, Any]:
     summary, history, options = state.summary, state.history, state.options
     return {
         "id": state.request,
@@ -294,6 +287,6 @@ def _request_document(state: RequestState) -> dict[str, Any]:
         ],
         "not_accepted": [s.name for s in state.submitted],
         "entries": [e.document() for e in state.entries],
-        "refused": [refusal_document(r) for r in state.refused],
-        "endings": outcome_documents(state.outcomes),
+        "refused": [request_state.refusal_document(r) for r in state.refused],
+        "endings": request_state.outcome_documents(state.outcomes),
     }

@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from controller.cli import options, plan_files
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
 from controller.cli.output import say, say_json
-from controller.cli.plan_files import (
-    change_lines,
-    check_cluster,
-    compare,
-    document_of,
-    read_originals,
-    read_plan_file,
-)
 from controller.cli.snapshot import snapshot
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
 from controller.errors import InvalidInputError
@@ -124,7 +116,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     seed: Annotated[int, typer.Option("--seed", help="The same seed yields the same plan.")] = 0,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Make a plan that copies as few bytes as possible, and split it into requests.
@@ -225,9 +217,9 @@ def rebase(  # noqa: PLR0913 - the options of the command
     ],
     *,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file that is written.")],
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Adapt a request of a plan to a cluster that has changed, partition by partition.
@@ -238,17 +230,17 @@ def rebase(  # noqa: PLR0913 - the options of the command
     partition is kept if its replicas still contain all brokers to drop and none to add. Exit code:
     0 every partition is kept or done, 1 error, 2 partitions were left out.
     """
-    entries = read_plan_file(plan)
-    originals = read_originals(plan, entries)
+    entries = plan_files.read_plan_file(plan)
+    originals = plan_files.read_originals(plan, entries)
     if len(originals) != len(entries):
         raise InvalidInputError(f"{plan}: its entries have no original_replicas")
     with context_of(context).connected(zookeeper, config) as operator:
-        check_cluster(operator, plan)
-        found = compare(operator, entries, originals)
+        plan_files.check_cluster(operator, plan)
+        found = plan_files.compare(operator, entries, originals)
     kept = {p: r.target for p, r in found.items() if r.target is not None}
     lost = {p: r for p, r in found.items() if r.basis in (Basis.GONE, Basis.CONFLICTING)}
     try:
-        out.write_text(json.dumps(document_of(kept)) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(plan_files.document_of(kept)) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(f"{out}: {error.strerror or error}") from error
     counts = {b.value: sum(r.basis is b for r in found.values()) for b in Basis}
@@ -257,7 +249,7 @@ def rebase(  # noqa: PLR0913 - the options of the command
         say_json({"counts": counts, "left_out": left_out, "file": str(out)})
     else:
         changed = ((p, r) for p, r in found.items() if r.basis is not Basis.UNCHANGED)
-        for line in change_lines(changed):
+        for line in plan_files.change_lines(changed):
             say(line)
         say(", ".join(f"{n} {name}" for name, n in counts.items() if n) + f": {out}")
     raise typer.Exit(Exit.IN_PROGRESS if lost else Exit.DONE)

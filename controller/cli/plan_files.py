@@ -14,14 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from controller.core.model import (
-    BrokerId,
-    Replicas,
-    TopicAssignment,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
+from controller.core import model
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.planning.plan_basis import Basis, Rebase, rebase
 from controller.zk.operator_client import OperatorClient
@@ -32,7 +25,7 @@ SHOWN_MAX: Final = 20
 CLUSTER_KEY: Final = "cluster_id"
 """The key of a file of ``pipeline plan`` that names its cluster."""
 
-Plan = Mapping[TopicPartition, Replicas]
+Plan = Mapping[model.TopicPartition, model.Replicas]
 
 
 def read_plan_file(path: Path) -> Plan:
@@ -50,7 +43,9 @@ def read_plan_file(path: Path) -> Plan:
         raise InvalidInputError(f"{path}: {error.strerror or error}") from error
     if len(data) > FILE_BYTES_MAX:
         raise InvalidInputError(f"{path}: larger than {FILE_BYTES_MAX} bytes")
-    plan = decode_legacy_plan(data, ZkVersion(0), Zxid(0), besides=frozenset({CLUSTER_KEY}))
+    plan = decode_legacy_plan(
+        data, model.ZkVersion(0), model.Zxid(0), besides=frozenset({CLUSTER_KEY})
+    )
     if plan.unreadable is not None:
         raise InvalidInputError(f"{path}: {plan.unreadable}")
     if plan.refused:
@@ -85,12 +80,12 @@ def document_of(plan: Plan) -> dict[str, object]:
 def read_originals(path: Path, plan: Plan) -> Plan:
     """Return the ``original_replicas`` of the entries of a file that ``read_plan_file`` read."""
     document = json.loads(path.read_text(encoding="utf-8"))
-    found: dict[TopicPartition, Replicas] = {}
+    found: dict[model.TopicPartition, model.Replicas] = {}
     for entry in document["partitions"]:
-        partition = TopicPartition(entry["topic"], entry["partition"])
+        partition = model.TopicPartition(entry["topic"], entry["partition"])
         original = entry.get("original_replicas")
         if partition in plan and isinstance(original, list):
-            found[partition] = tuple(BrokerId(b) for b in original if isinstance(b, int))
+            found[partition] = tuple(model.BrokerId(b) for b in original if isinstance(b, int))
     return found
 
 
@@ -125,15 +120,17 @@ def _planned_for(path: Path) -> str | None:
     return str(named)
 
 
-def compare(operator: OperatorClient, plan: Plan, originals: Plan) -> dict[TopicPartition, Rebase]:
+def compare(
+    operator: OperatorClient, plan: Plan, originals: Plan
+) -> dict[model.TopicPartition, Rebase]:
     """Compare each entry that has original replicas with the cluster."""
     topics = operator.partitions.topics(dict.fromkeys(p.topic for p in originals))
-    found: dict[TopicPartition, Rebase] = {}
+    found: dict[model.TopicPartition, Rebase] = {}
     for partition, original in originals.items():
         topic = topics.get(partition.topic)
         assignment = (
             topic.partitions.get(partition.partition)
-            if isinstance(topic, TopicAssignment)
+            if isinstance(topic, model.TopicAssignment)
             else None
         )
         now = None if assignment is None else assignment.replicas
@@ -166,7 +163,7 @@ def check_basis(operator: OperatorClient, path: Path, plan: Plan) -> None:
         )
 
 
-def change_lines(changed: Iterable[tuple[TopicPartition, Rebase]]) -> Iterable[str]:
+def change_lines(changed: Iterable[tuple[model.TopicPartition, Rebase]]) -> Iterable[str]:
     """Describe how entries differ from the cluster, at most ``SHOWN_MAX`` of them."""
     rows = sorted(changed)
     for partition, found in rows[:SHOWN_MAX]:

@@ -18,8 +18,8 @@ from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, t
 from controller.cli.plan_files import document_of
 from controller.cli.request_state import Entry
 from controller.cli.status_text import since_words
+from controller.core import model
 from controller.core.cached_znodes import Topic
-from controller.core.model import RequestId, Route, TopicAssignment, TopicConfig, TopicPartition
 from controller.core.options import Options
 from controller.core.requests.acceptance import refusal_of
 from controller.core.view import ClusterView
@@ -27,7 +27,7 @@ from controller.errors import ReassignmentConflictError
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import KILL_SWITCH, reassignment_path
 
-_PREVIEW: Final = RequestId("preview")
+_PREVIEW: Final = model.RequestId("preview")
 
 
 def rollback_of(entries: list[Entry]) -> dict[str, object]:
@@ -75,7 +75,7 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsy
     plan = [entry.partition for entry in entries]
     topics = operator.partitions.topics(p.topic for p in plan)
     brokers = operator.cluster.brokers()
-    known = {n: t for n, t in topics.items() if isinstance(t, TopicAssignment)}
+    known = {n: t for n, t in topics.items() if isinstance(t, model.TopicAssignment)}
     least = ask(brokers.values(), known) if known else {}
     view = ClusterView(Options())
     view.brokers = dict(brokers)
@@ -90,7 +90,7 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsy
         if isinstance(g, str)
     }
     view.configs = {
-        n: TopicConfig(m, unclean_leader_election=False)
+        n: model.TopicConfig(m, unclean_leader_election=False)
         for n, m in least.items()
         if isinstance(m, int)
     }
@@ -105,7 +105,7 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsy
 class Conflict:
     """Partitions of a plan that another request is reassigning."""
 
-    request: RequestId
+    request: model.RequestId
     entries: tuple[Entry, ...]
     is_refused: bool
     """Whether the entries would be refused, because the other request has another route.
@@ -125,7 +125,7 @@ class Conflict:
         return f"would supersede {number} of request {self.request}: {partitions}"
 
 
-def conflicts_of(entries: Iterable[Entry], route: Route | None) -> list[Conflict]:
+def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Conflict]:
     """
     Find the requests that are reassigning partitions of a plan.
 
@@ -134,7 +134,7 @@ def conflicts_of(entries: Iterable[Entry], route: Route | None) -> list[Conflict
         route: The route of the plan; None for the queue, which supersedes requests of any route.
 
     """
-    found: dict[tuple[RequestId, bool], list[Entry]] = {}
+    found: dict[tuple[model.RequestId, bool], list[Entry]] = {}
     for entry in entries:
         spec = entry.spec
         if spec is None:
@@ -204,7 +204,7 @@ def validation_document(validation: Validation) -> dict[str, object]:
     }
 
 
-def _preview_of(entry: Entry, refused: Collection[TopicPartition]) -> dict[str, object]:
+def _preview_of(entry: Entry, refused: Collection[model.TopicPartition]) -> dict[str, object]:
     """Return an entry for ``--json``, with the state it would get."""
     now = entry.assignment
     if entry.partition in refused:

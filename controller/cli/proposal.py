@@ -17,16 +17,9 @@ from controller.cli.stock.texts import RACKLESS, proposal_text
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import InvalidInputError
+from controller.planning import plan_goal
 from controller.planning.placement import Racks
-from controller.planning.plan_goal import (
-    Assignment,
-    PlanGoal,
-    Proposal,
-    byte_counts,
-    leader_counts,
-    rack_violations,
-    replica_counts,
-)
+from controller.planning.plan_goal import Proposal
 from controller.units import show_bytes
 from controller.zk.operator_client import OperatorClient
 
@@ -65,8 +58,8 @@ class Goal:
 class Basis:
     """The current replicas, and the goal of the planner."""
 
-    before: Assignment
-    goal: PlanGoal
+    before: plan_goal.Assignment
+    goal: plan_goal.PlanGoal
     left_out: tuple[TopicPartition, ...]
     """Reassigning partitions."""
 
@@ -91,7 +84,7 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> Basis:
     brokers = _brokers(wanted, live, holders)
     return Basis(
         before=before,
-        goal=PlanGoal(
+        goal=plan_goal.PlanGoal(
             brokers=brokers,
             racks=_racks(wanted, live, brokers),
             replication_factor=wanted.replication_factor,
@@ -181,13 +174,16 @@ def summary_lines(
         f"{proposal.copies_min}."
     )
     brokers = basis.goal.brokers
-    for what, count in (("replicas", replica_counts), ("leaders", leader_counts)):
+    for what, count in (
+        ("replicas", plan_goal.replica_counts),
+        ("leaders", plan_goal.leader_counts),
+    ):
         before, after = count(proposal.before, brokers), count(proposal.after, brokers)
         yield f"{what} per broker: {_span(before, brokers)} before, {_span(after, brokers)} after"
     if any(basis.goal.racks.values()):
         racks = basis.goal.racks
-        before_bad = rack_violations(proposal.before, racks, brokers)
-        after_bad = rack_violations(proposal.after, racks, brokers)
+        before_bad = plan_goal.rack_violations(proposal.before, racks, brokers)
+        after_bad = plan_goal.rack_violations(proposal.after, racks, brokers)
         yield f"partitions on fewer racks than possible: {before_bad} before, {after_bad} after"
     for note in proposal.notes:
         yield f"Note: {note}"
@@ -204,7 +200,7 @@ def proposal_document(
     proposal: Proposal, basis: Basis, sizes: Mapping[TopicPartition, int]
 ) -> dict[str, object]:
     """Return a proposal for ``--json``."""
-    brokers = sorted({*basis.goal.brokers, *replica_counts(proposal.before)})
+    brokers = sorted({*basis.goal.brokers, *plan_goal.replica_counts(proposal.before)})
 
     def both(before: Mapping[BrokerId, int], after: Mapping[BrokerId, int]) -> object:
         return {str(b): [before.get(b, 0), after.get(b, 0)] for b in brokers}
@@ -215,9 +211,16 @@ def proposal_document(
         "replicas_copied": proposal.copies,
         "replicas_copied_min": proposal.copies_min,
         "bytes_copied": proposal.copied_bytes(sizes) if sizes else None,
-        "replicas": both(replica_counts(proposal.before), replica_counts(proposal.after)),
-        "leaders": both(leader_counts(proposal.before), leader_counts(proposal.after)),
-        "bytes": both(byte_counts(proposal.before, sizes), byte_counts(proposal.after, sizes))
+        "replicas": both(
+            plan_goal.replica_counts(proposal.before), plan_goal.replica_counts(proposal.after)
+        ),
+        "leaders": both(
+            plan_goal.leader_counts(proposal.before), plan_goal.leader_counts(proposal.after)
+        ),
+        "bytes": both(
+            plan_goal.byte_counts(proposal.before, sizes),
+            plan_goal.byte_counts(proposal.after, sizes),
+        )
         if sizes
         else None,
         "left_out": [str(p) for p in basis.left_out],

@@ -10,28 +10,11 @@ from typing import Annotated
 
 import typer
 
+from controller.cli import options, plan_preview
 from controller.cli.context import AskMinInsync, context_of
 from controller.cli.exits import Exit
-from controller.cli.options import (
-    ConfigOption,
-    DryRunOption,
-    JsonOption,
-    PlanArgument,
-    ZookeeperOption,
-    partitions_of,
-)
 from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, tell
 from controller.cli.plan_files import Plan, document_of, read_plan_file
-from controller.cli.plan_preview import (
-    changes_of,
-    check_enabled,
-    conflict_documents,
-    conflicts_of,
-    rollback_of,
-    validate,
-    validation_document,
-    validation_lines,
-)
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import pause_lines
 from controller.core.requests.queue import queue_request_id
@@ -66,12 +49,12 @@ def queue(context: typer.Context) -> None:
 
 def add(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
-    plan: PlanArgument,
+    plan: options.PlanArgument,
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Queue a plan.
@@ -95,7 +78,7 @@ def add_to_queue(
         ReassignmentConflictError: a queue exists already, or the kill switch is set.
 
     """
-    check_enabled(operator)
+    plan_preview.check_enabled(operator)
     if operator.requests.queue() is not None:
         raise ReassignmentConflictError(
             f"{QUEUE} exists already: wait until its entries have started, or see "
@@ -104,12 +87,14 @@ def add_to_queue(
     if dry_run:
         return _preview(operator, plan, ask, as_json=as_json)
     before = read_entries(operator, plan)
-    conflicts = conflicts_of(before, None)
+    conflicts = plan_preview.conflicts_of(before, None)
     for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
         tell(f"Note: {line}")
     request = queue_request_id(operator.writes.create_queue(plan))
     if as_json:
-        say_json({"request": request, "queued": len(plan), "rollback": rollback_of(before)})
+        say_json(
+            {"request": request, "queued": len(plan), "rollback": plan_preview.rollback_of(before)}
+        )
     else:
         say(f"Queued as {request}: {listed(plan)}")
         if operator.cluster.leader_address() is None:
@@ -120,19 +105,23 @@ def add_to_queue(
 def _preview(operator: OperatorClient, plan: Plan, ask: AskMinInsync, *, as_json: bool) -> Exit:
     """Print the changes of a plan, the entries that would be refused, and conflicts."""
     before = read_entries(operator, plan)
-    conflicts = conflicts_of(before, None)
-    validation = validate(operator, before, ask)
+    conflicts = plan_preview.conflicts_of(before, None)
+    validation = plan_preview.validate(operator, before, ask)
     if as_json:
         say_json(
             {
                 "dry_run": True,
                 "plan": document_of(plan),
-                **validation_document(validation),
-                "conflicts": conflict_documents(conflicts),
+                **plan_preview.validation_document(validation),
+                "conflicts": plan_preview.conflict_documents(conflicts),
             }
         )
     else:
-        for line in (*changes_of(before), *validation_lines(validation), *map(str, conflicts)):
+        for line in (
+            *plan_preview.changes_of(before),
+            *plan_preview.validation_lines(validation),
+            *map(str, conflicts),
+        ):
             say(line)
         say(NOTHING_WRITTEN)
     return Exit.REFUSED if validation.problems else Exit.DONE
@@ -141,9 +130,9 @@ def _preview(operator: OperatorClient, plan: Plan, ask: AskMinInsync, *, as_json
 def list_queue(
     context: typer.Context,
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     List the entries of the queue.
@@ -179,10 +168,10 @@ def remove(  # noqa: PLR0913 - the options of the command
         list[str], typer.Argument(metavar="TOPIC-N", help="Partitions.", show_default=False)
     ],
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Remove partitions from the queue before they start.
@@ -191,7 +180,7 @@ def remove(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 all were removed, 1 error, 3 some are not in the queue, or have started.
     """
-    named = partitions_of(partitions)
+    named = options.partitions_of(partitions)
     with context_of(context).connected(zookeeper, config) as operator:
         if dry_run:
             found = operator.requests.queue()
@@ -215,10 +204,10 @@ def remove(  # noqa: PLR0913 - the options of the command
 def clear(
     context: typer.Context,
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Remove all entries from the queue. Reassignments that have started continue.

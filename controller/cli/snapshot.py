@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from controller.cli import options
 from controller.cli.context import broker_survey, context_of
-from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
 from controller.cli.output import say, say_json, tell
 from controller.cli.prometheus import QUERY, read_rates
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
-from controller.core.model import BrokerId, LiveBroker, TopicAssignment
+from controller.core import model
 from controller.errors import InvalidInputError
 from controller.settings import Settings
 from controller.units import MS_PER_S
@@ -52,11 +52,11 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     prometheus_query: Annotated[
         str, typer.Option("--prometheus-query", metavar="PROMQL", help="Bytes in per second.")
     ] = QUERY,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Write the state of a cluster as Parquet tables.
@@ -115,14 +115,14 @@ class ClusterRows:
     """The state of a cluster as rows; ``capacities`` is complete after ``held_rows``."""
 
     survey: ClusterSurvey
-    brokers: Mapping[BrokerId, LiveBroker]
-    topics: Mapping[str, TopicAssignment]
+    brokers: Mapping[model.BrokerId, model.LiveBroker]
+    topics: Mapping[str, model.TopicAssignment]
     min_insync: Mapping[str, int | str]
     settings: Mapping[str, Mapping[str, str]]
     """The overrides of topics."""
     led: tuple[Any, ...] = ()
     cluster_id: str = ""
-    capacities: dict[BrokerId, int | None] = field(default_factory=dict)
+    capacities: dict[model.BrokerId, int | None] = field(default_factory=dict)
 
     def held_rows(self) -> Iterator[tuple[str, int, int, int, str]]:
         """Yield topic, partition, broker, bytes and log directory."""
@@ -152,7 +152,7 @@ class ClusterRows:
     def broker_rows(self) -> Iterator[tuple[int, str | None, str | None, int | None, bool]]:
         """Yield every broker that is registered or has replicas."""
         assigned = {b for _, _, replicas in self.assigned_rows() for b in replicas}
-        for broker in map(BrokerId, sorted(assigned | self.brokers.keys())):
+        for broker in map(model.BrokerId, sorted(assigned | self.brokers.keys())):
             live = self.brokers.get(broker)
             host = live.endpoints[0].host if live is not None and live.endpoints else None
             rack = None if live is None else live.rack

@@ -8,16 +8,10 @@ from typing import Annotated
 
 import typer
 
+from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.limits import LimitChanges, change_limits, throttle_line
-from controller.cli.options import (
-    ConfigOption,
-    DryRunOption,
-    JsonOption,
-    ZookeeperOption,
-    request_ids,
-)
 from controller.cli.output import NOTHING_WRITTEN, say, say_json
 from controller.core.controls import UNTHROTTLED, Controls
 from controller.core.model import RequestId
@@ -34,8 +28,8 @@ def throttle(  # noqa: PLR0913 - the options of the command
         ),
     ] = None,
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
     request: Annotated[
         str | None,
         typer.Option(
@@ -44,8 +38,8 @@ def throttle(  # noqa: PLR0913 - the options of the command
             help="Of this request only, in place of the throttle it was submitted with.",
         ),
     ] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Show, change or remove the throttle of copies while work is in progress.
@@ -58,7 +52,7 @@ def throttle(  # noqa: PLR0913 - the options of the command
     settings of brokers and topics. A broker obeys the lowest rate of the requests that copy to or
     from it.
     """
-    ids = request_ids([] if request is None else [request])
+    ids = options.request_ids([] if request is None else [request])
     with context_of(context).connected(zookeeper, config) as operator:
         if rate is None:
             show_throttle(operator, as_json=as_json)

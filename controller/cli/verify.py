@@ -9,22 +9,12 @@ from typing import Annotated
 
 import typer
 
+from controller.cli import options, request_state
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, request_ids
 from controller.cli.output import ids, say, say_json
 from controller.cli.plan_files import Plan, read_plan_file
-from controller.cli.request_state import (
-    STATE_OF_OUTCOME,
-    Entry,
-    EntryState,
-    exit_of_request,
-    outcome_documents,
-    problem_lines,
-    read_entries,
-    read_request,
-    refusal_document,
-)
+from controller.cli.request_state import Entry, EntryState
 from controller.core.model import RequestId, TopicPartition
 from controller.zk.operator_client import OperatorClient
 
@@ -40,9 +30,9 @@ def verify(
         ),
     ],
     *,
-    zookeeper: ZookeeperOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """
     Compare a plan, or a request by its id, with the cluster.
@@ -55,7 +45,7 @@ def verify(
     path = Path(what)
     is_file = path.exists() or path.suffix == ".json" or "/" in what
     plan = read_plan_file(path) if is_file else None
-    requests = [] if is_file else request_ids([what])
+    requests = [] if is_file else options.request_ids([what])
     with context_of(context).connected(zookeeper, config) as operator:
         if plan is not None:
             raise typer.Exit(verify_plan(operator, plan, as_json=as_json))
@@ -64,7 +54,7 @@ def verify(
 
 def verify_plan(operator: OperatorClient, plan: Plan, *, as_json: bool) -> Exit:
     """Compare a plan with the topic znodes, and with the outcomes of requests."""
-    entries = _with_outcomes(operator, read_entries(operator, plan))
+    entries = _with_outcomes(operator, request_state.read_entries(operator, plan))
     if as_json:
         say_json({"entries": [e.document() for e in entries]})
     else:
@@ -86,15 +76,15 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
         InvalidInputError: the request is not known.
 
     """
-    state = read_request(operator, request)
+    state = request_state.read_request(operator, request)
     if as_json:
         say_json(
             {
                 "request": request,
                 "partitions": state.counts(),
                 "entries": [e.document() for e in state.entries],
-                "refused": [refusal_document(r) for r in state.refused],
-                "endings": outcome_documents(state.outcomes),
+                "refused": [request_state.refusal_document(r) for r in state.refused],
+                "endings": request_state.outcome_documents(state.outcomes),
             }
         )
     else:
@@ -102,10 +92,10 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
         for entry in state.entries:
             if entry.state is EntryState.DONE or entry.state.is_open:
                 say(entry_line(entry))
-        for line in problem_lines(state):
+        for line in request_state.problem_lines(state):
             say(line)
         say(f"Request {request}: {state.sentence()}")
-    return exit_of_request(state)
+    return request_state.exit_of_request(state)
 
 
 def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry]:
@@ -117,7 +107,9 @@ def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry
     found: dict[TopicPartition, EntryState] = {}
     for history in operator.outcomes.histories().values():
         ended = [
-            e for e in history.endings if e.partition in missing and e.fate in STATE_OF_OUTCOME
+            e
+            for e in history.endings
+            if e.partition in missing and e.fate in request_state.STATE_OF_OUTCOME
         ]
         if not ended:
             continue
@@ -126,7 +118,7 @@ def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry
         }
         for outcome in ended:
             if (outcome.partition, targets[outcome.partition]) in accepted:
-                found[outcome.partition] = STATE_OF_OUTCOME[outcome.fate]
+                found[outcome.partition] = request_state.STATE_OF_OUTCOME[outcome.fate]
     return list(_replaced(entries, found))
 
 

@@ -14,18 +14,7 @@ from controller.doctor import (
 )
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
-from controller.znodes.paths import (
-    BROKER_IDS,
-    CONTROLLER,
-    DELETIONS,
-    FEATURE,
-    GOALS,
-    LEADER,
-    LEASES,
-    MIGRATION,
-    ORPHANS,
-    TOPICS,
-)
+from controller.znodes import paths
 
 Check = Callable[[Snapshot], Iterator[Finding]]
 
@@ -61,20 +50,25 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
-    environment_checks.eligibility: (CONTROLLER, FEATURE, MIGRATION, BROKER_IDS),
-    environment_checks.daemons: (LEADER,),
-    znode_checks.lost_records: (TOPICS,),
-    znode_checks.dead_targets: (BROKER_IDS,),
-    partition_checks.leaderless: (BROKER_IDS,),
-    partition_checks.under_min_isr: (BROKER_IDS,),
-    partition_checks.dead_brokers: (BROKER_IDS,),
-    partition_checks.foreign_reassignments: (GOALS,),
-    partition_checks.unexplained_replicas: (GOALS,),
-    log_checks.orphans: (TOPICS, BROKER_IDS),
-    log_checks.stray_logs: (TOPICS, ORPHANS, DELETIONS),
-    throttle_checks.orphan_throttles: (TOPICS, GOALS, LEASES, LEADER),
-    throttle_checks.topic_throttles: (TOPICS, GOALS, LEASES),
-    throttle_checks.broker_throttles: (TOPICS, GOALS, LEASES),
+    environment_checks.eligibility: (
+        paths.CONTROLLER,
+        paths.FEATURE,
+        paths.MIGRATION,
+        paths.BROKER_IDS,
+    ),
+    environment_checks.daemons: (paths.LEADER,),
+    znode_checks.lost_records: (paths.TOPICS,),
+    znode_checks.dead_targets: (paths.BROKER_IDS,),
+    partition_checks.leaderless: (paths.BROKER_IDS,),
+    partition_checks.under_min_isr: (paths.BROKER_IDS,),
+    partition_checks.dead_brokers: (paths.BROKER_IDS,),
+    partition_checks.foreign_reassignments: (paths.GOALS,),
+    partition_checks.unexplained_replicas: (paths.GOALS,),
+    log_checks.orphans: (paths.TOPICS, paths.BROKER_IDS),
+    log_checks.stray_logs: (paths.TOPICS, paths.ORPHANS, paths.DELETIONS),
+    throttle_checks.orphan_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES, paths.LEADER),
+    throttle_checks.topic_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES),
+    throttle_checks.broker_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES),
 }
 """Znodes whose absence a check relies on: where they are hidden from us, it is left out."""
 

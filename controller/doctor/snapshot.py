@@ -11,29 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from controller.core import model
 from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.events import ClaimGuardsRead, Orphan
-from controller.core.model import (
-    BrokerId,
-    LegacyPlan,
-    LiveBroker,
-    PartitionAssignment,
-    PartitionState,
-    ReassignmentSpec,
-    TopicAssignment,
-    TopicPartition,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Disks:
     """One broker's answer about its log directories (DescribeLogDirs)."""
 
-    replicas: frozenset[TopicPartition]
+    replicas: frozenset[model.TopicPartition]
     """Those with a directory, without those being deleted."""
     failed: tuple[str, ...] = ()
     """Log directories that are offline."""
-    sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    sizes: Mapping[model.TopicPartition, int] = field(default_factory=dict)
     """Bytes of each replica."""
 
 
@@ -41,7 +32,7 @@ class Disks:
 class BrokerAnswers:
     """The brokers' answers; a text is the reason why there is none."""
 
-    disks: Mapping[BrokerId, Disks | str] = field(default_factory=dict)
+    disks: Mapping[model.BrokerId, Disks | str] = field(default_factory=dict)
     min_insync_replicas: Mapping[str, int | str] = field(default_factory=dict)
     """Effective ``min.insync.replicas`` by topic."""
 
@@ -50,12 +41,12 @@ class BrokerAnswers:
 class Znodes:
     """The content of ZooKeeper; what cannot be decoded is in ``unreadable`` by its path."""
 
-    brokers: Mapping[BrokerId, LiveBroker]
-    topics: Mapping[str, TopicAssignment]
-    states: Mapping[TopicPartition, PartitionState]
-    specs: Mapping[TopicPartition, ReassignmentSpec] = field(default_factory=dict)
+    brokers: Mapping[model.BrokerId, model.LiveBroker]
+    topics: Mapping[str, model.TopicAssignment]
+    states: Mapping[model.TopicPartition, model.PartitionState]
+    specs: Mapping[model.TopicPartition, model.ReassignmentSpec] = field(default_factory=dict)
     orphans: frozenset[Orphan] = frozenset()
-    legacy: LegacyPlan | None = None
+    legacy: model.LegacyPlan | None = None
     deletions: frozenset[str] = frozenset()
     guards: ClaimGuardsRead | None = None
     daemons: tuple[str | None, ...] = ()
@@ -80,7 +71,7 @@ class Znodes:
         """Return whether one of these znodes, or one below them, may not be read."""
         return any(p == root or p.startswith(f"{root}/") for p in self.hidden for root in roots)
 
-    def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+    def assignment(self, partition: model.TopicPartition) -> model.PartitionAssignment | None:
         """Return the assignment of a partition."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
@@ -91,7 +82,7 @@ class Snapshot:
     """The state of a cluster, as read once."""
 
     znodes: Znodes
-    topics_before: Mapping[str, TopicAssignment]
+    topics_before: Mapping[str, model.TopicAssignment]
     """The topic znodes as read before the brokers were asked."""
     brokers: BrokerAnswers = field(default_factory=BrokerAnswers)
     controller_id: int = 1_000_000

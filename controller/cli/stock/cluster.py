@@ -18,17 +18,7 @@ from controller.cli.context import CommandContext
 from controller.cli.plan_files import Plan
 from controller.cli.request_state import read_request
 from controller.cli.submitting import await_daemon, submissions_of
-from controller.core.model import (
-    OutcomeKind,
-    PartitionAssignment,
-    ReassignmentSpec,
-    Replicas,
-    RequestId,
-    TopicAssignment,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
+from controller.core import model
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.errors import RequestTimeoutError, SessionSuspendedError
 from controller.zk.operator_client import OperatorClient
@@ -42,19 +32,19 @@ REASON: Final = "reassigner stock"
 class ActiveReassignment:
     """One active reassignment, as KIP-455 describes it."""
 
-    replicas: Replicas
-    adding: Replicas
-    removing: Replicas
+    replicas: model.Replicas
+    adding: model.Replicas
+    removing: model.Replicas
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """Topics and active reassignments."""
 
-    topics: Mapping[str, TopicAssignment]
-    active: Mapping[TopicPartition, ActiveReassignment]
+    topics: Mapping[str, model.TopicAssignment]
+    active: Mapping[model.TopicPartition, ActiveReassignment]
 
-    def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+    def assignment(self, partition: model.TopicPartition) -> model.PartitionAssignment | None:
         """Return the assignment of a partition, None if it does not exist."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
@@ -62,22 +52,25 @@ class ClusterState:
 
 def read_cluster(operator: OperatorClient) -> ClusterState:
     """Read topics and active reassignments; the order of reads is as in ``request_state``."""
-    targets: dict[TopicPartition, Replicas] = {}
+    targets: dict[model.TopicPartition, model.Replicas] = {}
     plan = operator.requests.plan()
     for found in (plan, *operator.requests.open_submissions()):
         targets |= {} if found is None else found.entries
     specs = operator.partitions.specs(operator.partitions.reassigned())
-    targets |= {p: spec.target for p, spec in specs.items() if isinstance(spec, ReassignmentSpec)}
+    targets |= {
+        p: spec.target for p, spec in specs.items() if isinstance(spec, model.ReassignmentSpec)
+    }
     topics = operator.survey_topics()
     return ClusterState(topics, dict(_active(topics, targets)))
 
 
 def _active(
-    topics: Mapping[str, TopicAssignment], targets: Mapping[TopicPartition, Replicas]
-) -> Iterator[tuple[TopicPartition, ActiveReassignment]]:
+    topics: Mapping[str, model.TopicAssignment],
+    targets: Mapping[model.TopicPartition, model.Replicas],
+) -> Iterator[tuple[model.TopicPartition, ActiveReassignment]]:
     for topic, assignment in topics.items():
         for number, found in assignment.partitions.items():
-            partition = TopicPartition(topic, number)
+            partition = model.TopicPartition(topic, number)
             target = targets.get(partition)
             if target is not None:
                 yield partition, _whole(target, found)
@@ -90,7 +83,7 @@ def _active(
                 )
 
 
-def _whole(target: Replicas, now: PartitionAssignment) -> ActiveReassignment:
+def _whole(target: model.Replicas, now: model.PartitionAssignment) -> ActiveReassignment:
     """Return the reassignment as Kafka would carry it out, in a single step."""
     removing = tuple(r for r in now.replicas if r not in target)
     return ActiveReassignment(
@@ -114,7 +107,7 @@ def check_leader(operator: OperatorClient) -> None:
 
 def submit_plan(
     around: CommandContext, operator: OperatorClient, plan: Plan, throttle: int | None
-) -> Mapping[TopicPartition, str]:
+) -> Mapping[model.TopicPartition, str]:
     """
     Submit a plan as a request, and wait until it is accepted.
 
@@ -129,7 +122,7 @@ def submit_plan(
     own = around.new_request_id()
     parts = submissions_of(plan, options, own)
     names = [operator.writes.submit(part) for part in parts]
-    request = RequestId(names[0]) if len(parts) == 1 else own
+    request = model.RequestId(names[0]) if len(parts) == 1 else own
     if not await_daemon(
         around,
         operator,
@@ -145,8 +138,8 @@ def submit_plan(
 
 
 def cancel_partitions(
-    around: CommandContext, operator: OperatorClient, partitions: Collection[TopicPartition]
-) -> Mapping[TopicPartition, str]:
+    around: CommandContext, operator: OperatorClient, partitions: Collection[model.TopicPartition]
+) -> Mapping[model.TopicPartition, str]:
     """
     Cancel partitions, and wait until they roll back.
 
@@ -159,8 +152,8 @@ def cancel_partitions(
 
     """
     wanted = Cancellation(
-        ZkVersion(0),
-        Zxid(0),
+        model.ZkVersion(0),
+        model.Zxid(0),
         0,
         partitions=frozenset(partitions),
         reason=REASON,
@@ -173,7 +166,8 @@ def cancel_partitions(
             return True
         specs = operator.partitions.specs(partitions)
         return all(
-            isinstance(s, ReassignmentSpec) and s.cancelled_by is not None for s in specs.values()
+            isinstance(s, model.ReassignmentSpec) and s.cancelled_by is not None
+            for s in specs.values()
         )
 
     if not await_daemon(around, operator, is_taken_up, timeout_s=ANSWER_S):
@@ -184,5 +178,5 @@ def cancel_partitions(
     return {
         o.partition: o.detail
         for o in (() if history is None else history.endings)
-        if o.fate is OutcomeKind.SKIPPED and o.partition in partitions
+        if o.fate is model.OutcomeKind.SKIPPED and o.partition in partitions
     }

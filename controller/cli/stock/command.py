@@ -23,14 +23,7 @@ from controller.cli.plan_files import document_of, read_plan_file
 from controller.cli.plan_preview import rollback_of
 from controller.cli.queue import add_to_queue
 from controller.cli.request_state import read_entries
-from controller.cli.stock import texts
-from controller.cli.stock.files import (
-    check_plan,
-    read_brokers,
-    read_stock_plan,
-    read_text,
-    read_topics,
-)
+from controller.cli.stock import files, texts
 from controller.cli.stock.old_tool import OldStockTool, run_old_tool
 from controller.cli.stock.tool import StockTool, run_tool
 from controller.cli.verify import verify_plan
@@ -224,23 +217,23 @@ def _prepared(around: CommandContext, action: str, options: Options) -> Action:
     if action == "list":
         return lambda found: tool(found).list_active()
     if action == "generate":
-        text = read_text(options[TOPICS])
-        brokers, topics = read_brokers(options[BROKERS]), read_topics(text)
+        text = files.read_text(options[TOPICS])
+        brokers, topics = files.read_brokers(options[BROKERS]), files.read_topics(text)
         rack_aware = "disable-rack-aware" not in options
         return lambda found: tool(found).generate(topics, brokers, rack_aware=rack_aware)
     if is_old and action == "cancel":
         dry_run = "dry-run" in options
         return lambda found: OldStockTool(around, found, dry_run=dry_run).cancel_everything()
-    text = read_text(options[PLAN])
+    text = files.read_text(options[PLAN])
     if action == "execute" and not is_old:
         _rates(options)  # Kafka's tool parses rates before the plan since 2.6.
-    plan = read_stock_plan(text)
+    plan = files.read_stock_plan(text)
     preserve = "preserve-throttles" in options
     if action == "verify":
         return lambda found: tool(found).verify(plan, preserve_throttles=preserve)
     if action == "cancel":
         return lambda found: tool(found).cancel(plan, preserve_throttles=preserve)
-    check_plan(plan, empty=texts.EMPTY_PLAN_BEFORE_2_6 if is_old else texts.EMPTY_PLAN)
+    files.check_plan(plan, empty=texts.EMPTY_PLAN_BEFORE_2_6 if is_old else texts.EMPTY_PLAN)
     throttle, log_dir_throttle = _rates(options)
     return lambda found: tool(found).execute(
         plan,

@@ -16,14 +16,7 @@ from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, say, tell
 from controller.cli.plan_preview import check_enabled
-from controller.cli.stock import texts
-from controller.cli.stock.cluster import (
-    ClusterState,
-    cancel_partitions,
-    check_leader,
-    read_cluster,
-    submit_plan,
-)
+from controller.cli.stock import cluster, texts
 from controller.cli.stock.files import StockPlan
 from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
 from controller.errors import ControllerError, InvalidInputError, RefusedError
@@ -62,12 +55,12 @@ class StockTool:
 
     def list_active(self) -> None:
         """Carry out ``--list``."""
-        say(texts.active_text(read_cluster(self._operator).active))
+        say(texts.active_text(cluster.read_cluster(self._operator).active))
 
     def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--verify``; it clears throttles once no reassignment is active."""
         check_log_dirs(plan)
-        found = read_cluster(self._operator)
+        found = cluster.read_cluster(self._operator)
         say("Status of partition reassignment:")
         for partition, target in sorted(plan.entries.items()):
             now = found.assignment(partition)
@@ -82,7 +75,7 @@ class StockTool:
         self, topics: Sequence[str], brokers: Sequence[BrokerId], *, rack_aware: bool
     ) -> None:
         """Carry out ``--generate``, with the fewest copies in place of a fresh assignment."""
-        found = read_cluster(self._operator)
+        found = cluster.read_cluster(self._operator)
         before = {
             TopicPartition(topic, number): assignment.replicas
             for topic in topics
@@ -109,7 +102,7 @@ class StockTool:
         """Carry out ``--execute`` of a checked plan; a negative throttle is none."""
         check_log_dirs(plan)
         check_throttle(throttle)
-        found = read_cluster(self._operator)
+        found = cluster.read_cluster(self._operator)
         if found.active and not additional:
             raise TerseError(texts.EXISTING)
         entries = plan.entries
@@ -138,7 +131,7 @@ class StockTool:
     def cancel(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--cancel``."""
         check_log_dirs(plan)
-        found = read_cluster(self._operator)
+        found = cluster.read_cluster(self._operator)
         active = sorted(plan.entries.keys() & found.active.keys())
         if active:
             skipped = self._cancel(active)
@@ -158,21 +151,21 @@ class StockTool:
         """Check that the daemon would accept a plan now."""
         check_enabled(self._operator)
         if not self._dry_run:
-            check_leader(self._operator)
+            cluster.check_leader(self._operator)
 
     def _submit(
         self, entries: Mapping[TopicPartition, Replicas], throttle: int
     ) -> Mapping[TopicPartition, str]:
         rate = throttle if throttle >= 0 else None
-        return submit_plan(self._around, self._operator, entries, rate)
+        return cluster.submit_plan(self._around, self._operator, entries, rate)
 
     def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         if self._dry_run:
             return {}
-        check_leader(self._operator)
-        return cancel_partitions(self._around, self._operator, partitions)
+        cluster.check_leader(self._operator)
+        return cluster.cancel_partitions(self._around, self._operator, partitions)
 
-    def _clear_throttles(self, plan: StockPlan, found: ClusterState) -> None:
+    def _clear_throttles(self, plan: StockPlan, found: cluster.ClusterState) -> None:
         """Clear the throttles of all brokers and the plan's topics; the daemon keeps its own."""
         replicas = {b for assigned in plan.entries.values() for b in assigned}
         brokers = sorted(replicas | self._operator.cluster.broker_ids())
@@ -217,7 +210,7 @@ def check_throttle(throttle: int) -> None:
         raise InvalidInputError("a throttle of 0 B/s would stop every copy for good")
 
 
-def _partitions(found: ClusterState, topic: str) -> Mapping[int, PartitionAssignment]:
+def _partitions(found: cluster.ClusterState, topic: str) -> Mapping[int, PartitionAssignment]:
     assignment = found.topics.get(topic)
     if assignment is None:
         raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
@@ -225,7 +218,7 @@ def _partitions(found: ClusterState, topic: str) -> Mapping[int, PartitionAssign
 
 
 def _current(
-    found: ClusterState, plan: Mapping[TopicPartition, Replicas]
+    found: cluster.ClusterState, plan: Mapping[TopicPartition, Replicas]
 ) -> dict[TopicPartition, Replicas]:
     """Return the replicas of the plan's partitions, which must exist."""
     for topic in sorted({p.topic for p in plan}):
