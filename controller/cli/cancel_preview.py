@@ -150,15 +150,12 @@ def _finished(
         for e in operator.outcomes.accepted_entries(request)
         if e.partition not in others and not (is_narrow and not _names(wanted, e.partition))
     }
-    topics = operator.partitions.topics(p.topic for p in accepted)
+    assignments = operator.partitions.assignments(accepted)
     recorded = operator.partitions.specs(accepted)
     for partition, entry in accepted.items():
-        topic = topics.get(partition.topic)
-        if recorded[partition] is not None or not isinstance(topic, model.TopicAssignment):
-            continue
-        now = topic.partitions.get(partition.partition)
-        is_unmoved = entry.original is None or entry.original == entry.target
-        if now == model.PartitionAssignment(entry.target) and not is_unmoved:
+        is_moved = entry.original is not None and entry.original != entry.target
+        is_at_target = assignments[partition] == model.PartitionAssignment(entry.target)
+        if recorded[partition] is None and is_moved and is_at_target:
             yield partition
 
 

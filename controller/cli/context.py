@@ -183,17 +183,38 @@ class CommandContext:
 
     def status_of_leader(self, operator: OperatorClient) -> Mapping[str, Any] | None:
         """Return the status of the leading daemon, None if it does not answer."""
-        address = operator.cluster.leader_address()
-        if address is None:
-            return None
-        try:
-            return self.fetch(address)
-        except TransientError:
-            return None
+        return ask_leader(operator, self.fetch)[0]
 
     def requested_by(self, name: str | None) -> str:
         """Return the value of ``--requested-by``, or the user."""
         return self.name_of_user() if name is None else name
+
+
+def leader_of(operator: OperatorClient) -> str:
+    """
+    Return the address of the leading daemon.
+
+    Raises:
+        SessionSuspendedError: no daemon leads.
+
+    """
+    address = operator.cluster.leader_address()
+    if address is None:
+        raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
+    return address
+
+
+def ask_leader(
+    operator: OperatorClient, fetch: Callable[[str], Mapping[str, Any]]
+) -> tuple[Mapping[str, Any] | None, str | None]:
+    """Ask the leading daemon; return its answer, or the reason if there is a leader without one."""
+    address = operator.cluster.leader_address()
+    if address is None:
+        return None, None
+    try:
+        return fetch(address), None
+    except TransientError as error:
+        return None, str(error)
 
 
 def context_of(context: typer.Context) -> CommandContext:

@@ -15,15 +15,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from controller.cli import options
-from controller.cli.context import CommandContext, context_of
+from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import say, say_json
 from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
-from controller.doctor.unneeded_throttles import unneeded_throttles
-from controller.errors import InvalidInputError, TransientError
+from controller.errors import InvalidInputError
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 
@@ -72,7 +71,7 @@ def take_snapshot(around: CommandContext, operator: OperatorClient, settings: Se
         brokers = operator.cluster.brokers()
         answers = around.ask_brokers(settings, brokers.values(), topics)
         znodes = replace(operator.survey(), hidden=frozenset(hidden))
-        status, problem = _ask_daemon(around, operator.cluster.leader_address())
+        status, problem = ask_leader(operator, around.fetch)
     return Snapshot(
         znodes=znodes,
         topics_before=topics,
@@ -80,21 +79,9 @@ def take_snapshot(around: CommandContext, operator: OperatorClient, settings: Se
         controller_id=settings.controller_id,
         jute_maxbuffer=settings.zookeeper_jute_maxbuffer,
         daemon_problem=problem,
-        daemon_refusals=tuple(map(str, status.get("refused_because") or ())),
-        unreachable=status.get("unreachable_brokers", {}),
+        daemon_refusals=tuple(map(str, (status or {}).get("refused_because") or ())),
+        unreachable=(status or {}).get("unreachable_brokers", {}),
     )
-
-
-def _ask_daemon(
-    around: CommandContext, address: str | None
-) -> tuple[Mapping[str, Any], str | None]:
-    """Return the leader's status, and the reason if a leader does not answer."""
-    if address is None:
-        return {}, None
-    try:
-        return around.fetch(address), None
-    except TransientError as error:
-        return {}, str(error)
 
 
 def diagnose(
@@ -192,7 +179,7 @@ def fix_throttles(
     """
     if snapshot.znodes.daemons:
         return
-    for throttle in unneeded_throttles(snapshot):
+    for throttle in snapshot.znodes.unneeded_throttles():
         restored = None if dry_run else operator.throttle_writes.lift(throttle)
         if restored is not None:
             yield ThrottleFix(throttle.entity, "removed the throttle of", restored, is_done=True)

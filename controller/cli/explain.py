@@ -14,7 +14,7 @@ import typer
 
 from controller.cli import options
 from controller.cli.advice import PHASE_MEANINGS, advice_for
-from controller.cli.context import CommandContext, context_of
+from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import ids, say, say_json, tell
 from controller.cli.partition_facts import (
@@ -28,7 +28,6 @@ from controller.cli.status_text import state_words, wait_words
 from controller.core import model
 from controller.core.blocked_reasons import COPYING
 from controller.core.events import Orphan
-from controller.errors import TransientError
 from controller.zk.operator_client import OperatorClient
 
 WORDS: Final = {
@@ -78,7 +77,9 @@ def explain_partition(
 ) -> None:
     """Print everything known about a partition."""
     facts = gather(operator, partition)
-    live, why_not = _ask_daemon(around, operator, partition)
+    live, why_not = ask_leader(operator, lambda a: around.fetch_explanation(a, partition))
+    if live is None:
+        why_not = why_not or "no reassigner leads"
     if as_json:
         say_json(_document(facts, live, why_not, step_size))
         return
@@ -86,18 +87,6 @@ def explain_partition(
         tell(f"reassigner: by ZooKeeper alone: {why_not}")
     for line in _lines(facts, live, step_size):
         say(line)
-
-
-def _ask_daemon(
-    around: CommandContext, operator: OperatorClient, partition: model.TopicPartition
-) -> tuple[Mapping[str, Any] | None, str | None]:
-    address = operator.cluster.leader_address()
-    if address is None:
-        return None, "no reassigner leads"
-    try:
-        return around.fetch_explanation(address, partition), None
-    except TransientError as error:
-        return None, str(error)
 
 
 # --- text --------------------------------------------------------------------------------------

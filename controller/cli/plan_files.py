@@ -124,15 +124,10 @@ def compare(
     operator: OperatorClient, plan: Plan, originals: Plan
 ) -> dict[model.TopicPartition, Rebase]:
     """Compare each entry that has original replicas with the cluster."""
-    topics = operator.partitions.topics(dict.fromkeys(p.topic for p in originals))
+    assignments = operator.partitions.assignments(originals)
     found: dict[model.TopicPartition, Rebase] = {}
     for partition, original in originals.items():
-        topic = topics.get(partition.topic)
-        assignment = (
-            topic.partitions.get(partition.partition)
-            if isinstance(topic, model.TopicAssignment)
-            else None
-        )
+        assignment = assignments[partition]
         now = None if assignment is None else assignment.replicas
         found[partition] = rebase(original, plan[partition], now)
     return found

@@ -15,7 +15,7 @@ from typing import Final
 from controller.cli.context import AskMinInsync
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, tell
-from controller.cli.plan_files import document_of
+from controller.cli.plan_files import Plan, document_of
 from controller.cli.request_state import Entry
 from controller.cli.status_text import since_words
 from controller.core import model
@@ -124,6 +124,14 @@ class Conflict:
             )
         return f"would supersede {number} of request {self.request}: {partitions}"
 
+    def document(self) -> dict[str, object]:
+        """Return the conflict for ``--json``."""
+        return {
+            "request": self.request,
+            "would": "be_refused" if self.is_refused else "supersede",
+            "partitions": [str(e.partition) for e in self.entries],
+        }
+
 
 def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Conflict]:
     """
@@ -145,47 +153,48 @@ def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Co
     return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
 
 
-def conflict_documents(conflicts: Iterable[Conflict]) -> list[dict[str, object]]:
-    """Return conflicts for ``--json``."""
-    return [
-        {
-            "request": c.request,
-            "would": "be_refused" if c.is_refused else "supersede",
-            "partitions": [str(e.partition) for e in c.entries],
-        }
-        for c in conflicts
-    ]
-
-
 def show_preview(
-    before: list[Entry], validation: Validation, conflicts: Sequence[Conflict], *, as_json: bool
+    before: list[Entry],
+    validation: Validation,
+    conflicts: Sequence[Conflict],
+    *,
+    as_json: bool,
+    plan: Plan | None = None,
 ) -> Exit:
-    """Print what a plan would do; return the exit code."""
+    """
+    Print what a plan would do; return the exit code.
+
+    Args:
+        before: The entries of the plan.
+        validation: The result of checking them.
+        conflicts: The requests that reassign their partitions.
+        as_json: Print JSON.
+        plan: Printed in JSON in place of the entries.
+
+    """
     problems = validation.problems
     refused = {e.partition for e, _ in problems}
     refused |= {e.partition for c in conflicts if c.is_refused for e in c.entries}
     if as_json:
+        entries = [_preview_of(e, refused) for e in before]
         say_json(
             {
                 "dry_run": True,
-                "entries": [_preview_of(e, refused) for e in before],
-                **validation_document(validation),
-                "conflicts": conflict_documents(conflicts),
+                **({"entries": entries} if plan is None else {"plan": document_of(plan)}),
+                "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
+                "settings_unknown": dict(validation.unknown),
+                "conflicts": [c.document() for c in conflicts],
             }
         )
     else:
-        for line in changes_of(before):
+        for line in (*changes_of(before), *_validation_lines(validation), *map(str, conflicts)):
             say(line)
-        for line in validation_lines(validation):
-            say(line)
-        for conflict in conflicts:
-            say(str(conflict))
         say(NOTHING_WRITTEN)
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
 
 
-def validation_lines(validation: Validation) -> Iterator[str]:
+def _validation_lines(validation: Validation) -> Iterator[str]:
     """Describe the entries that would be refused or not accepted."""
     for entry, why in validation.problems:
         yield f"{entry.partition} would be refused: {why}"
@@ -194,14 +203,6 @@ def validation_lines(validation: Validation) -> Iterator[str]:
             f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
             f"only once the daemon can read it: {why}"
         )
-
-
-def validation_document(validation: Validation) -> dict[str, object]:
-    """Return a validation for ``--json``."""
-    return {
-        "problems": [{"partition": str(e.partition), "detail": w} for e, w in validation.problems],
-        "settings_unknown": dict(validation.unknown),
-    }
 
 
 def _preview_of(entry: Entry, refused: Collection[model.TopicPartition]) -> dict[str, object]:

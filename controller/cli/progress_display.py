@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Final, Protocol
 
-import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -195,28 +194,15 @@ def bars(console: Console) -> Iterator[Display]:
         yield Bars(live)
 
 
-@contextmanager
-def lines(write: Callable[[str], None]) -> Iterator[Display]:
-    """Open a display of lines."""
-    yield Lines(write)
-
-
-@contextmanager
-def json_lines() -> Iterator[Display]:
+def json_lines() -> AbstractContextManager[Display]:
     """Open a display of JSON lines."""
-    yield JsonLines(typer.echo)
-
-
-@contextmanager
-def nothing() -> Iterator[Display]:
-    """Open a display without progress."""
-    yield Nothing()
+    return nullcontext(JsonLines(say))
 
 
 def display_of(*, is_terminal: bool, as_json: bool = False) -> DisplayOpener:
     """Return the display of a command that ends with one result: none with ``--json``."""
     if as_json:
-        return nothing
+        return lambda: nullcontext(Nothing())
     if is_terminal:
         return lambda: bars(Console())
-    return lambda: lines(say)
+    return lambda: nullcontext(Lines(say))

@@ -84,10 +84,11 @@ def add_to_queue(
             f"{QUEUE} exists already: wait until its entries have started, or see "
             "`reassigner queue list`"
         )
-    if dry_run:
-        return _preview(operator, plan, ask, as_json=as_json)
     before = read_entries(operator, plan)
     conflicts = plan_preview.conflicts_of(before, None)
+    if dry_run:
+        validation = plan_preview.validate(operator, before, ask)
+        return plan_preview.show_preview(before, validation, conflicts, as_json=as_json, plan=plan)
     for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
         tell(f"Note: {line}")
     request = queue_request_id(operator.writes.create_queue(plan))
@@ -100,31 +101,6 @@ def add_to_queue(
         if operator.cluster.leader_address() is None:
             tell("No reassigner leads; the next leader takes the queue up.")
     return Exit.DONE
-
-
-def _preview(operator: OperatorClient, plan: Plan, ask: AskMinInsync, *, as_json: bool) -> Exit:
-    """Print the changes of a plan, the entries that would be refused, and conflicts."""
-    before = read_entries(operator, plan)
-    conflicts = plan_preview.conflicts_of(before, None)
-    validation = plan_preview.validate(operator, before, ask)
-    if as_json:
-        say_json(
-            {
-                "dry_run": True,
-                "plan": document_of(plan),
-                **plan_preview.validation_document(validation),
-                "conflicts": plan_preview.conflict_documents(conflicts),
-            }
-        )
-    else:
-        for line in (
-            *plan_preview.changes_of(before),
-            *plan_preview.validation_lines(validation),
-            *map(str, conflicts),
-        ):
-            say(line)
-        say(NOTHING_WRITTEN)
-    return Exit.REFUSED if validation.problems else Exit.DONE
 
 
 def list_queue(

@@ -114,9 +114,9 @@ def read_entries(operator: OperatorClient, plan: Plan) -> list[Entry]:
     """Read the state of each entry of a plan."""
     submitted = _submitted(operator)
     specs = operator.partitions.specs(plan)
-    topics = operator.partitions.topics(p.topic for p in plan)
+    assignments = operator.partitions.assignments(plan)
     return [
-        _entry(p, target, target in submitted.get(p, ()), specs.get(p), topics.get(p.topic))
+        _entry(p, target, target in submitted.get(p, ()), specs.get(p), assignments[p])
         for p, target in plan.items()
     ]
 
@@ -136,20 +136,15 @@ def _entry(
     target: Replicas,
     is_submitted: bool,  # noqa: FBT001 - one of many facts
     spec: model.ReassignmentSpec | str | None,
-    topic: model.TopicAssignment | str | None,
+    assignment: model.PartitionAssignment | None,
 ) -> Entry:
-    found = (
-        topic.partitions.get(partition.partition)
-        if isinstance(topic, model.TopicAssignment)
-        else None
-    )
     known = spec if isinstance(spec, model.ReassignmentSpec) else None
     state = (
-        _recorded(known, target, found)
+        _recorded(known, target, assignment)
         or (EntryState.SUBMITTED if is_submitted else None)
-        or _unrecorded(target, found)
+        or _unrecorded(target, assignment)
     )
-    return Entry(partition, target, state, found, known)
+    return Entry(partition, target, state, assignment, known)
 
 
 def _recorded(
@@ -283,22 +278,15 @@ def read_request(operator: OperatorClient, request: RequestId) -> RequestState:
     submitted = [s for s in operator.requests.open_submissions() if s.request == request]
     accepted = operator.outcomes.accepted_entries(request)
     specs = operator.partitions.specs(e.partition for e in accepted)
-    topics = operator.partitions.topics(e.partition.topic for e in accepted)
+    assignments = operator.partitions.assignments(e.partition for e in accepted)
     history = operator.outcomes.history_of(request)
     if history is None and not submitted:
         raise InvalidInputError(f"request {request} is not known; see `reassigner list`")
     kinds = {e.partition: e.fate for e in history.endings} if history is not None else {}
     entries: dict[TopicPartition, Entry] = {}
     for entry in accepted:
-        partition = entry.partition
-        found = topics.get(partition.topic)
-        entries[partition] = _accepted_entry(
-            request,
-            entry,
-            specs.get(partition),
-            found if isinstance(found, model.TopicAssignment) else None,
-            kinds.get(partition),
-        )
+        p = entry.partition
+        entries[p] = _accepted_entry(request, entry, specs.get(p), assignments[p], kinds.get(p))
     for submission in submitted:
         for partition, target in submission.entries.items():
             waiting = Entry(partition, target, EntryState.SUBMITTED, None, None)
@@ -315,12 +303,11 @@ def _accepted_entry(
     request: RequestId,
     accepted: model.AcceptedEntry,
     found: model.ReassignmentSpec | str | None,
-    topic: model.TopicAssignment | None,
+    assignment: model.PartitionAssignment | None,
     kind: OutcomeKind | None,
 ) -> Entry:
     is_own = isinstance(found, model.ReassignmentSpec) and found.request == request
     spec = found if isinstance(found, model.ReassignmentSpec) and is_own else None
-    assignment = topic.partitions.get(accepted.partition.partition) if topic else None
     state = STATE_OF_OUTCOME.get(kind) if kind is not None else None
     if state is None:
         state = EntryState.DONE

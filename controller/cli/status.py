@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from controller.cli import options, status_text
-from controller.cli.context import CommandContext, context_of
+from controller.cli.context import CommandContext, context_of, leader_of
 from controller.cli.exits import Exit
 from controller.cli.output import say, say_json
 from controller.cli.progress_display import DisplayOpener, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
 from controller.core.model import RequestId
-from controller.errors import InvalidInputError, SessionSuspendedError, TransientError
+from controller.errors import InvalidInputError, TransientError
 from controller.zk.operator_client import OperatorClient
 
 INTERVAL_S: Final = 1.0
+
+AskStatus = Callable[[], Mapping[str, Any]]
+"""Return the status of the leading daemon; raise ``TransientError`` if none answers."""
 
 
 def status(
@@ -37,8 +41,8 @@ def status(
 
     Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
     """
-    with _leader(context_of(context), zookeeper, config, http) as leader:
-        document = leader.get()
+    with _leader(context_of(context), zookeeper, config, http) as ask:
+        document = ask()
     if as_json:
         say_json(document)
     else:
@@ -82,50 +86,24 @@ def watch(  # noqa: PLR0913 - the options of the command
         (named,) = options.request_ids([request])
         with around.connected(zookeeper, config) as operator:
             raise typer.Exit(watch_request(around, operator, named, display, as_json=as_json))
-    with _leader(around, zookeeper, config, http) as leader:
-        raise typer.Exit(watch_leader(around, leader, display, until_idle=until_idle))
-
-
-class LeaderStatus:
-    """The status of the leading daemon, at a given address or at the one in ZooKeeper."""
-
-    def __init__(
-        self, around: CommandContext, operator: OperatorClient | None, address: str | None
-    ) -> None:
-        """Use ``address``; if it is None, look the leader up each time."""
-        self._around = around
-        self._operator = operator
-        self._address = address
-
-    def get(self) -> Mapping[str, Any]:
-        """
-        Return the status.
-
-        Raises:
-            TransientError: there is no leader, or it does not answer.
-
-        """
-        address = self._address
-        if address is None and self._operator is not None:
-            address = self._operator.cluster.leader_address()
-        if address is None:
-            raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
-        return self._around.fetch(address)
+    with _leader(around, zookeeper, config, http) as ask:
+        raise typer.Exit(watch_leader(around, ask, display, until_idle=until_idle))
 
 
 @contextmanager
 def _leader(
     around: CommandContext, zookeeper: str | None, config: Path | None, http: str | None
-) -> Iterator[LeaderStatus]:
+) -> Iterator[AskStatus]:
+    """Connect to the daemon at the given address, or to the leader that ZooKeeper names."""
     if http is not None:
-        yield LeaderStatus(around, None, options.address_of(http))
+        yield partial(around.fetch, options.address_of(http))
         return
     with around.connected(zookeeper, config) as operator:
-        yield LeaderStatus(around, operator, None)
+        yield lambda: around.fetch(leader_of(operator))
 
 
 def watch_leader(
-    around: CommandContext, leader: LeaderStatus, display: DisplayOpener, *, until_idle: bool
+    around: CommandContext, ask: AskStatus, display: DisplayOpener, *, until_idle: bool
 ) -> Exit:
     """Show the status every second until Ctrl-C or, with ``until_idle``, the end of the work."""
     document: Mapping[str, Any] | None = None
@@ -133,7 +111,7 @@ def watch_leader(
         with display() as shown:
             while True:
                 try:
-                    document = leader.get()
+                    document = ask()
                 except TransientError as error:
                     # A standby takes over from a dead leader.
                     shown.show(str(error), 0, 0, None)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from controller.core import model
 from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.events import ClaimGuardsRead, Orphan
+from controller.core.participants import Participants
+from controller.znodes.paths import GOALS, LEADER, LEASES, TOPICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,22 @@ class Znodes:
         """Return the assignment of a partition."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
+
+    def unneeded_throttles(self) -> list[AppliedThrottle]:
+        """
+        Return the throttles of daemons that no recorded reassignment needs.
+
+        None if a record of a reassignment is unreadable: it may need any throttle.
+        """
+        if self.is_hidden(TOPICS, GOALS, LEASES, LEADER) or any(
+            path.startswith(f"{GOALS}/") for path in self.unreadable
+        ):
+            return []
+        participants = Participants()
+        for partition, spec in self.specs.items():
+            participants.put(partition, spec, self.assignment(partition))
+        applied = sorted(self.applied_throttles.items())
+        return [throttle for entity, throttle in applied if entity not in participants.requests]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from controller.core.applied_throttles import Entity, broker_entity, topic_entit
 from controller.core.model import BrokerId, TopicPartition
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
-from controller.doctor.unneeded_throttles import unneeded_throttles
 from controller.znodes.entity_configs import EVERYTHING, throttled_partitions
 from controller.znodes.paths import parse_number
 
@@ -20,7 +19,7 @@ from controller.znodes.paths import parse_number
 def orphan_throttles(snapshot: Snapshot) -> Iterator[Finding]:
     """Find throttles that a daemon set and that no reassignment needs any more."""
     daemons = snapshot.znodes.daemons
-    for applied in unneeded_throttles(snapshot):
+    for applied in snapshot.znodes.unneeded_throttles():
         keys = ", ".join(sorted(applied.ours)) or "nothing"
         yield Finding(
             "orphan_throttle",

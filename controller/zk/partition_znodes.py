@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from controller.core.events import Orphan, SpecsRead
 from controller.core.model import (
+    PartitionAssignment,
     PartitionState,
     ReassignmentSpec,
     TopicAssignment,
@@ -42,6 +43,19 @@ class PartitionZnodes:
     def topics(self, names: Iterable[str]) -> dict[str, TopicAssignment | str | None]:
         """Return topics; None where there is none."""
         return dict(decode_many(self._znodes, names, paths.topic_path, topic_of))
+
+    def assignments(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionAssignment | None]:
+        """Return assignments; None where there is none, or its topic is unreadable."""
+        wanted = list(partitions)
+        topics = self.topics(dict.fromkeys(p.topic for p in wanted))
+        return {
+            p: topic.partitions.get(p.partition)
+            if isinstance(topic := topics.get(p.topic), TopicAssignment)
+            else None
+            for p in wanted
+        }
 
     def states(
         self, partitions: Iterable[TopicPartition]

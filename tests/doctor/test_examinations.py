@@ -17,7 +17,6 @@ from controller.doctor import (
     znode_checks,
 )
 from controller.doctor.checks import CHECKS, examine
-from controller.doctor.unneeded_throttles import unneeded_throttles
 from controller.znodes.paths import (
     BROKER_IDS,
     CONTROLLER,
@@ -98,4 +97,4 @@ def test_a_hidden_directory_makes_no_finding_of_its_absence(path: str) -> None:
             pass
     assert [(f.check, f.subject) for f in examine(built.build())] == [("hidden", path)]
     if path in (TOPICS, GOALS, LEASES, LEADER):
-        assert unneeded_throttles(built.build()) == []
+        assert built.build().znodes.unneeded_throttles() == []

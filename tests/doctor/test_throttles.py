@@ -1,4 +1,4 @@
-"""Tests of ``controller.doctor.throttle_checks`` and ``controller.doctor.unneeded_throttles``."""
+"""Tests of ``controller.doctor.throttle_checks``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import pytest
 from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import BrokerId, ZkVersion
 from controller.doctor.findings import Severity
-from controller.doctor.throttle_checks import broker_throttles, orphan_throttles, topic_throttles
-from controller.doctor.unneeded_throttles import unneeded_throttles
+from controller.doctor.throttle_checks import (
+    broker_throttles,
+    orphan_throttles,
+    topic_throttles,
+)
 from controller.znodes.paths import reassignment_path
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
@@ -65,7 +68,7 @@ def test_a_throttle_of_ours_without_a_reassignment_is_an_orphan() -> None:
     """A record concerns its topic and the brokers it copies between, and no other."""
     built = SnapshotBuilder(1, 2, 3, 4).partition(tp(), (1, 2))
     leased(built, ON_TOPIC, ON_BROKER, ON_FOUR)
-    orphans = {lease.entity for lease in unneeded_throttles(built.build())}
+    orphans = {lease.entity for lease in built.build().znodes.unneeded_throttles()}
     assert orphans == {ON_BROKER, ON_FOUR, ON_TOPIC}
     built.spec(tp(), (1, 3))
     assert found(orphan_throttles, built) == [
@@ -85,7 +88,7 @@ def test_a_record_that_cannot_be_understood_may_need_any_throttle() -> None:
     """So none is taken for an orphan."""
     built = leased(SnapshotBuilder(1), ON_TOPIC, ON_BROKER)
     built.with_znodes(unreadable={reassignment_path(tp()): "nonsense"})
-    assert unneeded_throttles(built.build()) == []
+    assert built.build().znodes.unneeded_throttles() == []
 
 
 def test_what_a_lease_tells_of_is_not_told_twice() -> None:

@@ -20,7 +20,7 @@ from controller.cli.request_state import read_request
 from controller.cli.submitting import await_daemon, submissions_of
 from controller.core import model
 from controller.core.submissions import Cancellation, RequestOptions
-from controller.errors import RequestTimeoutError, SessionSuspendedError
+from controller.errors import RequestTimeoutError
 from controller.zk.operator_client import OperatorClient
 
 ANSWER_S: Final = 60.0
@@ -91,18 +91,6 @@ def _whole(target: model.Replicas, now: model.PartitionAssignment) -> ActiveReas
         adding=tuple(r for r in target if r not in now.origin_replicas),
         removing=removing,
     )
-
-
-def check_leader(operator: OperatorClient) -> None:
-    """
-    Check that a daemon leads.
-
-    Raises:
-        SessionSuspendedError: no daemon leads.
-
-    """
-    if operator.cluster.leader_address() is None:
-        raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
 
 
 def submit_plan(

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from controller.cli.context import leader_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, ids, say, tell
 from controller.cli.stock import texts
-from controller.cli.stock.cluster import ClusterState, check_leader, read_cluster
+from controller.cli.stock.cluster import ClusterState, read_cluster
 from controller.cli.stock.files import StockPlan
 from controller.cli.stock.tool import StockTool, check_log_dirs, check_throttle
 from controller.core.model import Replicas, TopicPartition
@@ -120,7 +121,7 @@ class OldStockTool(StockTool):
         """Carry out ``--cancel`` of KIP-236: cancel all active reassignments."""
         found = read_cluster(self._operator)
         if not self._dry_run:
-            check_leader(self._operator)
+            leader_of(self._operator)
         specs = self._operator.partitions.specs(found.active)
         rows = []
         for partition in sorted(found.active):
