@@ -70,6 +70,7 @@ class World:
         brokers: int = 5,
         has_kafka_controllers: bool = True,
         produce_every_s: float = 0.2,
+        schedule: Schedule | None = None,
     ) -> None:
         """
         Start the brokers, with ids from 1.
@@ -79,10 +80,11 @@ class World:
             brokers: How many.
             has_kafka_controllers: Whether brokers stand for election as controller.
             produce_every_s: How often the producer sends one record to every partition.
+            schedule: The source of time and chance; by default one that the seed decides.
 
         """
         self.seed = seed
-        self.schedule = Schedule(seed)
+        self.schedule = schedule or Schedule(seed)
         self.zookeeper = SimZooKeeper(lambda: int(1000 * self.schedule.unix_s()))
         self.fabric = Fabric(self.schedule, self.zookeeper)
         self.invariants = Invariants(self.fabric)

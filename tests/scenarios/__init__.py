@@ -1,0 +1,1 @@
+"""Scenarios: text files of commands to a simulated cluster and the decisions of the daemon."""
