@@ -1,8 +1,8 @@
 """
-Plans of whole clusters on Spark: snapshot, plan, waves, and what really happened afterwards.
+Plans of whole clusters on Spark: snapshot, plan, waves, and the report of what was carried out.
 
 The only room that imports pyspark (extra ``pipeline``). The rows of partitions and replicas stay in
-DataFrames; the driver holds what there is per broker, and per topic and broker. Rules that need no
-Spark are in ``ledgers``, ``samples``, ``residues``, ``placings`` and ``leaderships`` here, and in
-``controller.planning``.
+DataFrames; the driver holds values by broker, and by topic and broker. Rules that need no Spark are
+in ``placement_ledger``, ``required_moves``, ``bulk_moves``, ``fine_tuning``, ``leadership_flows``
+and ``waves``, and in ``controller.planning``.
 """

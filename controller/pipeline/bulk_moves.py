@@ -1,9 +1,9 @@
 """
-The bulk of a plan: a sample of what brokers have too much of goes to those that have too little.
+The bulk of a plan: move sampled replicas from overloaded brokers to underloaded ones.
 
-Only between brokers that are over on bytes *and* replicas and such that are under on both, so every
-copy serves both goals. One replica after the other is judged by what everything before it left to
-do, so nothing overshoots. What is left over is ``residues``'s.
+Only brokers above the bands of bytes *and* replicas give, and only brokers below both take, so that
+every copy serves both loads. Candidates are judged one after the other by the remaining
+differences, so nothing overshoots. ``fine_tuning`` evens out the rest.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from controller.pipeline.placement_ledger import PlacementLedger
 from controller.planning.quotas import Band
 
 OFFERED: Final = 3.0
-"""How many replicas are offered for each that has to go: some cannot go anywhere useful."""
+"""Candidates for each replica to move: some have no useful target."""
 
 
 class BulkMoves:
-    """What is still to be given and taken, and who takes what."""
+    """The amounts that brokers still give and take, and the choice of targets."""
 
     def __init__(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
-        """Begin with the least that has to be exchanged."""
+        """Start with the minimum amounts to exchange."""
         self._ledger: Final = ledger
         give_size, take_size = ledger.flows(sizes, of_size=True)
         give_count, take_count = ledger.flows(counts, of_size=False)
@@ -40,15 +40,15 @@ class BulkMoves:
         self.fair: Final = total / max(1, int(np.count_nonzero(ledger.brokers.keeps)))
 
     def is_done(self) -> bool:
-        """Whether nobody has anything to give or to take any more."""
+        """Return whether no broker can give, or none can take."""
         return not (self.give_count >= 1).any() or not (self.take_count >= 1).any()
 
     def levels(self) -> Any:
         """
-        Return for each broker the level of its topics above which replicas are offered.
+        Return for each broker the level above which the replicas of its topics are candidates.
 
-        In units of a topic's fair share on a broker: a topic that stands at twice the level offers
-        half its replicas there. The level is where enough is offered.
+        In units of a topic's fair share on a broker: of a topic at twice the level, half of the
+        replicas are candidates. The level is chosen so that there are enough candidates.
         """
         wanted = self.give_count * OFFERED
         held = self._ledger.by_topic
@@ -64,7 +64,7 @@ class BulkMoves:
         return levels
 
     def judge(self, offer: Candidate) -> Change | None:
-        """Return where an offered replica goes, None if it stays."""
+        """Return the change that moves a candidate; None if it stays."""
         giver, size = offer.replicas[offer.position], offer.size
         if self.give_count[giver] < 1 or self.give_size[giver] < size:
             return None
@@ -89,7 +89,7 @@ class BulkMoves:
         return change
 
     def _keeps_pace(self, giver: int, size: int) -> bool:
-        """Whether this size keeps the bytes left in proportion to the replicas left."""
+        """Return whether this size keeps the remaining bytes and replicas in proportion."""
         per_replica = self.give_size[giver] / self.give_count[giver]
         first = self._given[1][giver] / self._given[0][giver]
         if per_replica > first * 1.1:
@@ -99,7 +99,7 @@ class BulkMoves:
         return True
 
     def _fit(self, takers: Any, size: int) -> Any:
-        """Return how well this size suits what each taker lacks per replica: 1 at best."""
+        """Return how well this size matches each taker's lack per replica; the best is 1."""
         ratio = self.take_size[takers] / self.take_count[takers] / max(1.0, float(size))
         first = self._taken[1][takers] / self._taken[0][takers] / max(1.0, float(size))
         behind = ratio / first
@@ -107,5 +107,5 @@ class BulkMoves:
 
 
 def size_is_small(first: Any) -> Any:
-    """Whether a size is below what is typical."""
+    """Return whether a size is below the typical one."""
     return first > 1.0

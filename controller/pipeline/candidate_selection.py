@@ -1,8 +1,8 @@
 """
-Which replicas are offered to the planner, chosen where the rows are.
+Select candidates, the replicas that the planner may move, in Spark.
 
-Each partition offers one replica at most. The order is that of a stable hash: it does not depend on
-how the rows lie in files or on machines.
+Each partition contributes at most one candidate. A stable hash gives the order, so it does not
+depend on how the rows are distributed over files or machines.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from controller.pipeline.candidates import Candidate
 from controller.pipeline.cluster_frame import dice, in_order
 
 PER_CLASS: Final = 12
-"""Offers of each broker and order of magnitude, for what the sample leaves over."""
+"""Candidates of each broker and size class for fine tuning."""
 SMALLEST: Final = 150
-"""And of the smallest of each broker; as many again, on average, for those with a surplus."""
+"""Candidates among the smallest replicas of each broker; on average at most twice as many in all,
+counting those for surplus replicas."""
 OFFERED: Final = 3
-"""Small ones for each surplus replica: a partition that is offered from one broker is not from
-another, and some cannot go anywhere useful."""
+"""Small candidates for each surplus replica: a partition is a candidate on one broker only, and
+some candidates have no useful target."""
 CLASSES_PER_DOUBLING: Final = 2
 
 
-def offers_over(  # noqa: PLR0913 - what there is to say
+def offers_over(  # noqa: PLR0913 - the loads by topic and broker
     spark: Any,
     parts: Any,
     *,
@@ -36,15 +37,15 @@ def offers_over(  # noqa: PLR0913 - what there is to say
     seed: int,
 ) -> Iterator[Candidate]:
     """
-    Offer a sample of what lies above a level on each broker, topic by topic.
+    Yield a sample of the replicas above a level on each broker, topic by topic.
 
     Args:
         spark: The session.
-        parts: The partitions that may be offered.
+        parts: The partitions that may change.
         held: Replicas by topic and broker.
         fair: A topic's fair share on a broker, by topic.
         levels: See ``bulk_moves.BulkMoves.levels``.
-        seed: Of the order.
+        seed: Seed of the order.
 
     """
     chances = 1.0 - levels[None, :] * fair[:, None] / np.maximum(held, 1)
@@ -68,13 +69,13 @@ def offers_over(  # noqa: PLR0913 - what there is to say
 
 def offers_by_size(spark: Any, parts: Any, *, surplus: Any, seed: int) -> Iterator[Candidate]:
     """
-    Offer some replicas of each order of magnitude from every broker, and more small ones.
+    Yield some replicas of each size class from every broker, and more of the smallest ones.
 
     Args:
         spark: The session.
-        parts: The partitions that may be offered.
-        surplus: How many replicas each broker has too many.
-        seed: Of the order.
+        parts: The partitions that may change.
+        surplus: Surplus replicas of each broker.
+        seed: Seed of the order.
 
     """
     sized = parts.withColumn(
@@ -102,14 +103,14 @@ def chances_by_size(
     counted: Mapping[tuple[int, int], int], surplus: Any
 ) -> dict[int, dict[int, float]]:
     """
-    Return the chance of a replica to be offered, by class of size and broker.
+    Return the probability that a replica is a candidate, by size class and broker.
 
-    What a broker has too many of leaves it with the smallest, so as many of these are offered, and
-    not the large ones beyond them. All such extras together are bounded by the number of brokers.
+    The smallest replicas of a broker reduce its surplus at the lowest cost, so there are additional
+    candidates among these. The number of brokers limits the sum of the additional candidates.
 
     Args:
         counted: Replicas by broker and class.
-        surplus: How many replicas each broker has too many.
+        surplus: Surplus replicas of each broker.
 
     """
     extra = OFFERED * np.asarray(surplus, dtype=float)
@@ -125,7 +126,7 @@ def chances_by_size(
 
 
 def _offers(parts: Any, rank: Any) -> Iterator[Candidate]:
-    """Offer of each partition the replica with the lowest rank below 1, in the order of ranks."""
+    """Yield of each partition the replica with the lowest rank below 1, in the order of ranks."""
     ranked = F.transform("replicas", lambda b, n: F.struct(rank(b, n).alias("rank"), n.alias("n")))
     best = F.array_min(F.filter(ranked, lambda x: x["rank"] < 1.0))
     pool = parts.select("topic", "partition", "size", "replicas", best.alias("best")).where(

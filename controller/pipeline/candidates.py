@@ -1,4 +1,4 @@
-"""What the cluster offers the planner: single replicas that may move, and what becomes of them."""
+"""Replicas that may move, and changes of a partition's replicas."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Candidate(NamedTuple):
     replicas: tuple[int, ...]
     """Indices of brokers."""
     position: int
-    """Which replica is offered."""
+    """The replica that may move."""
 
 
 class Change(NamedTuple):
-    """A partition whose replicas are to be others, or in another order."""
+    """A partition with other replicas, or another order of them."""
 
     topic: int
     partition: int
@@ -28,7 +28,7 @@ class Change(NamedTuple):
 
 
 def moved(offer: Candidate, broker: int) -> Change:
-    """Return the change that puts the offered replica on another broker."""
+    """Return the change that puts the candidate on another broker."""
     after = list(offer.replicas)
     after[offer.position] = broker
     return Change(offer.topic, offer.partition, offer.size, offer.replicas, tuple(after))

@@ -1,8 +1,8 @@
 """
-A snapshot as the planner works on it: one row per partition, and what brokers and topics hold.
+A snapshot in the form of the planner: one row per partition, and sums by broker and topic.
 
 Brokers and topics become indices in the order of ids and names, so that nothing depends on the
-order in which rows were read. A partition's size is its leader's: a new replica copies that.
+order in which rows were read. A partition's size is that of its leader, which a new replica copies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HASH_BITS: Final = 53
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A snapshot, loaded."""
+    """A loaded snapshot."""
 
     parts: Any
     """topic (index), partition, size, replicas (indices, the preferred leader first)."""
@@ -33,11 +33,11 @@ class Cluster:
     topics: tuple[str, ...]
     brokers: Brokers
     racks: tuple[str, ...]
-    """What is written for each broker's rack."""
+    """The displayed rack of each broker."""
     min_insync: Any
-    """By topic; zero where it is not known."""
+    """``min.insync.replicas`` by topic; zero if unknown."""
     rates: Any | None = None
-    """topic (index), partition, bytes per second that producers write; None: nobody said."""
+    """topic (index), partition, bytes per second that producers write; None: unknown."""
 
 
 def load(
@@ -48,16 +48,16 @@ def load(
     fill: float = 1.0,
 ) -> Cluster:
     """
-    Load a snapshot that was checked.
+    Load a checked snapshot.
 
     Args:
         spark: The session.
         tables: The snapshot.
-        drained: Ids of brokers that are to hold nothing.
-        fill: Which part of a broker's capacity may be used.
+        drained: Ids of the brokers to empty.
+        fill: Usable fraction of a broker's capacity.
 
     Raises:
-        PlanInvalidError: a broker to drain does not exist, or nothing is left.
+        InvalidInputError: a broker to drain does not exist, or no broker is left.
 
     """
     brokers, racks = _brokers(tables, drained, fill)
@@ -105,13 +105,13 @@ def _brokers(
     strangers = sorted(set(drained) - set(ids))
     if strangers:
         raise InvalidInputError(
-            f"broker {strangers[0]} is to be drained, but is not in the snapshot"
+            f"broker {strangers[0]} cannot be drained: it is not in the snapshot"
         )
     dead = [row.broker for row in rows if row.is_alive is False and row.broker not in drained]
     if dead:
         raise InvalidInputError(
             f"broker {', '.join(map(str, dead))} was not alive when the snapshot was taken: drain "
-            f"it, or bring it back and take another"
+            f"it, or start it and take another snapshot"
         )
     keeps = np.array([broker not in drained for broker in ids], dtype=bool)
     if not keeps.any():
@@ -136,7 +136,7 @@ def _check_parts(parts: Any) -> None:
 
 
 def ledger_of(cluster: Cluster, parts: Any) -> PlacementLedger:
-    """Sum up what brokers hold, by topic."""
+    """Return the replicas of all brokers by topic, and their bytes."""
     held = np.zeros((len(cluster.topics), len(cluster.brokers.ids)), dtype=np.int64)
     size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
     single = parts.select("topic", "size", F.explode("replicas").alias("b"))
@@ -161,16 +161,16 @@ def _factors(parts: Any) -> Sequence[Factors]:
 
 
 def dice(seed: int, *columns: Any) -> Any:
-    """Return a number from 0 to 1 that depends on nothing but the seed and these columns."""
+    """Return a pseudo-random number from 0 to 1 that depends only on the seed and the columns."""
     bits = F.xxhash64(F.lit(seed), *columns)
     return F.shiftrightunsigned(bits, 64 - HASH_BITS).cast("double") * F.lit(2.0**-HASH_BITS)
 
 
 def in_order(table: Any, *keys: Any) -> Iterator[Any]:
     """
-    Yield rows in the order of keys, one after the other.
+    Yield rows in the order of keys.
 
-    Selected and prepared in parallel, sorted in one place: what comes this way grows with what has
-    to change, and passes through the driver anyhow.
+    Spark selects and prepares the rows in parallel and sorts them in one partition: their number
+    grows with the changes of the plan, and they all pass through the driver.
     """
     return iter(table.repartition(1).sortWithinPartitions(*keys).toLocalIterator())

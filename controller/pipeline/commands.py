@@ -1,8 +1,8 @@
 """
-What the verbs ask for: a snapshot, a plan, a report, from the directories they name.
+The work of the pipeline commands: snapshot, plan, report.
 
-Each opens the tables it needs, does the work, tells what it does meanwhile and returns what is to
-be printed. Nothing here prints.
+Each function reads the tables that it needs, reports its progress and returns what the command
+prints. Nothing here prints.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def snapshot_of_cluster(
     manifest: Manifest,
     directory: Path,
 ) -> Mapping[str, Any]:
-    """Write a snapshot of what a cluster told; return how much there is."""
+    """Write the snapshot of a cluster; return its counts."""
     return _counted(capture(spark, told, brokers, manifest, directory))
 
 
@@ -51,7 +51,7 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     *,
     rates: Sequence[tuple[str, int | None, float]] = (),
 ) -> Mapping[str, Any]:
-    """Write a snapshot of a stock JSON; return how much there is."""
+    """Write a snapshot of a stock JSON; return its counts."""
     told, rows = told_by_files(spark, plan, sizes, brokers)
     told = replace(told, rates=rates)
     manifest = Manifest("", taken_at, str(plan))
@@ -72,7 +72,7 @@ def _counted(tables: Tables) -> Mapping[str, Any]:
     }
 
 
-def make_plan(  # noqa: PLR0913, PLR0917 - what there is to say
+def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
     spark: Any,
     snapshot: str,
     wishes: PlanOptions,
@@ -81,10 +81,10 @@ def make_plan(  # noqa: PLR0913, PLR0917 - what there is to say
     tell: Progress,
 ) -> tuple[Summary, list[Wave], list[Path]]:
     """
-    Plan, cut and write.
+    Make a plan, cut it into waves and write it.
 
     Raises:
-        PlanInvalidError: the snapshot or a wish is wrong, or the plan cannot be carried out.
+        InvalidInputError: the snapshot or an option is invalid, or the disks have no room.
 
     """
     wishes.check()
@@ -94,7 +94,7 @@ def make_plan(  # noqa: PLR0913, PLR0917 - what there is to say
     drained = wishes.drain | set(wishes.replace)
     cluster = load(spark, tables, drained=drained, fill=wishes.fill)
     planned = Planner(spark, cluster, wishes, tell).plan()
-    tell("counting what it comes to")
+    tell("summarizing the plan")
     summary, loads = summarize(planned)
     waves = Cutter(spark, planned, limits, tell).cut()
     tell("writing")
@@ -111,18 +111,18 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     tell: Progress,
 ) -> Path:
     """
-    Write the report's tables and page; return the page.
+    Write the tables and the page of a report; return the path of the page.
 
     Args:
         spark: The session.
         journals: The directories of the daemons' journals.
-        plan: The directory of the plan that was carried out.
-        after: A snapshot that was taken afterwards.
-        directory: Where the report goes.
-        tell: Told what is done.
+        plan: The directory of the executed plan.
+        after: A snapshot taken afterwards.
+        directory: The directory of the report.
+        tell: Receives the progress.
 
     Raises:
-        PlanInvalidError: something that is named cannot be read.
+        InvalidInputError: an input cannot be read.
 
     """
     if plan is not None and after is not None:
@@ -143,7 +143,7 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     requests = [row.request for row in report.requests.select("request").collect()]
     try:
         path.write_text(page(report, disks, broken=broken, about=about), encoding="utf-8")
-        # What the status page of a daemon looks for.
+        # The status page of a daemon finds reports by this file.
         (directory / "report.json").write_text(
             json.dumps({"v": 1, "requests": requests}) + "\n", encoding="utf-8"
         )
@@ -153,7 +153,7 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
 
 
 def _refuse_other_cluster(spark: Any, plan: Path, after: Path) -> None:
-    """Refuse to set a plan beside a snapshot of another cluster."""
+    """Refuse a snapshot of another cluster than the plan's."""
     summary = plan / "summary.json"
     try:
         planned = json.loads(summary.read_text(encoding="utf-8"))["snapshot"]["cluster_id"]

@@ -1,8 +1,8 @@
 """
-The rest of a plan: what the sample left over, first in replicas with the smallest, then in bytes.
+The rest of a plan: bring replicas and bytes of all brokers into their bands.
 
-Works on a pool of offers that grows with the number of brokers, not of partitions: from every
-broker some of each order of magnitude, and more of the smallest.
+The pool of candidates grows with the number of brokers, not of partitions: from every broker some
+of each size class, and more of the smallest.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from controller.pipeline.placement_ledger import PlacementLedger
 from controller.planning.quotas import Band
 
 MARGIN: Final = 0.006
-"""Of the width of the band."""
+"""As a fraction of the width of the band."""
 PEERS_MAX: Final = 12
-"""Brokers that are looked at as the other side of a replica in bytes."""
+"""Brokers considered as the other side of a move when evening out bytes."""
 FITS_MAX: Final = 6
-"""Replicas that fit best between two brokers: one may not be allowed where it would go."""
+"""Best replicas considered between two brokers: the target may not be allowed for some."""
 TRIED_MAX: Final = 100
-"""Small replicas of one broker that are tried."""
+"""Small replicas of one broker considered."""
 
 NOTHING: Final = np.zeros(0, dtype=bool)
 
 
 class FineTuning:
-    """A pool of offers and the bands to come into."""
+    """A pool of candidates and the bands to reach."""
 
     def __init__(
         self, ledger: PlacementLedger, sizes: Band, counts: Band, offers: Iterable[Candidate]
     ) -> None:
-        """Take up the pool."""
+        """Group the pool by broker and sort it by size."""
         self._ledger: Final = ledger
         self._size_low, self._size_high = np.array(sizes.low), np.array(sizes.high)
         self._size_target = np.array(sizes.target)
-        # Who is brought into the band in bytes goes this far beyond its edge: evening out the
-        # replicas afterwards takes or brings a few bytes.
+        # Bytes are brought this far inside the edge of the band, as evening out the replicas
+        # afterwards moves a few bytes.
         self._margin = MARGIN * (self._size_high - self._size_low)
         self._count_low, self._count_high = np.array(counts.low), np.array(counts.high)
         self._count_target = np.array(counts.target)
@@ -59,13 +59,13 @@ class FineTuning:
     # --- replicas ------------------------------------------------------------------------------
 
     def shed_counts(self) -> Iterator[Change]:
-        """Relieve the brokers with too many replicas, of the smallest; those with too few wait."""
+        """Move the smallest replicas away from brokers above the band of replicas."""
         self._stuck.clear()
         while (change := self._next_count(take=False)) is not None:
             yield change
 
     def even_counts(self) -> Iterator[Change]:
-        """Bring every broker's replicas into the band, with the smallest there are."""
+        """Bring the number of replicas of every broker into the band with the smallest replicas."""
         self._stuck.clear()
         while (change := self._next_count(take=True)) is not None:
             yield change
@@ -113,7 +113,7 @@ class FineTuning:
     # --- bytes ---------------------------------------------------------------------------------
 
     def even_sizes(self) -> Iterator[Change]:
-        """Bring every broker's bytes into the band, with few replicas that fit best."""
+        """Bring the bytes of every broker into the band with a few replicas of suitable size."""
         self._stuck.clear()
         while (change := self._next_size()) is not None:
             yield change
@@ -150,7 +150,7 @@ class FineTuning:
         return [int(b) for b in highest if value[b] > -np.inf]
 
     def _best_fit(self, givers: list[int], takers: list[int], mended: int) -> Change | None:
-        """Choose the replica that mends the most for its bytes and for being one more."""
+        """Choose the replica with the largest gain per cost."""
         ranked: list[tuple[float, int, int, int]] = []
         for giver in givers:
             left = np.flatnonzero(self._left.get(giver, NOTHING))
@@ -175,7 +175,7 @@ class FineTuning:
         return None
 
     def _gain(self, giver: int, taker: int, sizes: Any, mended: int) -> Any:
-        """Return how much less bytes are outside of the bands, by byte and replica spent."""
+        """Return the reduction of bytes outside the bands per byte and replica moved."""
         ledger = self._ledger
         left, got = ledger.size[giver], ledger.size[taker]
         before = self._outside(giver, left, mended) + self._outside(taker, got, mended)
@@ -187,7 +187,7 @@ class FineTuning:
             cost = cost + typical
         if ledger.count[taker] + 1 > self._count_high[taker]:
             if not self._left.get(taker, NOTHING).any():
-                return np.full(len(sizes), -1.0)  # it has nothing to give in exchange
+                return np.full(len(sizes), -1.0)  # the taker has no candidate to give in exchange
             cost = cost + typical
         return (before - after) / cost
 

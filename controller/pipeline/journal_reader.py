@@ -1,8 +1,8 @@
 """
 The journals of one or several daemons as a DataFrame (docs/reference/journal.md, version 1).
 
-Lines of unknown kinds are passed over, as that document asks for. Lines that are no JSON are
-counted: the last line of a file may be cut off where a machine crashed.
+Lines of unknown kinds are ignored, as that document requires. Lines that are not JSON are counted:
+a crash can truncate the last line of a file.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SCHEMA: Final = (
 
 def read_journals(spark: Any, directories: Sequence[Path]) -> tuple[Any, int]:
     """
-    Return the lines of journals, and how many could not be understood.
+    Return the lines of journals, and the number of lines that are not JSON.
 
     Args:
         spark: The session.
-        directories: Of each daemon; after a failover the report needs them all.
+        directories: The journal directory of each daemon that led.
 
     Raises:
-        PlanInvalidError: there is no journal, or one of another version.
+        InvalidInputError: there is no journal, or one of another version.
 
     """
     paths: list[str] = []
@@ -59,6 +59,6 @@ def read_journals(spark: Any, directories: Sequence[Path]) -> tuple[Any, int]:
             f"{row.file}: column v is {row.v} in a line of {row.at}; this version reads {VERSION}"
         )
     broken = lines.where("broken IS NOT NULL").count()
-    # A restarted daemon begins in the same file; the same line is never written twice.
+    # A restarted daemon appends to the same file; no line is written twice.
     good = lines.where("broken IS NULL AND kind IS NOT NULL").drop("broken", "v")
     return good.withColumn("moment", F.to_timestamp("at")), broken

@@ -1,8 +1,8 @@
 """
-Who leads what: how many partitions have to swap their leader with which follower.
+The number of partitions to swap between each leader and each follower.
 
-Flows of whole numbers between brokers, found by augmenting paths; which partitions follow is
-decided where the rows are. Costs no bytes: only the order of replicas changes.
+Integer flows between brokers, found by augmenting paths; the planner chooses the partitions in
+Spark. Only the order of replicas changes, so nothing is copied.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from controller.planning.quotas import Band, flows
 
 def leader_flows(leaders: Any, offered: Any, within: Band, group: list[int]) -> Any:
     """
-    Return how many partitions each broker hands over to each other one.
+    Return the number of leaderships that each broker hands over to each other one.
 
     Args:
         leaders: Partitions led, by broker.
-        offered: Partitions that leader could hand over to follower, by leader and follower.
-        within: The band to come into.
+        offered: Partitions that a leader can hand over to a follower, by leader and follower.
+        within: The band to reach.
         group: The brokers that may lead.
 
     """
@@ -31,7 +31,7 @@ def leader_flows(leaders: Any, offered: Any, within: Band, group: list[int]) -> 
     flow = np.zeros_like(offered)
     room = offered.copy()
     _augment(flow, room, np.ceil(give).astype(np.int64), np.ceil(take).astype(np.int64))
-    # What is still outside of the band may use whatever others have left.
+    # Brokers still outside the band may use the remaining room of all others.
     after = leaders - flow.sum(axis=1) + flow.sum(axis=0)
     high, low = np.floor(np.array(within.high)), np.ceil(np.array(within.low))
     allowed = np.zeros(len(leaders), dtype=bool)
@@ -43,12 +43,12 @@ def leader_flows(leaders: Any, offered: Any, within: Band, group: list[int]) -> 
     under = np.where(allowed, np.maximum(low - after, 0), 0).astype(np.int64)
     spare = np.where(allowed, np.maximum(after - low, 0), 0).astype(np.int64)
     _augment(flow, room, spare, under)
-    # Two that hand over to each other could as well keep what they have.
+    # Two brokers that hand over to each other keep the smaller number instead.
     return flow - np.minimum(flow, flow.T)
 
 
 def _augment(flow: Any, room: Any, gives: Any, takes: Any) -> None:
-    """Add flow from givers to takers along shortest paths, until there is none."""
+    """Add flow from givers to takers along shortest paths until no path is left."""
     while True:
         path = _path(room, gives, takes)
         if path is None:

@@ -1,5 +1,5 @@
 """
-What every broker would hold if the plan so far were carried out, and where a replica may go.
+The loads of all brokers after the plan so far, and the brokers that may take a replica.
 
 Arrays by broker and by (topic, broker): nothing here grows with the number of partitions. Brokers
 and topics are indices, in the order of ids and names. Sizes are whole bytes.
@@ -26,13 +26,13 @@ class Brokers:
     rack: Any
     """An index for each broker; a broker without a rack is a rack of its own."""
     keeps: Any
-    """Whether it may hold replicas; what it holds otherwise has to leave it."""
+    """Whether it may hold replicas; a broker that may not is emptied."""
     room: Any
-    """How many bytes it may hold."""
+    """The capacity in bytes."""
 
     @property
     def racks(self) -> int:
-        """How many racks have a broker that may hold replicas."""
+        """The number of racks with a broker that may hold replicas."""
         return len(set(self.rack[self.keeps].tolist()))
 
     def index(self) -> dict[int, int]:
@@ -42,7 +42,7 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """How many partitions and bytes there are of one replication factor."""
+    """The number and the bytes of the partitions with one replication factor."""
 
     replication_factor: int
     partitions: int
@@ -50,19 +50,19 @@ class Factors:
 
 
 class PlacementLedger:
-    """Loads, bands and limits; ``shift`` books a change."""
+    """Loads, bands and limits; ``shift`` applies a change."""
 
     def __init__(
         self, brokers: Brokers, by_topic: Any, size: Any, factors: Sequence[Factors]
     ) -> None:
         """
-        Begin with what is.
+        Start from the current loads.
 
         Args:
             brokers: The brokers.
             by_topic: Replicas by topic and broker.
             size: Bytes by broker.
-            factors: What there is to be of each replication factor.
+            factors: Planned partitions of each replication factor.
 
         """
         self.brokers: Final = brokers
@@ -70,12 +70,12 @@ class PlacementLedger:
         self.size: Final = size
         self.count: Final = by_topic.sum(axis=0)
         self.factors: Final = tuple(factors)
-        # No topic's largest concentration rises, wherever it stands now.
+        # The largest number of a topic's replicas on one broker never rises.
         self.cap: Final = by_topic.max(axis=1, initial=0)
         self.racks: Final = brokers.racks
 
     def with_factors(self, factors: Mapping[int, tuple[int, int]]) -> PlacementLedger:
-        """Return the same loads with other factors to come: partitions and bytes by factor."""
+        """Return the same loads with other planned factors: partitions and bytes by factor."""
         found = [Factors(factor, n, size) for factor, (n, size) in sorted(factors.items()) if n]
         return PlacementLedger(self.brokers, self.by_topic, self.size, found)
 
@@ -100,7 +100,7 @@ class PlacementLedger:
         )
 
     def rooms(self, *, of_size: bool) -> list[RackRoom]:
-        """Return what each rack can hold: of a partition no more than its fair number."""
+        """Return the limits of each rack: of a partition at most its fair number of replicas."""
         least = most = 0.0
         for found in self.factors:
             amount = found.size if of_size else found.partitions
@@ -115,7 +115,7 @@ class PlacementLedger:
         ]
 
     def flows(self, within: Band, *, of_size: bool) -> tuple[Any, Any]:
-        """Return what each broker has to give and to take of a load at least."""
+        """Return the minimum amounts that each broker gives and takes of a load."""
         load = (self.size if of_size else self.count).tolist()
         gives, takes = np.zeros(len(load)), np.zeros(len(load))
         for group in self.groups():
@@ -125,14 +125,14 @@ class PlacementLedger:
         return gives, takes
 
     def groups(self) -> list[tuple[int, ...]]:
-        """Return the brokers that can exchange replicas: those of a rack, where racks are fixed."""
+        """Return the groups of brokers that can exchange replicas: all, or those of each rack."""
         rooms = self.rooms(of_size=False)
         if len(rooms) > 1 and all(room.is_fixed for room in rooms):
             return [room.brokers for room in rooms]
         return [tuple(broker for room in rooms for broker in room.brokers)]
 
     def settled(self) -> list[tuple[int, ...]]:
-        """Return the brokers of each rack, where every rack ends with one of each partition."""
+        """Return the brokers of each rack if every rack ends with one replica per partition."""
         if any(found.replication_factor != self.racks for found in self.factors):
             return []
         return [room.brokers for room in self.rooms(of_size=False)]
@@ -141,13 +141,13 @@ class PlacementLedger:
 
     def may_take(self, topic: int, size: int, replicas: Sequence[int], position: int) -> Any:
         """
-        Return which brokers may take one replica of a partition: a mask.
+        Return a mask of the brokers that may take one replica of a partition.
 
         Args:
             topic: The partition's topic.
             size: Its bytes.
             replicas: All its replicas.
-            position: The one that is to leave its broker; the number of replicas to add one.
+            position: The replica that leaves its broker; ``len(replicas)`` to add one.
 
         """
         brokers = self.brokers
@@ -157,7 +157,7 @@ class PlacementLedger:
         others = [int(brokers.rack[b]) for n, b in enumerate(replicas) if n != position]
         fair = -(-(len(others) + 1) // self.racks)
         own = int(brokers.rack[replicas[position]]) if position < len(replicas) else -1
-        # Where it is the only one in its rack, leaving it for a rack in use would lose a rack.
+        # The only replica in its rack cannot move to a rack in use: a rack would be lost.
         alone = own >= 0 and own not in others
         for rack in set(others):
             if rack != own and (alone or others.count(rack) >= fair):
@@ -165,7 +165,7 @@ class PlacementLedger:
         return mask
 
     def shift(self, topic: int, size: int, before: Sequence[int], after: Sequence[int]) -> None:
-        """Book that a partition's replicas change."""
+        """Apply a change of a partition's replicas."""
         for broker in set(before) - set(after):
             self.size[broker] -= size
             self.count[broker] -= 1

@@ -1,4 +1,4 @@
-"""What a plan is asked to do."""
+"""The options of a plan."""
 
 from __future__ import annotations
 
@@ -14,56 +14,57 @@ class PlanOptions:
     """The operations and limits of one plan; the default is to balance everything."""
 
     tolerance: float = 0.05
-    """How far from even bytes, replicas and leaders may be, as a share."""
+    """Accepted deviation of bytes, replicas and leaders from even, as a fraction."""
     seed: int = 0
     drain: frozenset[int] = frozenset()
-    """Brokers that are to hold nothing."""
+    """Brokers to empty."""
     replace: Mapping[int, int] = field(default_factory=dict)
-    """Brokers that others take the place of."""
+    """Broker to replace -> its replacement."""
     replication_factor: int | None = None
     only_leaders: bool = False
     only_needed: bool = False
-    """Do what was asked for and mend racks, but balance nothing else."""
+    """Apply the other options and repair rack spread, but do not balance."""
     include: str | None = None
-    """Only topics whose whole name matches this regular expression."""
+    """Change only topics whose whole name matches this regular expression."""
     exclude: str | None = None
     pinned: frozenset[str] = frozenset()
-    """Topics that stay where they are."""
+    """Topics that do not change."""
     bytes_max: int | None = None
     moves_max: int | None = None
     fill: float = 1.0
-    """Which part of a broker's capacity may be used."""
+    """Usable fraction of a broker's capacity."""
 
     def check(self) -> None:
         """
-        Refuse what makes no sense.
+        Refuse contradictory options and values out of range.
 
         Raises:
-            PlanInvalidError: it does not.
+            InvalidInputError: an option is invalid.
 
         """
         if not 0 < self.tolerance < 1:
-            raise InvalidInputError(
-                f"the tolerance has to be between 0 and 1, not {self.tolerance}"
-            )
+            raise InvalidInputError(f"the tolerance must be between 0 and 1, not {self.tolerance}")
         if not 0 < self.fill <= 1:
-            raise InvalidInputError(f"the fill has to be between 0 and 1, not {self.fill}")
+            raise InvalidInputError(f"the fill must be between 0 and 1, not {self.fill}")
         if self.replication_factor is not None and self.replication_factor < 1:
-            raise InvalidInputError("the replication factor has to be positive")
+            raise InvalidInputError("the replication factor must be positive")
         if self.only_leaders and (self.drain or self.replace or self.replication_factor):
-            raise InvalidInputError("leaders alone: nothing can be drained, replaced or replicated")
+            raise InvalidInputError(
+                "a plan of leaders alone cannot drain or replace brokers or change the "
+                "replication factor"
+            )
         for broker, other in self.replace.items():
             if other in self.replace or other in self.drain:
                 raise InvalidInputError(
-                    f"broker {other} is to take the place of {broker} and to go"
+                    f"broker {other} cannot replace {broker}: it is to be emptied"
                 )
 
     def chooses(self, topics: tuple[str, ...]) -> list[bool]:
         """
-        Return which topics may be changed.
+        Return for each topic whether it may change.
 
         Raises:
-            PlanInvalidError: an expression is wrong, or a pinned topic does not exist.
+            InvalidInputError: a regular expression is invalid, or a pinned topic does not exist.
 
         """
         include, exclude = _expression(self.include), _expression(self.exclude)

@@ -1,7 +1,7 @@
 """
-What a plan comes to: loads before and after, against what any plan has to copy at least.
+The summary of a plan: loads before and after, and the lower bounds of bytes and moves.
 
-Everything is counted anew from the rows of the plan, not taken from the planner's books.
+Everything is computed from the rows of the plan, independently of the planner's ledger.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Load:
     """One load of all brokers."""
 
     before: tuple[float, float]
-    """The least and the most loaded broker, as a share of what it ought to hold, less one."""
+    """Deviation of the least and the most loaded broker, as a fraction of its target."""
     after: tuple[float, float]
     outside: tuple[int, ...]
-    """Ids of the brokers that end outside of the band."""
+    """Ids of the brokers that end outside the band."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A plan in numbers."""
+    """The figures of a plan."""
 
     partitions: int
     changed: int
@@ -41,7 +41,7 @@ class Summary:
     seed: int
     bytes_moved: int
     bytes_bound: int
-    """No plan with the same end copies less."""
+    """No plan with the same goal copies less."""
     moves: int
     moves_bound: int
     leader_changes: int
@@ -50,29 +50,30 @@ class Summary:
     racks_lost: int
     """Partitions spread over fewer racks than before."""
     concentration_before: int
-    """The most replicas of one topic on one broker."""
+    """Largest number of replicas of one topic on one broker."""
     concentration_after: int
     concentration_rises: int
-    """Topics whose own largest concentration rises."""
+    """Topics with a larger maximum on one broker than before."""
     sizes: Load
     counts: Load
     leaders: Load
     bytes_in_per_s: tuple[tuple[int, int], tuple[int, int]] | None
-    """What the least and the most written broker takes in, before and after; None: not known."""
+    """Produce rate of the brokers with the lowest and the highest one, before and after; None:
+    unknown."""
     notes: tuple[str, ...]
 
     @property
     def bytes_ratio(self) -> float:
-        """Return the bytes moved by the bound."""
+        """Return the bytes moved divided by their bound."""
         return self.bytes_moved / self.bytes_bound if self.bytes_bound else 1.0
 
     @property
     def moves_ratio(self) -> float:
-        """Return the moves by their bound."""
+        """Return the moves divided by their bound."""
         return self.moves / self.moves_bound if self.moves_bound else 1.0
 
     def document(self) -> dict[str, Any]:
-        """Return it as a document."""
+        """Return the JSON document."""
         return asdict(self) | {"bytes_ratio": self.bytes_ratio, "moves_ratio": self.moves_ratio}
 
 
@@ -84,11 +85,11 @@ class Loads:
     counts: tuple[Any, Any]
     leaders: tuple[Any, Any]
     rates: tuple[Any, Any] | None = None
-    """Bytes per second, where the snapshot has rates."""
+    """Bytes per second, if the snapshot has rates."""
 
 
 def summarize(planned: Planned) -> tuple[Summary, Loads]:
-    """Count a plan."""
+    """Compute the summary and the loads of a plan."""
     rows, brokers, wishes = planned.rows, planned.cluster.brokers, planned.wishes
     loads, concentration = _loads(planned)
     racks = F.array(*(F.lit(int(r)) for r in brokers.rack))
@@ -124,7 +125,8 @@ def summarize(planned: Planned) -> tuple[Summary, Loads]:
         F.count(F.when(F.size("after") < 1, 1)).alias("empty"),
     ).first()
     ensure(not total.twice and not total.empty, "a plan names a broker twice, or none")
-    # Each rack has one of each only where no partition is left with broken rack spread, or drained.
+    # Each rack has one replica per partition only if the plan repairs every rack violation and
+    # empties every drained broker.
     is_settled = not total.still_bad and not loads.counts[1][~brokers.keeps].any()
     size_bound, move_bound = _bounds(planned, planned.settled if is_settled else [])
     bands = planned.bands
@@ -180,7 +182,7 @@ def _loads(planned: Planned) -> tuple[Loads, Any]:
 
 
 def _rates(planned: Planned, rates: Any) -> tuple[Any, Any]:
-    """Return the bytes per second that come to each broker: every replica takes what is written."""
+    """Return the produce rate of each broker; every replica receives its partition's writes."""
     rows = planned.rows.join(rates, ["topic", "partition"])
     found = []
     for column in ("replicas", "after"):
@@ -201,13 +203,13 @@ def _extremes(planned: Planned, rates: tuple[Any, Any]) -> tuple[tuple[int, int]
 
 
 def _bounds(planned: Planned, settled: list[tuple[int, ...]]) -> tuple[float, float]:
-    """Return what balance alone asks for; nothing where balance was not asked for."""
+    """Return the lower bounds of balance; zero if the plan does not balance."""
     wishes, bands = planned.wishes, planned.bands
     if wishes.only_needed or wishes.only_leaders:
         return 0.0, 0.0
     sizes, counts = planned.sizes_before.tolist(), planned.counts_before.tolist()
     if wishes.replication_factor is not None:
-        # What there is too much of may be dropped without a copy.
+        # A smaller replication factor removes an excess without a copy.
         return bands.sizes.lack(sizes), bands.counts.lack(counts)
     return bands.sizes.bound_within(sizes, settled), bands.counts.bound_within(counts, settled)
 
@@ -228,7 +230,7 @@ def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> Load:
 
 
 def _reasons(planned: Planned, loads: Loads) -> list[str]:
-    """Say what keeps the cluster from being even, where something does."""
+    """Return the reasons why the cluster does not become even."""
     brokers, bands = planned.cluster.brokers, planned.bands
     found = []
     even = np.array(bands.counts.target)[brokers.keeps]
@@ -238,13 +240,13 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
         for rack in brokers.rack[brokers.keeps].tolist():
             racks[rack] = racks.get(rack, 0) + 1
         found.append(
-            "racks of unequal size, and no rack may hold two replicas of a partition where another "
-            f"has none: with {sorted(racks.values())} brokers per rack not all can hold the same; "
-            f"from {even.min():.0f} to {even.max():.0f} replicas per broker is as even as it "
-            f"gets, and the bands are around that"
+            "racks have unequal sizes, and no rack may hold two replicas of a partition while "
+            f"another has none: with {sorted(racks.values())} brokers per rack, the most even "
+            f"distribution is {even.min():.0f} to {even.max():.0f} replicas per broker; the bands "
+            f"are around it"
         )
     limited = [
-        f"broker {brokers.ids[n]} has room for {brokers.room[n]:.0f} bytes only"
+        f"broker {brokers.ids[n]} has a capacity of only {brokers.room[n]:.0f} bytes"
         for n in np.flatnonzero(brokers.keeps & (brokers.room < UNLIMITED))
         if brokers.room[n] <= bands.sizes.target[n] * 1.0001
     ]
@@ -253,7 +255,7 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
         brokers.ids[n] for n in np.flatnonzero(brokers.keeps) if loads.sizes[1][n] > brokers.room[n]
     ]
     if full:
-        found.append(f"no room: brokers {_listed(full)} would hold more than they can")
+        found.append(f"no room: brokers {_listed(full)} would exceed their capacity")
     wishes = planned.wishes
     chosen = wishes.chooses(planned.cluster.topics)
     for what, load, within in (
@@ -264,12 +266,12 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
         outside = [brokers.ids[n] for n in within.outside(load.tolist())]
         asked = not wishes.only_needed and (what == "leaders" or not wishes.only_leaders)
         if outside and asked:
-            why = "no single replica that may move brings them nearer"
+            why = "no single move that is allowed brings them closer to it"
             if not all(chosen):
-                why = f"{chosen.count(False)} topics may not be changed"
+                why = f"{chosen.count(False)} topics may not change"
             elif what == "leaders":
-                why = "their partitions have no follower that could take or give more"
-            found.append(f"brokers {_listed(outside)} stay outside of the band in {what}: {why}")
+                why = "no other follower of their partitions can take or give leadership"
+            found.append(f"brokers {_listed(outside)} stay outside the band of {what}: {why}")
     return found
 
 

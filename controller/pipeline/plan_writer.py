@@ -1,8 +1,8 @@
 """
-A plan as files: tables for people's own analysis, Kafka's JSON for the stock tool, and requests.
+Write a plan as files: Parquet tables, Kafka's JSON for the stock tool, and requests.
 
-Only here rows come to the driver by the wave, as text for ``reassigner execute``. Every entry names
-the replicas it was planned from, so that a cluster that changed meanwhile is noticed.
+Only here the driver collects rows by wave, as text for ``reassigner execute``. Every entry names
+the replicas it was planned from, so that ``execute`` detects a cluster that changed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ CHUNK: Final = 50_000
 
 
 class Cutter:
-    """Cuts a plan into waves."""
+    """Cut a plan into waves."""
 
     def __init__(self, spark: Any, planned: Planned, limits: WaveLimits, tell: Progress) -> None:
-        """Prepare."""
+        """Start without waves."""
         self._spark: Final = spark
         self._planned: Final = planned
         self._tell: Final = tell
@@ -46,7 +46,7 @@ class Cutter:
         Return topic, partition and wave of every change, and the waves.
 
         Raises:
-            PlanInvalidError: the disks have no room for it in any order that was tried.
+            InvalidInputError: no tried order of the changes fits on the disks.
 
         """
         changed = self._planned.rows.where(F.col("after") != F.col("replicas")).select(
@@ -57,7 +57,8 @@ class Cutter:
             F.array_except("after", "replicas").alias("adding"),
             F.array_except("replicas", "after").alias("removing"),
         )
-        # What drops replicas from the fullest disks goes first: it makes room. Leaders go last.
+        # Changes that drop replicas from the fullest disks come first: they make room. Changes of
+        # leaders alone come last.
         room = self._planned.cluster.brokers.room
         held = [float(f) for f in self._planned.sizes_before / np.maximum(room, 1.0)]
         fullness = F.array(*(F.lit(round(f, 2)) for f in held))
@@ -125,9 +126,8 @@ class Cutter:
             f"broker {ids[n]}: {size} bytes" for n, size in sorted(missing.items())[:10]
         )
         raise InvalidInputError(
-            f"the disks have no room for this plan in any order: {left.count()} partitions find "
-            f"no moment to be copied. It would do to free, or to add, on {needs}; or to allow a "
-            f"higher fill, or to move less"
+            f"the disks have no room for this plan in any order: {left.count()} partitions fit "
+            f"into no wave. Free or add space ({needs}), allow a higher fill, or move less"
         )
 
 
@@ -143,7 +143,7 @@ def write_plan(  # noqa: PLR0913, PLR0917 - the parts of a plan
     Write a plan into a directory; return the files of the requests.
 
     Raises:
-        PlanInvalidError: the directory cannot be written.
+        InvalidInputError: the directory cannot be written.
 
     """
     assigned, found = waves
@@ -256,7 +256,7 @@ def _write_files(  # noqa: PLR0913, PLR0917 - as above
 
 
 def _head(cluster_id: str = "") -> str:
-    """Begin a file; requests say for which cluster, what Kafka's tool takes has no such key."""
+    """Return the head of a file; only requests name their cluster, unlike Kafka's own format."""
     cluster = f'"cluster_id":{_text(cluster_id)},' if cluster_id else ""
     return f'{{"version":1,{cluster}"partitions":['
 

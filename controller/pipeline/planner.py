@@ -1,9 +1,9 @@
 """
-Plans a whole cluster: what has to change, the bulk, the rest, and who leads.
+Plan a whole cluster: required moves, bulk moves, fine tuning, preferred leaders.
 
-Decisions are made one after the other by what the driver holds per broker and topic; the rows they
-are about are selected, ordered, joined and written by Spark, and pass through the driver one at a
-time. The same snapshot, wishes and seed make the same plan however the rows are partitioned.
+The driver decides one change after the other from its sums by broker and topic. Spark selects,
+orders, joins and writes the rows, and passes them to the driver one at a time. The same snapshot,
+options and seed give the same plan, however the rows are partitioned.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from controller.pipeline.required_moves import RequiredMove, RequiredMoves
 from controller.planning.quotas import Band, band
 
 ROUNDS_MAX: Final = 4
-"""Pools that are looked through for what the sample left over."""
+"""Pools of candidates for fine tuning."""
 CHUNK: Final = 50_000
-"""Changes the driver holds before it hands them to Spark."""
+"""Changes that the driver collects before it passes them to Spark."""
 CHANGES: Final = "topic INT, partition INT, after ARRAY<INT>"
 ROUND_SALT: Final = 1_000
 
@@ -60,9 +60,9 @@ class Planned:
     counts_before: Any
     leaders_before: Any
     cap: Any
-    """Each topic's largest number of replicas on one broker before."""
+    """Largest number of replicas on one broker before, by topic."""
     settled: list[tuple[int, ...]]
-    """The brokers of each rack, where every rack is to end with one replica of each partition."""
+    """The brokers of each rack if every rack ends with one replica per partition."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -70,7 +70,7 @@ class Planner:
     """Makes one plan."""
 
     def __init__(self, spark: Any, cluster: Cluster, wishes: PlanOptions, tell: Progress) -> None:
-        """Prepare to plan a cluster that was loaded."""
+        """Select the topics of a loaded cluster that may change."""
         self._spark: Final = spark
         self._cluster: Final = cluster
         self._wishes: Final = wishes
@@ -92,11 +92,11 @@ class Planner:
         Make the plan.
 
         Raises:
-            PlanInvalidError: a wish names what does not exist.
+            InvalidInputError: an option names a broker or topic that does not exist.
 
         """
         wishes, cluster = self._wishes, self._cluster
-        self._tell("summing up what brokers hold")
+        self._tell("summing up the loads of brokers")
         ledger = ledger_of(cluster, cluster.parts)
         duty = self._duty()
         if wishes.replication_factor:
@@ -123,7 +123,7 @@ class Planner:
             self._notes,
         )
 
-    # --- what has to change --------------------------------------------------------------------
+    # --- required moves ------------------------------------------------------------------------
 
     def _duty(self) -> RequiredMove:
         replaced: dict[int, int] = {}
@@ -162,7 +162,7 @@ class Planner:
     def _place(
         self, ledger: PlacementLedger, sizes: Band, counts: Band, duty: RequiredMove
     ) -> None:
-        self._tell("placing what cannot stay")
+        self._tell("placing replicas that cannot stay")
         brokers = self._cluster.brokers
         racks = F.array(*(F.lit(int(r)) for r in brokers.rack))
         moves = F.array(*(F.lit(bool(k)) for k in self._leaving(duty)))
@@ -181,7 +181,7 @@ class Planner:
         placer = RequiredMoves(ledger, sizes, counts, duty)
         for row in in_order(rows, "rank", "topic", "partition"):
             if self._is_capped:
-                self._notes.append("a cap ended the plan before everything that was asked for")
+                self._notes.append("a cap ended the plan before all required moves")
                 break
             change = placer.place(row[1], row[2], row[3], tuple(row[4]))
             if change is not None:
@@ -199,7 +199,7 @@ class Planner:
         sample = BulkMoves(ledger, sizes, counts)
         if sample.is_done():
             return
-        self._tell("moving the bulk")
+        self._tell("planning bulk moves")
         offers = offers_over(
             self._spark,
             self._untouched(),
@@ -223,7 +223,7 @@ class Planner:
                 return
             if self._is_capped:
                 return
-            self._tell(f"moving the rest, round {attempt}")
+            self._tell(f"fine tuning, round {attempt}")
             seed = self._wishes.seed + ROUND_SALT * attempt
             surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
             offers = offers_by_size(self._spark, self._untouched(), surplus=surplus, seed=seed)
@@ -287,7 +287,7 @@ class Planner:
     # --- leaders -------------------------------------------------------------------------------
 
     def _lead(self, rows: Any) -> tuple[Any, Band, Any]:
-        """Even out who leads; return leaders before, their band, and the rows."""
+        """Even out preferred leaders; return the leaders before, their band, and the rows."""
         self._tell("choosing leaders")
         brokers = self._cluster.brokers
         size = len(brokers.ids)
@@ -348,12 +348,12 @@ class Planner:
         return rows.join(F.broadcast(movable), "topic", "left_semi")
 
     def _swapped(self, offers: Any, flow: Any) -> Any:
-        """Return as many offers of each pair as were asked for, those with the lowest dice."""
+        """Return of each pair the wanted number of offers, those with the lowest dice."""
         wanted = self._spark.createDataFrame(
             [(int(a), int(b), int(flow[a, b])) for a, b in np.argwhere(flow > 0)],
             "leader INT, follower INT, wanted INT",
         )
-        # The lowest of each pair, without a sort of everything: pairs are many and small.
+        # Sort within each pair instead of sorting all rows: pairs are many and small.
         drawn = dice(self._wishes.seed + 2, F.col("topic"), F.col("partition"))
         lined = (
             offers.join(F.broadcast(wanted), ["leader", "follower"])

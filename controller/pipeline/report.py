@@ -1,7 +1,7 @@
 """
-What really happened, from the journals: tables for people's own analysis.
+The tables of a report, computed from journals.
 
-One function for each table; none looks at another's result. Times are seconds, sizes bytes.
+One function for each table; none uses the result of another. Times are in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Report:
     etas: Any
 
     def tables(self) -> dict[str, Any]:
-        """Return them by name."""
+        """Return the tables by name."""
         names = (
             "requests",
             "topics",
@@ -49,8 +49,8 @@ def build_report(journal: Any, changes: Any | None, loads: Any | None = None) ->
     Build the tables.
 
     Args:
-        journal: See ``journals.read_journals``.
-        changes: The table ``changes`` of the plan, where there is one.
+        journal: See ``read_journals``.
+        changes: The table ``changes`` of the plan, if there is one.
         loads: Its table ``brokers``.
 
     """
@@ -70,10 +70,10 @@ def build_report(journal: Any, changes: Any | None, loads: Any | None = None) ->
 
 def _copied(journal: Any, planned: Any | None) -> Any:
     """
-    Return every copy, whole or abandoned; one that two daemons saw end counts once.
+    Return every copy, complete or abandoned; a copy whose end two daemons saw counts once.
 
-    A copy may be whole before a broker has told its size: then its size is what was told of the
-    partition later, or what was planned.
+    A copy can complete before a broker reported its size. Then the size is the one reported for the
+    partition later, or the planned one.
     """
     copies = journal.where(F.col("kind").isin("copied", "copy_abandoned"))
     once = Window.partitionBy("request", "topic", "partition", "replica", "begun").orderBy(
@@ -110,7 +110,7 @@ def _copied(journal: Any, planned: Any | None) -> Any:
 
 
 def _planned(changes: Any) -> Any:
-    """Return what was to be copied: a row for each new replica."""
+    """Return the planned copies: a row for each new replica."""
     return changes.select(
         "topic",
         "partition",
@@ -137,7 +137,7 @@ def _requests(journal: Any, copied: Any, planned: Any | None) -> Any:
     )
     moved = copied.groupBy("request").agg(
         F.sum(F.when(F.col("is_whole"), F.col("bytes"))).alias("moved_bytes"),
-        # Work that was called off: what was copied and thrown away.
+        # Bytes that were copied and deleted again.
         F.sum(F.when(~F.col("is_whole"), F.col("bytes"))).alias("abandoned_bytes"),
         F.count(F.when(F.col("is_whole"), 1)).alias("copies"),
         F.count(F.when(F.col("bytes").isNull(), 1)).alias("copies_of_unknown_size"),
@@ -203,7 +203,7 @@ def _brokers(journal: Any, copied: Any, planned: Any | None) -> Any:
 
 
 def _with_rates(brokers: Any, loads: Any | None) -> Any:
-    """Add what producers write, before and as planned, where the snapshot had rates."""
+    """Add the produce rates, before and as planned, if the snapshot has them."""
     if loads is None or RATED not in loads.columns or loads.where(F.col(RATED) > 0).isEmpty():
         return brokers
     rates = loads.select("broker", RATED, RATED.replace("before", "after"))
@@ -252,7 +252,7 @@ def _isr_shrinks(journal: Any) -> Any:
 
 
 def _stalls(journal: Any) -> Any:
-    """Return the stalls by reason, with how long those lasted whose end was seen."""
+    """Return the stalls by reason, with the duration of those whose end is in the journal."""
     told = journal.where(F.col("kind").isin("stalled", "goes_on"))
     after = Window.partitionBy("topic", "partition").orderBy("moment")
     spans = told.withColumn("next_kind", F.lead("kind").over(after)).withColumn(
@@ -277,7 +277,7 @@ def _stalls(journal: Any) -> Any:
 
 
 def _etas(journal: Any) -> Any:
-    """Return each estimate beside what remained in truth."""
+    """Return each estimate of the remaining time beside the actual one."""
     ends = (
         journal.where("kind = 'request_ended'").groupBy("request").agg(F.max("moment").alias("end"))
     )

@@ -1,4 +1,4 @@
-"""The pictures of a report, as SVG that stands inside the page."""
+"""The charts of a report, as inline SVG."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from matplotlib.figure import Figure
 
 GIB: Final = float(1 << 30)
 BROKERS_NAMED: Final = 40
-"""With more, only some are written at the axis."""
+"""Maximum number of brokers labelled on an axis."""
 
-# Text as text: it can be searched, and the file stays small. Names of parts do not vary.
+# Text stays text: it can be searched, and the file is small. Element ids are reproducible.
 mpl.rcParams["svg.fonttype"] = "none"
 mpl.rcParams["svg.hashsalt"] = "reassigner"
 
 
 def load_picture(brokers: Sequence[int], loads: Mapping[str, Sequence[float]]) -> str:
     """
-    Draw what each broker holds.
+    Draw the bytes of each broker.
 
     Args:
         brokers: Ids.
@@ -42,7 +42,7 @@ def load_picture(brokers: Sequence[int], loads: Mapping[str, Sequence[float]]) -
 
 
 def matrix_picture(brokers: Sequence[int], pairs: Mapping[tuple[int, int], float]) -> str:
-    """Draw how many bytes went from which broker (row) to which (column)."""
+    """Draw the bytes copied from each broker (row) to each other one (column)."""
     index = {broker: n for n, broker in enumerate(brokers)}
     grid = [[0.0] * len(brokers) for _ in brokers]
     for (served_by, copied_by), size in pairs.items():
@@ -60,7 +60,7 @@ def matrix_picture(brokers: Sequence[int], pairs: Mapping[tuple[int, int], float
 
 
 def timeline_picture(spans: Sequence[tuple[str, float, float]]) -> str:
-    """Draw when requests began and ended: name, first and last second."""
+    """Draw the begin and end of requests: name, first and last second."""
     figure = Figure(figsize=(10, max(1.6, 0.35 * len(spans) + 1)))
     axes = figure.subplots()
     for n, (_, begun, ended) in enumerate(spans):
@@ -73,7 +73,7 @@ def timeline_picture(spans: Sequence[tuple[str, float, float]]) -> str:
 
 
 def phases_picture(phases: Mapping[str, tuple[float, float, float]]) -> str:
-    """Draw the median, 90th and 99th percentile of how long each phase lasts."""
+    """Draw the median, 90th and 99th percentile of the duration of each phase."""
     figure = Figure(figsize=(10, 3.2))
     axes = figure.subplots()
     for n, label in enumerate(("median", "90 %", "99 %")):
@@ -94,5 +94,5 @@ def _name_brokers(set_ticks: Any, brokers: Sequence[int]) -> None:
 def _svg(figure: Figure) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    # The document's head has no place inside a page.
+    # An inline SVG has no XML declaration and no document type.
     return re.sub(r"^.*?(?=<svg)", "", out.getvalue(), flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""A report as one page: tables and pictures, nothing from outside, no script."""
+"""A report as one HTML page of tables and charts, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controller.pipeline.report_charts import (
 )
 
 ROWS_MAX: Final = 200
-"""Rows of a table on the page; the Parquet tables have them all."""
+"""Rows of a table on the page; the Parquet tables have all."""
 
 _STYLE: Final = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em}
@@ -31,7 +31,7 @@ h2{margin-top:2em}.note{color:#555}svg{max-width:100%;height:auto}
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """Bytes by broker: before, as planned, and after."""
+    """Bytes by broker: before, planned, and after."""
 
     before: Mapping[int, int]
     planned: Mapping[int, int]
@@ -40,13 +40,13 @@ class Disks:
 
 def page(report: Report, disks: Disks, *, broken: int, about: str) -> str:
     """
-    Write the page.
+    Return the page.
 
     Args:
         report: The tables.
-        disks: What brokers hold, as far as it is known.
-        broken: Lines of the journals that could not be understood.
-        about: Where all this is from, in one line.
+        disks: Bytes by broker, as far as known.
+        broken: Number of unreadable lines of the journals.
+        about: The sources of the report, in one line.
 
     """
     parts = [f"<h1>After-action report</h1><p class=note>{escape(about)}</p>"]
@@ -54,12 +54,12 @@ def page(report: Report, disks: Disks, *, broken: int, about: str) -> str:
         parts.append(f"<p class=note>{broken} lines of the journals could not be read.</p>")
     parts += _section("Requests", _timeline(report), report.requests)
     parts += _section("Load per broker", _loads(disks), report.brokers)
-    parts += _section("Who copied from whom", _matrix(report), report.pairs)
-    parts += _section("How long phases last", _phases(report), report.phases)
+    parts += _section("Copies by pair of brokers", _matrix(report), report.pairs)
+    parts += _section("Duration of phases", _phases(report), report.phases)
     parts += _section("Topics", "", report.topics)
     parts += _section("Stalls", "", report.stalls)
-    parts += _section("Replicas that fell out of the ISR", "", report.isr_shrinks)
-    parts += _section("Estimates and the truth", _eta_line(report), report.etas)
+    parts += _section("ISR shrinks", "", report.isr_shrinks)
+    parts += _section("Estimated and actual remaining time", _eta_line(report), report.etas)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>After-action report</title>"
         f"<style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
@@ -147,6 +147,6 @@ def _eta_line(report: Report) -> str:
     if not told.n:
         return ""
     return (
-        f"<p>{told.n} estimates; {told.within:.0%} of the ranges held the truth; the middle of the "
-        f"range was off by {told.typical:.0f} s in the median.</p>"
+        f"<p>{told.n} estimates; {told.within:.0%} of the ranges contained the actual time; the "
+        f"median error of the middle of the range was {told.typical:.0f} s.</p>"
     )

@@ -1,10 +1,9 @@
 """
-What has to change whatever the loads are.
+Changes that are required independently of loads.
 
-Drained brokers, replaced ones, other replication factors, and partitions that use fewer racks than
-they could.
-
-One partition after the other; new replicas go where bytes and replicas are lacking most.
+Drained brokers, replaced brokers, other replication factors, and partitions that use fewer racks
+than possible. Partitions are placed one after the other; new replicas go to the brokers with the
+least bytes and replicas.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ from controller.planning.quotas import Band
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredMove:
-    """What is asked for beyond balance."""
+    """The required changes."""
 
     replaced: Mapping[int, int] = field(default_factory=dict)
-    """Broker index by the index it takes the place of."""
+    """Index of a replaced broker -> index of its replacement."""
     replication_factor: int | None = None
 
 
 class RequiredMoves:
-    """Places the replicas of partitions that cannot stay as they are."""
+    """Place the replicas of partitions that cannot stay unchanged."""
 
     def __init__(
         self, ledger: PlacementLedger, sizes: Band, counts: Band, duty: RequiredMove
     ) -> None:
-        """Place into these bands as far as possible."""
+        """Aim at the targets of these bands."""
         self._ledger: Final = ledger
         self._size: Final = np.maximum(np.array(sizes.target), 1.0)
         self._count: Final = np.maximum(np.array(counts.target), 1.0)
         self._duty: Final = duty
         self.problems: Final[Counter[str]] = Counter()
-        """Why partitions could not be placed as they should be, and how many."""
+        """Compromises, with the number of partitions."""
 
     def place(
         self, topic: int, partition: int, size: int, replicas: tuple[int, ...]
     ) -> Change | None:
-        """Return what becomes of a partition, None if it stays as it is."""
+        """Return the change of a partition; None if it stays unchanged."""
         placed = self._replaced(topic, size, list(replicas))
         wanted = self._duty.replication_factor or len(replicas)
         while len(placed) > wanted:
@@ -74,20 +73,20 @@ class RequiredMoves:
                 self.problems["replacing would lose a rack: placed elsewhere"] += 1
                 continue
             if ledger.size[other] + size > ledger.brokers.room[other]:
-                self.problems["the broker that replaces has no room: placed elsewhere"] += 1
+                self.problems["the replacement has no room: placed elsewhere"] += 1
                 continue
             ledger.shift(topic, size, placed, after)
             placed = after
         return placed
 
     def _drop(self, topic: int, size: int, placed: list[int]) -> None:
-        """Drop the replica that is least missed."""
+        """Drop a replica: on an emptied broker, in a shared rack, or on the fullest broker."""
         brokers = self._ledger.brokers
         racks = [int(brokers.rack[b]) for b in placed]
 
         def cost(n: int) -> tuple[bool, bool, float, int]:
             stays = bool(brokers.keeps[placed[n]])
-            # The leader stays where there is a choice: dropping it costs an election.
+            # On a tie the leader stays: dropping it costs an election.
             return stays, racks.count(racks[n]) == 1, -self._fullness(placed[n]), -n
 
         position = min(range(len(placed)), key=cost)
@@ -96,7 +95,7 @@ class RequiredMoves:
         placed[:] = after
 
     def _put(self, topic: int, size: int, placed: list[int], position: int) -> bool:
-        """Put the replica of a position on the broker that lacks most, or add one there."""
+        """Put the replica of a position, or an additional one, on the emptiest possible broker."""
         ledger = self._ledger
         mask = ledger.may_take(topic, size, placed, position)
         if not mask.any():
@@ -113,21 +112,21 @@ class RequiredMoves:
         return True
 
     def _second_best(self, size: int, placed: Sequence[int], position: int) -> np.ndarray:
-        """Give up the limit on the topic's concentration, then the spread over racks."""
+        """Ignore the limit on the topic's concentration, then the spread over racks too."""
         ledger, brokers = self._ledger, self._ledger.brokers
         mask = brokers.keeps & (ledger.size + size <= brokers.room)
         mask[list(placed)] = False
         others = [int(brokers.rack[b]) for n, b in enumerate(placed) if n != position]
         spread = mask & ~np.isin(brokers.rack, others)
         if spread.any():
-            self.problems["a topic had to be concentrated more on a broker"] += 1
+            self.problems["a broker gets more replicas of a topic than any broker had"] += 1
             return spread
         if mask.any():
-            self.problems["too few racks are left to keep every replica in its own"] += 1
+            self.problems["too few racks for one replica in each"] += 1
         return mask
 
     def _spread(self, topic: int, size: int, placed: list[int]) -> None:
-        """Use as many racks as there are, moving the replica on the fuller broker."""
+        """Spread replicas over as many racks as possible; those on the fullest brokers move."""
         ledger, brokers = self._ledger, self._ledger.brokers
         while self._racks(placed) < min(len(placed), ledger.racks):
             racks = [int(brokers.rack[b]) for b in placed]

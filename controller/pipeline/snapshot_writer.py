@@ -1,8 +1,8 @@
 """
-A snapshot, made of what a cluster said, or of what ``files`` say in its place.
+Write a snapshot from the responses of a cluster, or from files in their place.
 
-Answers go line by line into a spool beside the snapshot as they come; Spark joins them. So nothing
-here holds more than one broker's answer, whatever the size of the cluster.
+Rows go into a spool beside the snapshot as they arrive, and Spark joins them. So memory holds at
+most one broker's response, independently of the size of the cluster.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _TOPICS: Final = "topic STRING, min_insync_replicas INT, configs MAP<STRING, STR
 Assigned = tuple[str, int, tuple[int, ...]]
 """Topic, partition, replicas."""
 BrokerRow = tuple[int, str | None, str | None, int | None, bool]
-"""Id, rack, host, capacity, whether it is alive."""
+"""Id, rack, host, capacity, and whether the broker is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """What a cluster said, as it comes: each is read once."""
+    """The contents of a snapshot; each iterable is read once."""
 
     held: Iterable[tuple[str, int, int, int, str]]
     """Topic, partition, broker, bytes, log directory."""
@@ -50,9 +50,9 @@ class SnapshotSource:
     """Topic, partition, leader, ISR."""
     assigned: Iterable[Assigned]
     topics: Iterable[tuple[str, int | None, Mapping[str, str]]]
-    """Topic, min.insync.replicas, settings of its own."""
+    """Topic, min.insync.replicas, topic settings."""
     rates: Iterable[tuple[str, int | None, float]] = ()
-    """Topic, partition (None: of all together), bytes per second that producers write."""
+    """Topic, partition (None: the topic's sum), bytes per second that producers write."""
 
 
 def capture(
@@ -63,10 +63,10 @@ def capture(
     directory: Path,
 ) -> Tables:
     """
-    Write a snapshot of what a cluster said. ``brokers`` is asked for last: the sizes come before.
+    Write a snapshot. ``brokers`` is read after the source, as the responses show which are alive.
 
     Raises:
-        PlanInvalidError: the directory cannot be written, or what was said contradicts itself.
+        InvalidInputError: the directory cannot be written, or the contents are inconsistent.
 
     """
     spool = directory / "spool"
@@ -80,7 +80,7 @@ def capture(
     except OSError as error:
         raise InvalidInputError(f"{directory}: {error.strerror or error}") from error
     tables = _joined(spark, spool, list(brokers), manifest)
-    # Checked, then written: kept, so that the spool is read and joined once.
+    # Persisted between check and write, so that the spool is read and joined once.
     kept = [table.persist(StorageLevel.MEMORY_AND_DISK) for table in _joins_of(tables)]
     try:
         check_tables(tables, str(directory))
@@ -89,7 +89,7 @@ def capture(
         for table in kept:
             table.unpersist()
         shutil.rmtree(spool, ignore_errors=True)
-    # Those above would read the spool.
+    # The tables above read the spool, which is deleted.
     return read_tables(spark, str(directory))
 
 
@@ -104,7 +104,7 @@ def _file(path: Path) -> Path:
 
 
 def _joins_of(tables: Tables) -> list[Any]:
-    """Return the tables that are joined from the spool; the brokers come as they are."""
+    """Return the tables that are joined from the spool: all but the brokers."""
     joined = [tables.replicas, tables.topics, tables.rates]
     return [table for table in joined if table is not None]
 
@@ -125,7 +125,7 @@ def _joined(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifes
             "partition",
             "broker",
             "position",
-            # A broker that is down tells nothing: its replica is as large as the others.
+            # A broker that is down reports no size: assume that of the largest other replica.
             F.coalesce("size_bytes", "largest", F.lit(0)).cast("bigint").alias("size_bytes"),
             "log_dir",
             (F.col("leader") == F.col("broker")).alias("is_leader"),
@@ -144,7 +144,7 @@ def _joined(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifes
 
 
 def _rates(rated: Any, assigned: Any) -> Any:
-    """Return the rate of every partition; what is told of a topic is shared by its partitions."""
+    """Return the rate of every partition; a topic's rate is shared evenly by its partitions."""
     partitions = assigned.select("topic", "partition")
     count = Window.partitionBy("topic")
     shared = (

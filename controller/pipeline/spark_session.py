@@ -1,4 +1,4 @@
-"""The Spark session, whether it is made here or by ``spark-submit``."""
+"""The Spark session, created here or by ``spark-submit``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DEFAULT_MEMORY: Final = "4g"
 LOCALHOST: Final = "127.0.0.1"
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 QUIET: Final = Path(__file__).with_name("log4j2.properties")
-"""Only errors: what Spark has to say besides would hide what we tell."""
+"""Logs errors only: Spark's other messages would hide the progress of the command."""
 BRIEFLY: Final = "-XX:TieredStopAtLevel=1"
-"""Java's quick compiler alone: the thorough one costs more than it saves in a minute's work."""
+"""Use the C1 compiler only: in a short run, C2 costs more time than it saves."""
 
 
 def open_session(
@@ -25,14 +25,13 @@ def open_session(
     is_brief: bool = False,
 ) -> Any:
     """
-    Open a Spark session, or join the one that ``spark-submit`` made.
+    Create a Spark session, or return the one of ``spark-submit``.
 
     Args:
-        master: Spark's master; None leaves it to ``spark-submit``, and is ``local[*]`` without it.
-        memory: Of the driver, as Spark writes it.
-        shuffles: Into how many parts data is shuffled; None: two per core.
-        is_brief: Most of the work is done once, such as reading and writing; concerns the driver,
-            and with it all of a local Spark.
+        master: Spark's master; None: that of ``spark-submit``, else ``local[*]``.
+        memory: Memory of the driver, in Spark's notation.
+        shuffles: Shuffle partitions; None: two per core.
+        is_brief: Optimize the driver's JVM for a short run.
 
     """
     builder = SparkSession.builder.appName("reassigner-pipeline")
@@ -44,7 +43,7 @@ def open_session(
     if master is not None:
         builder = builder.master(master)
     if _is_local(master):
-        # Results that are large go by way of this address, also within one machine.
+        # Large results pass through this address even on a single machine.
         builder = builder.config("spark.driver.host", LOCALHOST).config(
             "spark.driver.bindAddress", LOCALHOST
         )
@@ -64,6 +63,6 @@ def open_session(
 
 def _is_local(master: str | None) -> bool:
     if master is None:
-        # `spark-submit` says in its environment where its own JVM listens.
+        # `spark-submit` sets the port of its JVM in the environment.
         return SUBMITTED not in os.environ
     return master.startswith("local")

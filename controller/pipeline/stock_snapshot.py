@@ -1,7 +1,7 @@
 """
-What a stock JSON says, with sizes and brokers from CSV files: a snapshot without a cluster.
+Read a stock JSON, with sizes and brokers from CSV files, as the source of a snapshot.
 
-Whatever is wrong is named by file, column and the first rows; nothing is guessed or left out.
+Errors name the file, the column and the first rows; nothing is guessed or left out.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def told_by_files(
     brokers: Path | None,
 ) -> tuple[SnapshotSource, list[BrokerRow]]:
     """
-    Return what a stock JSON says, with sizes and brokers from CSV files where there are any.
+    Return the source of a snapshot and its brokers.
 
     Args:
         spark: The session.
         plan: The current assignment as Kafka's own tool prints it.
-        sizes: ``topic,partition,size_bytes`` with a header line; else all count the same.
-        brokers: ``broker,rack,capacity_bytes`` with a header line; else those in the plan.
+        sizes: ``topic,partition,size_bytes`` with a header line; None: all sizes are equal.
+        brokers: ``broker,rack,capacity_bytes`` with a header line; None: those of the plan.
 
     Raises:
-        PlanInvalidError: a file cannot be understood.
+        InvalidInputError: a file is malformed, or the files contradict each other.
 
     """
     listed = _stock(plan)
@@ -89,7 +89,7 @@ def _stock(path: Path) -> list[Assigned]:
 
 
 def _refuse_wrong(path: Path, listed: Sequence[Assigned]) -> None:
-    """Refuse entries that cannot be meant."""
+    """Refuse invalid entries."""
     often = Counter(row[:2] for row in listed)
     for what, rows in (
         ("partition is listed more than once", [r for r in listed if often[r[:2]] > 1]),
@@ -128,13 +128,13 @@ def _refuse_strangers(
 
 
 def _shown(rows: Sequence[Assigned]) -> str:
-    """Return the first few partitions, a line each."""
+    """Return the first partitions, one per line."""
     lines = [f"  topic={t}, partition={n}, replicas={list(r)}" for t, n, r in rows[:ROWS_SHOWN]]
     return "\n".join(lines)
 
 
 def _csv(spark: Any, path: Path, columns: Mapping[str, str]) -> list[Any]:
-    """Read a CSV file with a header; every needed column has to be there, and every row right."""
+    """Read a CSV file with a header; refuse missing required columns and invalid values."""
     try:
         table = spark.read.option("header", "true").csv(str(path))
         missing = [c for c in columns if c not in table.columns and not columns[c].endswith("?")]
@@ -171,9 +171,7 @@ def _sizes(spark: Any, path: Path) -> dict[tuple[str, int], int]:
     twice = [row for row in rows if often[row.topic, row.partition] > 1]
     if twice:
         shown = "\n".join(f"  {','.join(map(str, row))}" for row in twice[:ROWS_SHOWN])
-        raise InvalidInputError(
-            f"{path}: columns topic, partition name the same twice in:\n{shown}"
-        )
+        raise InvalidInputError(f"{path}: columns topic, partition are not unique in:\n{shown}")
     return {(row.topic, row.partition): row.size_bytes for row in rows}
 
 

@@ -1,9 +1,9 @@
 """
-The tables of a snapshot: their columns, reading them, and saying exactly what is wrong with them.
+The tables of a snapshot: columns, reading, writing and checks.
 
-A snapshot is a directory of Parquet tables (``brokers``, ``replicas``, ``topics``, and ``rates``
-where somebody measures them) and a manifest.
-Whatever is wrong is named by table, column and the first rows; nothing is guessed or left out.
+A snapshot is a directory of Parquet tables (``brokers``, ``replicas``, ``topics``, and ``rates`` if
+they are measured) and a manifest. Errors name the table, the column and the first rows; nothing is
+guessed or left out.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OPTIONAL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot is of, and when it was taken."""
+    """The origin and time of a snapshot."""
 
     cluster_id: str
     taken_at: str
@@ -79,7 +79,7 @@ class Tables:
     topics: Any
     manifest: Manifest
     rates: Any | None = None
-    """What producers write to partitions; None: nobody said."""
+    """Produce rates of partitions; None: unknown."""
 
 
 def read_tables(spark: Any, directory: str) -> Tables:
@@ -87,7 +87,7 @@ def read_tables(spark: Any, directory: str) -> Tables:
     Read a snapshot.
 
     Raises:
-        PlanInvalidError: it is not one, or not one of this schema.
+        InvalidInputError: the directory is not a snapshot of this schema version.
 
     """
     manifest = _manifest(spark, directory)
@@ -104,7 +104,7 @@ def read_tables(spark: Any, directory: str) -> Tables:
 
 
 def write_tables(tables: Tables, directory: str) -> None:
-    """Write a snapshot; one that is there already is replaced."""
+    """Write a snapshot; replace an existing one."""
     spark = tables.brokers.sparkSession
     tables.brokers.coalesce(1).write.mode("overwrite").parquet(f"{directory}/brokers")
     tables.replicas.write.mode("overwrite").parquet(f"{directory}/replicas")
@@ -113,7 +113,7 @@ def write_tables(tables: Tables, directory: str) -> None:
     rates.coalesce(1).write.mode("overwrite").parquet(f"{directory}/rates")
     about = tables.manifest
     row = (about.schema_version, about.cluster_id, about.taken_at, about.source)
-    # Last: a directory without a manifest is a snapshot that was not finished.
+    # The manifest comes last: a directory without one is an unfinished snapshot.
     spark.createDataFrame([row], MANIFEST).coalesce(1).write.mode("overwrite").json(
         f"{directory}/manifest"
     )
@@ -147,7 +147,7 @@ def _table(spark: Any, path: str, how: str = "parquet") -> Any:
 
 def _unreadable(path: str, error: AnalysisException) -> InvalidInputError:
     reason = str(error).splitlines()[0]
-    return InvalidInputError(f"{path}: it cannot be read as a table: {reason}")
+    return InvalidInputError(f"{path}: cannot be read as a table: {reason}")
 
 
 def _rates(spark: Any, path: str) -> Any | None:
@@ -171,7 +171,7 @@ def _check_columns(path: str, needed: Mapping[str, frozenset[str]], table: Any) 
             )
         if types[column] not in allowed:
             raise InvalidInputError(
-                f"{path}: column {column} is {types[column]}, it has to be "
+                f"{path}: column {column} is {types[column]}, it must be "
                 f"{' or '.join(sorted(allowed))}"
             )
 
@@ -188,7 +188,7 @@ def check_tables(tables: Tables, directory: str) -> None:
     Check the content of a snapshot, row by row.
 
     Raises:
-        PlanInvalidError: something is wrong; all of one table's problems are named at once.
+        InvalidInputError: rows are invalid; it names all problems of the first such table.
 
     """
     brokers, replicas, topics = tables.brokers, tables.replicas, tables.topics
@@ -251,7 +251,7 @@ def _check_rates(path: str, rates: Any, named: Any) -> None:
 
 
 def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> None:
-    """Refuse rows for which a rule's condition holds."""
+    """Refuse rows to which a rule's condition applies."""
     counted = table.agg(
         *(F.count(F.when(bad, 1)).alias(f"rule_{n}") for n, (_, _, bad) in enumerate(rules))
     ).first()
@@ -269,7 +269,7 @@ def _refuse_twice(path: str, table: Any, keys: list[str]) -> None:
     twice = table.groupBy(*keys).count().where("count > 1")
     found = twice.count()
     if found:
-        what = f"column {', '.join(keys)} names the same more than once"
+        what = f"column {', '.join(keys)} is not unique"
         raise InvalidInputError(_problem(path, what, found, twice))
 
 

@@ -1,9 +1,9 @@
 """
-A plan cut into waves, one request each, so that no disk overflows at any moment.
+Cut a plan into waves, one request each, so that no disk overflows at any time.
 
-A wave begins when the one before has ended. Within a wave nothing is assumed of the order: every
-copy that comes is counted before any that leaves is gone. So the peak of a wave is what stands
-before it and all that it brings; what it drops makes room in the next.
+A wave begins after the end of the previous one. The order within a wave is not known, so its peak
+assumes that all copies arrive before any replica is deleted: the load before the wave plus all its
+copies. Deleted replicas make room for the next wave.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from typing import Any, Final
 import numpy as np
 
 ZNODE_BYTES_MAX: Final = 700_000
-"""See ``cli.submissions``: ZooKeeper's limit, less room for what goes around."""
+"""ZooKeeper's default limit of 1 MiB, less a margin for the options of the request."""
 GROW: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveLimits:
-    """What one wave may bring; None is no limit."""
+    """Limits of one wave; None: unlimited."""
 
     partitions: int = 1_000
     bytes_in: int | None = None
     """Into each broker."""
     bytes_out: int | None = None
-    """Out of each broker: what its replicas that are dropped hold."""
+    """Out of each broker: the bytes of its dropped replicas."""
     znode_bytes: int = ZNODE_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """What one wave comes to."""
+    """The load of one wave."""
 
     partitions: int
     size_in: Any
     """By broker."""
     size_out: Any
     peak: Any
-    """The most that each broker holds while it is under way."""
+    """Peak bytes of each broker during the wave."""
 
 
 class Waves:
-    """Waves being filled; the first that has room for a change takes it."""
+    """Waves under construction; a change goes into the first one with room for it."""
 
     def __init__(self, size: Any, room: Any, limits: WaveLimits) -> None:
         """
-        Begin without a wave.
+        Start without waves.
 
         Args:
-            size: Bytes on each broker before anything begins.
-            room: Bytes each broker may hold.
-            limits: Of each wave.
+            size: Bytes on each broker before the first wave.
+            room: Capacity of each broker.
+            limits: Limits of each wave.
 
         """
         self._first: Final = size.astype(np.int64)
@@ -64,12 +64,12 @@ class Waves:
         self._in, self._out = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         self._count = np.zeros(GROW, dtype=np.int64)
         self._bytes = np.zeros(GROW, dtype=np.int64)
-        # What is held at the peak of each wave.
+        # Bytes of each broker at the peak of each wave.
         self._peak = np.repeat(self._first[None, :], GROW, axis=0)
 
     @property
     def count(self) -> int:
-        """How many waves there are."""
+        """The number of waves."""
         return self._used
 
     def add(
@@ -80,12 +80,12 @@ class Waves:
 
         Args:
             size: Bytes of one replica.
-            adding: Brokers that get one.
-            removing: Brokers that lose theirs.
-            text: How many bytes of a znode it takes.
+            adding: Brokers that get a replica.
+            removing: Brokers that lose their replica.
+            text: Bytes of the entry in the request's znode.
 
         Returns:
-            The wave, from 0 on; None if no wave has room for it as things stand.
+            The wave, counted from 0; None if no wave has room at present.
 
         """
         limits = self._limits
@@ -97,7 +97,7 @@ class Waves:
         )
         for broker in adding:
             fits &= self._below(self._in[:last, broker], size, limits.bytes_in)
-            # It stays from its wave on: every later peak has to have room for it.
+            # The replica stays after its wave, so every later peak must have room for it.
             later = np.maximum.accumulate(self._peak[:last, broker][::-1])[::-1]
             fits &= later + size <= self._room[broker]
         for broker in removing:
@@ -117,7 +117,7 @@ class Waves:
         return wave
 
     def _below(self, held: Any, size: int, limit: int | None) -> Any:
-        """Whether a limit allows one more; a larger replica has a wave for itself."""
+        """Return the waves in which a limit allows the replica; an empty wave takes any size."""
         if limit is None:
             return np.ones(len(held), dtype=bool)
         return (held + size <= limit) | (held == 0)
@@ -145,13 +145,13 @@ def wanting(
     left: Iterable[tuple[int, Sequence[int]]],
 ) -> dict[int, int]:
     """
-    Return how many more bytes brokers would need to have for what found no wave.
+    Return the missing bytes of brokers for the changes that fit into no wave.
 
     Args:
-        waves: What could be placed.
-        first: Bytes on each broker before anything begins.
-        room: Bytes each broker may hold.
-        left: Size and added brokers of each change that found none.
+        waves: The waves so far.
+        first: Bytes on each broker before the first wave.
+        room: Capacity of each broker.
+        left: Size and added brokers of each change without a wave.
 
     """
     held = first.astype(np.float64)

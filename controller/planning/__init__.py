@@ -1,7 +1,6 @@
 """
-Where replicas may be and how few of them have to move: pure rules, and the small planner.
+Pure rules of placement, lower bounds of copies, and the planner of ``generate``.
 
-What holds for one placement is in ``placements``, what no plan can do without in ``bounds``; both
-serve every planner there is. ``proposals`` plans a handful of topics in one go. Nothing here reads
-a cluster, a clock or dice: the same question has the same answer.
+Every planner shares ``placement`` and ``lower_bounds``; ``proposer`` plans a few topics at once.
+Nothing here reads a cluster, a clock or a random number: the same input has the same plan.
 """

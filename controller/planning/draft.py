@@ -1,8 +1,8 @@
 """
-A plan while it is being made: who holds what, and what moving one more replica would cost.
+A plan under construction: the replicas of each broker, and the cost of moving one more.
 
-Mutable, and used by ``proposals`` alone. A replica costs a copy only where the partition had none
-on that broker before, so one that is copied anyway may be put elsewhere for nothing.
+A replica costs a copy only if the partition had no replica on that broker before. So a replica that
+is copied in any case can be placed elsewhere at no cost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Sizes = Mapping[TopicPartition, int]
 
 
 class Draft:
-    """Where every partition's replicas are to be, so far."""
+    """The planned replicas of every partition, so far."""
 
     def __init__(self, before: Assignment, goal: PlanGoal, sizes: Sizes) -> None:
-        """Begin with everything where it is."""
+        """Start from the current assignment."""
         self.before: Final = before
         self.goal: Final = goal
         self.sizes: Final = sizes
@@ -36,7 +36,7 @@ class Draft:
         smallest_first = sorted(before, key=lambda p: (sizes.get(p, 0), p))
         self._rank = {p: place for place, p in enumerate(smallest_first)}
         self._touched: set[TopicPartition] = set()
-        """Partitions whose replicas were changed in any way."""
+        """Partitions with changed replicas."""
         self._racks_min = {
             p: wanted_racks(
                 replicas,
@@ -53,23 +53,23 @@ class Draft:
                 self.put(partition, broker)
         self._touched.clear()
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------
 
     @property
     def partitions(self) -> Iterator[TopicPartition]:
-        """Every partition, in order."""
+        """All partitions, sorted."""
         return iter(self._order)
 
     def racks_min(self, partition: TopicPartition) -> int:
-        """Return over how many racks a partition is to be spread at least."""
+        """Return the minimum number of racks of a partition."""
         return self._racks_min[partition]
 
     def racks_of(self, replicas: Iterable[BrokerId]) -> int:
-        """Return over how many racks replicas are spread."""
+        """Return the number of racks of some replicas."""
         return count_racks(replicas, self.goal.racks)
 
     def load(self, topic: str, broker: BrokerId) -> tuple[int, int, int, BrokerId]:
-        """Return by what brokers are compared: replicas, those of the topic, bytes."""
+        """Return the sort key of a broker: its replicas, its replicas of the topic, its bytes."""
         return (
             self.count(broker),
             self._by_topic.get((topic, broker), 0),
@@ -78,7 +78,7 @@ class Draft:
         )
 
     def may_swap(self, partition: TopicPartition, out: BrokerId, into: BrokerId) -> bool:
-        """Whether a replica may be on one broker instead of another."""
+        """Return whether a replica may be on ``into`` instead of ``out``."""
         replicas = self.replicas[partition]
         if into in replicas:
             return False
@@ -91,19 +91,19 @@ class Draft:
     # --- changing ------------------------------------------------------------------------------
 
     def put(self, partition: TopicPartition, broker: BrokerId) -> None:
-        """Let a broker hold one more replica."""
+        """Add a replica to a broker."""
         self.replicas[partition].append(broker)
         self._account(partition, broker, 1)
 
     def take(self, partition: TopicPartition, broker: BrokerId) -> None:
-        """Let a broker hold one replica less."""
+        """Remove a replica from a broker."""
         self.replicas[partition].remove(broker)
         self._account(partition, broker, -1)
 
     def _account(self, partition: TopicPartition, broker: BrokerId, by: int) -> None:
         self._touched.add(partition)
         if broker not in self.held:
-            # It is to be emptied: nobody asks how much is left.
+            # The load of a broker that is emptied is not compared.
             return
         if by > 0:
             self.held[broker].add(partition)
@@ -114,18 +114,18 @@ class Draft:
         self._by_topic[key] = self._by_topic.get(key, 0) + by
 
     def assignment(self) -> dict[TopicPartition, Replicas]:
-        """Return the plan as it is."""
+        """Return the planned replicas of every partition."""
         return {p: tuple(self.replicas[p]) for p in self._order}
 
-    # --- evening out, see ``evenness.Spread`` ---------------------------------------------------
+    # --- evening out, see ``even_out.Spread`` ---------------------------------------------------
 
     @property
     def brokers(self) -> Collection[BrokerId]:
-        """Those that may hold replicas."""
+        """The brokers that may hold replicas."""
         return self.held.keys()
 
     def count(self, broker: BrokerId) -> int:
-        """Return how many replicas a broker is to hold."""
+        """Return the number of planned replicas of a broker."""
         return len(self.held[broker])
 
     def pushes(
@@ -134,10 +134,10 @@ class Draft:
         targets: AbstractSet[BrokerId],
         barred: AbstractSet[TopicPartition],
     ) -> Iterable[Push]:
-        """Return the cheapest replica for each broker that can take one, of equals the smallest."""
+        """Return the cheapest replica for each target that can take one; ties: the smallest."""
         best: dict[BrokerId, Push] = {}
         held = self.held[broker] - barred
-        # Only what was moved before can go on for nothing; of the others the first one will do.
+        # Only a replica that was moved before can move again at no cost; all others cost the same.
         for partition in sorted(held & self._touched, key=self._rank.__getitem__):
             before = self.before[partition]
             for target in targets:
@@ -156,7 +156,7 @@ class Draft:
         return best.values()
 
     def apply(self, push: Push) -> None:
-        """Put a replica elsewhere; it keeps its place in the order."""
+        """Put a replica on another broker, at the same position."""
         replicas = self.replicas[push.partition]
         replicas[replicas.index(push.out)] = push.into
         self._account(push.partition, push.out, -1)
@@ -166,10 +166,10 @@ class Draft:
 
     def best_for(self, partition: TopicPartition) -> BrokerId:
         """
-        Return the broker that should hold one more replica: in a new rack, and with the least load.
+        Choose the broker of an additional replica: in an unused rack, with the least load.
 
         Raises:
-            PlanInvalidError: every broker holds one.
+            InvalidInputError: every broker has a replica.
 
         """
         replicas = self.replicas[partition]
@@ -181,7 +181,7 @@ class Draft:
             free,
             key=lambda b: (
                 rack_of(b, self.goal.racks) in used,
-                # One that holds it already in the cluster costs nothing.
+                # A broker that has the replica now needs no copy.
                 b not in self.before[partition],
                 self.load(partition.topic, b),
             ),
@@ -189,10 +189,10 @@ class Draft:
 
     def worst_of(self, partition: TopicPartition) -> BrokerId:
         """
-        Return the broker that should give its replica up.
+        Choose the broker that gives up its replica.
 
-        One that is to be emptied, else one whose rack has another, else the fullest; of equals not
-        the preferred leader.
+        A broker that is emptied, else one whose rack has another replica, else the fullest; on a
+        tie not the preferred leader.
         """
         replicas = self.replicas[partition]
         places = {broker: place for place, broker in enumerate(replicas)}

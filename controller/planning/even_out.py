@@ -1,9 +1,9 @@
 """
-Evening out: the cheapest chain of pushes from a broker with too much to one with too little.
+Even out a load with the cheapest chains of pushes from fuller to emptier brokers.
 
-What is to go may be unable to go straight from the fullest broker to the emptiest, because of racks
-or because both hold the partition; then it pushes something else on. The chain that costs least is
-found by a search over brokers in which an edge costs one copy, or nothing.
+Racks, or a partition that both brokers hold, can prevent a direct push from the fullest broker to
+the emptiest. Then a chain leads over other brokers. A 0-1 breadth-first search over the brokers
+finds the cheapest chain: an edge costs one copy or none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from controller.planning.lower_bounds import even_shares
 
 
 class Push(NamedTuple):
-    """One thing that is to go from a broker to another, and how many copies that costs."""
+    """One replica or leadership that goes to another broker, and the copies that this costs."""
 
     partition: TopicPartition
     out: BrokerId
@@ -27,15 +27,15 @@ class Push(NamedTuple):
 
 
 class Spread(Protocol):
-    """Something brokers have so many of: replicas, or leaderships."""
+    """A countable load of brokers: replicas, or leaderships."""
 
     @property
     def brokers(self) -> Collection[BrokerId]:
-        """Those among whom it is spread."""
+        """The brokers that share the load."""
         ...
 
     def count(self, broker: BrokerId) -> int:
-        """Return how many a broker has."""
+        """Return the load of a broker."""
         ...
 
     def pushes(
@@ -44,16 +44,16 @@ class Spread(Protocol):
         targets: AbstractSet[BrokerId],
         barred: AbstractSet[TopicPartition],
     ) -> Iterable[Push]:
-        """Return the cheapest push to each target that can take one, but of barred partitions."""
+        """Return the cheapest push to each possible target, without the barred partitions."""
         ...
 
     def apply(self, push: Push) -> None:
-        """Do it."""
+        """Carry out a push."""
         ...
 
 
 def even_out(spread: Spread) -> bool:
-    """Let no broker have two more than another; False where something stands against it."""
+    """Reduce the differences between brokers to at most one; return whether that succeeded."""
     counts = {broker: spread.count(broker) for broker in spread.brokers}
     shares = even_shares(counts, sum(counts.values()))
     low, high = min(shares.values()), max(shares.values())
@@ -66,7 +66,7 @@ def even_out(spread: Spread) -> bool:
         emptiest = _emptiest(spread, lambda n: n < low)
         if not fullest and not emptiest:
             return True
-        # First what helps at both ends, then what helps at one.
+        # Prefer a push that improves both ends to one that improves a single end.
         if not (
             push(fullest, emptiest)
             or push(fullest, _emptiest(spread, lambda n: n < high))
@@ -76,7 +76,7 @@ def even_out(spread: Spread) -> bool:
 
 
 def fill(spread: Spread, receivers: Collection[BrokerId]) -> bool:
-    """Fill receivers up to an even share from the fullest others; False where it is impossible."""
+    """Fill receivers up to an even share from the other brokers; return whether that succeeded."""
     low = sum(map(spread.count, spread.brokers)) // len(spread.brokers)
     while True:
         emptiest = [b for b in _emptiest(spread, lambda n: n < low) if b in receivers]
@@ -100,7 +100,7 @@ def _emptiest(spread: Spread, wanted: Callable[[int], bool]) -> list[BrokerId]:
 def _push_on(
     spread: Spread, giver: BrokerId, takers: Collection[BrokerId], through: Collection[BrokerId]
 ) -> bool:
-    """Take one from a broker and give one to the nearest taker; False where no chain leads."""
+    """Apply the cheapest chain from a giver to any of the takers; return whether there is one."""
     chain = _cheapest_chain(spread, giver, set(takers) - {giver}, set(through))
     for push in chain:
         spread.apply(push)
@@ -110,7 +110,7 @@ def _push_on(
 def _cheapest_chain(
     spread: Spread, giver: BrokerId, takers: set[BrokerId], through: set[BrokerId]
 ) -> list[Push]:
-    """Return the pushes of a chain, its far end first, so that nothing is twice in one place."""
+    """Return the pushes of a chain, its far end first, so that no broker has a replica twice."""
     cost = {giver: 0}
     came_by: dict[BrokerId, Push] = {}
     settled: set[BrokerId] = set()
@@ -123,10 +123,10 @@ def _cheapest_chain(
         if broker in takers:
             return chain
         settled.add(broker)
-        # A partition that moves twice in one chain could lose a rack that each move alone keeps.
+        # Two moves of a partition in one chain could lose a rack, though each of them keeps it.
         barred = {push.partition for push in chain}
         found = list(spread.pushes(broker, through - settled, barred))
-        # What is put in front last is looked at first: the emptiest broker.
+        # The last one put in front, the emptiest broker, is examined first.
         for push in sorted(found, key=lambda p: (spread.count(p.into), p.into), reverse=True):
             total = cost[broker] + push.cost
             if total < cost.get(push.into, total + 1):

@@ -1,8 +1,8 @@
 """
-Who is to lead: the order of replicas that are settled otherwise. Nothing is copied for it.
+The order of replicas, and with it the preferred leaders. A change of order copies nothing.
 
-The first replica is the preferred leader. One that stays goes on to lead; else the follower with
-the fewest leaderships that has the data already.
+The preferred leader stays if it is still a replica. Otherwise the broker with the fewest
+leaderships among the remaining former replicas takes its place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controller.planning.plan_goal import Assignment
 
 
 class Leaderships:
-    """The order of every partition's replicas, and so how many partitions each broker leads."""
+    """The order of every partition's replicas, and the preferred leaderships of each broker."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Leaderships:
         replicas: Mapping[TopicPartition, Iterable[BrokerId]],
         brokers: Collection[BrokerId],
     ) -> None:
-        """Order replicas anew, as near to the order before as possible."""
+        """Order the planned replicas as close to the former order as possible."""
         self._order: dict[TopicPartition, list[BrokerId]] = {}
         self._led: dict[BrokerId, set[TopicPartition]] = {b: set() for b in sorted(brokers)}
         orphaned: list[TopicPartition] = []
@@ -42,7 +42,7 @@ class Leaderships:
             self._lead(partition, min(stay or order, key=lambda b: (self.count(b), order.index(b))))
 
     def assignment(self) -> dict[TopicPartition, Replicas]:
-        """Return the replicas in order."""
+        """Return the ordered replicas of every partition."""
         return {partition: tuple(order) for partition, order in self._order.items()}
 
     def _lead(self, partition: TopicPartition, leader: BrokerId) -> None:
@@ -51,15 +51,15 @@ class Leaderships:
         order.insert(0, leader)
         self._led[leader].add(partition)
 
-    # --- evening out, see ``evenness.Spread`` ---------------------------------------------------
+    # --- evening out, see ``even_out.Spread`` ---------------------------------------------------
 
     @property
     def brokers(self) -> Collection[BrokerId]:
-        """Those that may lead."""
+        """The brokers that may lead."""
         return self._led.keys()
 
     def count(self, broker: BrokerId) -> int:
-        """Return how many partitions a broker is to lead."""
+        """Return of how many partitions a broker is the planned preferred leader."""
         return len(self._led[broker])
 
     def pushes(
@@ -68,7 +68,7 @@ class Leaderships:
         targets: AbstractSet[BrokerId],
         barred: AbstractSet[TopicPartition],
     ) -> Iterable[Push]:
-        """Return a partition for each broker that could lead it instead."""
+        """Return for each target a partition that it could lead instead of the broker."""
         found: dict[BrokerId, Push] = {}
         for partition in sorted(self._led[broker] - barred):
             for follower in self._order[partition][1:]:
@@ -77,7 +77,7 @@ class Leaderships:
         return found.values()
 
     def apply(self, push: Push) -> None:
-        """Let another replica come first; the two change places."""
+        """Swap the preferred leader with another replica."""
         order = self._order[push.partition]
         place = order.index(push.into)
         order[0], order[place] = order[place], order[0]

@@ -1,7 +1,7 @@
 """
-What no plan can do without: how many replicas any plan with the same end has to copy.
+Lower bounds: the number of replicas that any plan with the same goal copies at least.
 
-Each function states why nothing less is possible; a planner is judged by its distance from it.
+Each function states why no plan copies less. Plans report how far they are from the bound.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ def copies_of_partition(
     racks_min: int = 0,
 ) -> int:
     """
-    Return how many replicas of one partition have to be copied, whatever else is wished.
+    Return the minimum number of copies of one partition.
 
-    Only those that are where they may be can stay. Each that is copied makes at most one more
-    replica and adds at most one rack.
+    Only replicas on allowed brokers can stay. Each copy adds at most one replica and one rack.
     """
     stay = [broker for broker in before if broker in brokers]
     return max(
@@ -36,14 +35,13 @@ def copies_of_partition(
 
 def even_shares(current: Mapping[BrokerId, int], total: int) -> dict[BrokerId, int]:
     """
-    Share ``total`` replicas among brokers, none with two more than another.
+    Share ``total`` replicas among brokers so that their numbers differ by at most one.
 
-    Where it does not come out even, those that hold the most get one more: no other choice lets
-    more replicas stay.
+    The brokers with the most replicas get the remainder: no other choice lets more replicas stay.
 
     Args:
-        current: How many replicas each broker holds now, zero included.
-        total: How many there are to be on all of them.
+        current: Replicas of each broker now, zero included.
+        total: Planned replicas of all brokers together.
 
     """
     if not current:
@@ -55,13 +53,13 @@ def even_shares(current: Mapping[BrokerId, int], total: int) -> dict[BrokerId, i
 
 def copies_to_balance(current: Mapping[BrokerId, int], total: int) -> int:
     """
-    Return how many replicas have to be copied until no broker has two more than another.
+    Return the minimum number of copies after which brokers differ by at most one replica.
 
-    A broker keeps at most its share of what it holds; all else that is to be there is copied.
+    A broker keeps at most its share of its replicas; the rest of the shares is copied.
 
     Args:
-        current: How many replicas each broker that may hold one holds now, zero included.
-        total: How many there are to be on all of them.
+        current: Replicas of each allowed broker now, zero included.
+        total: Planned replicas of all brokers together.
 
     """
     shares = even_shares(current, total)
@@ -72,12 +70,12 @@ def copies_to_fill(
     current: Mapping[BrokerId, int], total: int, receivers: Collection[BrokerId]
 ) -> int:
     """
-    Return how many replicas have to be copied until each receiver has its even share.
+    Return the minimum number of copies after which each receiver has its even share.
 
     Args:
         current: As for ``copies_to_balance``.
         total: As for ``copies_to_balance``.
-        receivers: The brokers that are to be filled; the share is rounded down.
+        receivers: The brokers to fill; the share is rounded down.
 
     """
     share = total // len(current) if current else 0

@@ -1,8 +1,8 @@
 """
-What holds for the placement of one partition, whoever plans it.
+Rules for the placement of one partition, shared by all planners.
 
-A broker without a rack counts as a rack of its own. So, where no broker has one, spreading over
-racks asks no more than that replicas are on different brokers.
+A broker without a rack counts as a rack of its own. So without any racks, spreading over racks
+requires only that replicas are on different brokers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from controller.core.model import BrokerId, Replicas
 
 Racks = Mapping[BrokerId, str | None]
-"""The rack of each broker, as its registration says; one that is not named has none."""
+"""The rack of each broker according to its registration; a missing broker has none."""
 
 
 def rack_of(broker: BrokerId, racks: Racks) -> str | BrokerId:
-    """Return a broker's rack, or the broker itself where it has none."""
+    """Return a broker's rack, or the broker itself if it has none."""
     return racks.get(broker) or broker
 
 
 def count_racks(replicas: Iterable[BrokerId], racks: Racks) -> int:
-    """Return over how many racks replicas are spread."""
+    """Return the number of racks of some replicas."""
     return len({rack_of(broker, racks) for broker in replicas})
 
 
@@ -34,16 +34,16 @@ def wanted_racks(
     widest: bool = False,
 ) -> int:
     """
-    Return over how many racks a partition is to be spread at least.
+    Return the minimum number of racks of a partition.
 
-    Never fewer than before, as far as the brokers and the replication factor allow.
+    As many as now, as far as the brokers and the replication factor allow.
 
     Args:
-        before: The replicas as they are.
-        replication_factor: How many there are to be.
-        brokers: Those that may hold one.
-        racks: Of all brokers.
-        widest: As many racks as possible instead of as many as now.
+        before: The current replicas.
+        replication_factor: Planned number of replicas.
+        brokers: The brokers that may hold a replica.
+        racks: Racks of all brokers.
+        widest: Require as many racks as possible instead of as many as now.
 
     """
     reachable = min(replication_factor, count_racks(brokers, racks))
@@ -54,13 +54,13 @@ def placement_problems(
     replicas: Replicas, *, brokers: Collection[BrokerId], racks: Racks, racks_min: int = 0
 ) -> Iterator[str]:
     """
-    Say what is wrong with where a partition's replicas are to be; nothing where all is well.
+    Yield the problems of a placement.
 
     Args:
-        replicas: Where they are to be.
-        brokers: Those that may hold one.
-        racks: Of all brokers.
-        racks_min: Over how many racks they have to be spread, see ``wanted_racks``.
+        replicas: The planned replicas.
+        brokers: The brokers that may hold a replica.
+        racks: Racks of all brokers.
+        racks_min: Minimum number of racks, see ``wanted_racks``.
 
     """
     if not replicas:
@@ -76,7 +76,7 @@ def placement_problems(
 
 
 def added_replicas(before: Replicas, after: Replicas) -> Replicas:
-    """Return the replicas that have to be copied."""
+    """Return the replicas that are copied."""
     return tuple(broker for broker in after if broker not in before)
 
 

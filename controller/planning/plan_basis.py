@@ -1,8 +1,9 @@
 """
-Whether the cluster is still what a plan was made from, partition by partition.
+Compare the cluster with the assignment that a plan was made from, partition by partition.
 
-A partition that changed meanwhile may still take the plan's change where that is clear: the brokers
-it drops are there yet, the ones it adds are not. Everything else is left out, with the reason.
+The plan's change still applies to a partition that changed in the meantime if the brokers to drop
+are still replicas and the brokers to add are not. Other changed partitions are left out, with the
+reason.
 """
 
 from __future__ import annotations
@@ -14,36 +15,36 @@ from controller.core.model import Replicas
 
 
 class Basis(StrEnum):
-    """How a partition stands to the plan."""
+    """A partition's state relative to the plan."""
 
     UNCHANGED = "unchanged"
     DONE = "done"
-    """It has the replicas that the plan wants already."""
+    """It already has the planned replicas."""
     REBASED = "rebased"
-    """It changed; the plan's change can be made to what it is now."""
+    """It changed, and the plan's change applies to its current replicas."""
     GONE = "gone"
-    """The topic or partition does not exist any more."""
+    """The topic or partition no longer exists."""
     CONFLICTING = "conflicting"
-    """It changed, and what the plan wants of it is not clear any more."""
+    """It changed, and the plan's change no longer applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebase:
-    """What becomes of one entry of a plan."""
+    """The result for one entry of a plan."""
 
     basis: Basis
     target: Replicas | None
-    """What to ask for now; None: nothing."""
+    """The replicas to request now; None: nothing."""
 
 
 def rebase(planned_from: Replicas, target: Replicas, now: Replicas | None) -> Rebase:
     """
-    Hold one entry of a plan against the cluster.
+    Apply one entry of a plan to the partition's current replicas.
 
     Args:
         planned_from: The replicas when the plan was made.
-        target: The replicas it wants.
-        now: The replicas now; None: there is no such partition.
+        target: The planned replicas.
+        now: The current replicas; None: the partition does not exist.
 
     """
     if now is None:

@@ -1,4 +1,4 @@
-"""What a plan is to achieve, and what it says in the end."""
+"""The goal of a plan, the finished plan, and its loads by broker."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ Assignment = Mapping[TopicPartition, Replicas]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanGoal:
-    """What a plan is to achieve; what is not asked for stays as it is."""
+    """The goal of a plan. Whatever it does not mention stays unchanged."""
 
     brokers: frozenset[BrokerId]
-    """Those that may hold replicas; all others are emptied."""
+    """The brokers that may hold replicas; all others are emptied."""
     racks: Racks = field(default_factory=dict)
-    """Of all brokers, those that are emptied too."""
+    """Racks of all brokers, emptied ones included."""
     replication_factor: int | None = None
-    """How many replicas every partition is to have, None as many as it has."""
+    """Planned number of replicas of every partition; None: unchanged."""
     rebalance: bool = False
-    """No broker is to have two replicas more than another, nor to lead two partitions more."""
+    """Even out the replicas and the leaderships of brokers to a difference of at most one."""
     receivers: frozenset[BrokerId] = frozenset()
-    """Brokers to be filled to an even share, the others only giving."""
+    """Brokers to fill to an even share; the others only give."""
     widest: bool = False
-    """Spread every partition over as many racks as possible, not only over as many as now."""
+    """Spread every partition over as many racks as possible, not only as many as now."""
 
     def factor_of(self, before: Replicas) -> int:
-        """Return how many replicas a partition is to have."""
+        """Return the planned number of replicas of a partition."""
         return len(before) if self.replication_factor is None else self.replication_factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A plan, and how far it is from what no plan can do without."""
+    """A plan, and the minimum number of copies of any plan with the same goal."""
 
     before: Assignment
     after: Assignment
     copies_min: int
-    """No plan that achieves the same copies fewer replicas."""
+    """No plan with the same goal copies fewer replicas."""
     notes: tuple[str, ...] = ()
-    """What could not be achieved, and why."""
+    """The parts of the goal that could not be reached, with the reason."""
 
     @property
     def changed(self) -> dict[TopicPartition, Replicas]:
@@ -51,11 +51,11 @@ class Proposal:
 
     @property
     def copies(self) -> int:
-        """How many replicas are copied."""
+        """The number of replicas to copy."""
         return sum(len(added_replicas(self.before[p], after)) for p, after in self.after.items())
 
     def copied_bytes(self, sizes: Mapping[TopicPartition, int]) -> int:
-        """Return how many bytes are copied, as far as sizes are known."""
+        """Return the bytes to copy, as far as sizes are known."""
         return sum(
             sizes.get(p, 0) * len(added_replicas(self.before[p], after))
             for p, after in self.after.items()
@@ -65,7 +65,7 @@ class Proposal:
 def replica_counts(
     assignment: Assignment, brokers: Collection[BrokerId] = ()
 ) -> dict[BrokerId, int]:
-    """Return how many replicas each broker holds; those named appear in any case."""
+    """Return the number of replicas of each broker; ``brokers`` are listed even with none."""
     counts = dict.fromkeys(sorted(brokers), 0)
     for replicas in assignment.values():
         for broker in replicas:
@@ -76,7 +76,7 @@ def replica_counts(
 def leader_counts(
     assignment: Assignment, brokers: Collection[BrokerId] = ()
 ) -> dict[BrokerId, int]:
-    """Return of how many partitions each broker is the preferred leader."""
+    """Return the number of partitions with each broker as preferred leader."""
     firsts = {p: replicas[:1] for p, replicas in assignment.items()}
     return replica_counts(firsts, brokers)
 
@@ -84,7 +84,7 @@ def leader_counts(
 def byte_counts(
     assignment: Assignment, sizes: Mapping[TopicPartition, int], brokers: Collection[BrokerId] = ()
 ) -> dict[BrokerId, int]:
-    """Return how many bytes each broker holds, as far as sizes are known."""
+    """Return the bytes of each broker, as far as sizes are known."""
     counts = dict.fromkeys(sorted(brokers), 0)
     for partition, replicas in assignment.items():
         for broker in replicas:
@@ -93,7 +93,7 @@ def byte_counts(
 
 
 def rack_violations(assignment: Assignment, racks: Racks, brokers: Collection[BrokerId]) -> int:
-    """Return how many partitions are spread over fewer racks than they could be."""
+    """Return the number of partitions that use fewer racks than possible."""
     reachable = count_racks(brokers, racks)
     return sum(
         count_racks(replicas, racks) < min(len(replicas), reachable)

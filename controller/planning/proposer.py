@@ -1,10 +1,10 @@
 """
-The small planner: moves as few replicas as possible, for topics that fit into one look.
+The planner of ``generate``: reaches the goal for a few topics with as few copies as possible.
 
-First every partition gets what the goal forces on it: off the brokers that are emptied, the
-replication factor, racks. Then, where that is wished, brokers are evened out; a replica that is
-copied anyway goes elsewhere for nothing, another costs one copy. Everything is done in a fixed
-order, so the same cluster has the same plan.
+First it applies to every partition what the goal forces: no replica on emptied brokers, the
+replication factor, the racks. Then, if the goal asks for it, it evens out the brokers; a replica
+that is copied in any case moves at no cost, any other costs one copy. The order of all steps is
+fixed, so the same cluster has the same plan.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def propose(
     before: Assignment, goal: PlanGoal, sizes: Mapping[TopicPartition, int] | None = None
 ) -> Proposal:
     """
-    Plan.
+    Plan the replicas of some partitions.
 
     Args:
-        before: The replicas of every partition that may move; all others are left alone.
-        goal: What to achieve.
-        sizes: Bytes of partitions, as far as they are known; the smaller ones move.
+        before: The current replicas of every partition that may change.
+        goal: The goal.
+        sizes: Bytes of partitions, as far as known; smaller ones move first.
 
     Raises:
-        PlanInvalidError: nothing could achieve it.
+        InvalidInputError: the goal cannot be reached.
 
     """
     _check(before, goal)
@@ -42,12 +42,12 @@ def propose(
         _satisfy(draft, partition)
     notes: list[str] = []
     if goal.rebalance and not even_out(draft):
-        notes.append("replicas do not come out even: racks stand against it")
+        notes.append("replicas cannot be evened out because of racks")
     elif goal.receivers and not fill(draft, goal.receivers):
-        notes.append("not every broker could be filled to an even share: racks stand against it")
+        notes.append("not every broker could be filled to an even share because of racks")
     order = Leaderships(before, draft.replicas, goal.brokers)
     if (goal.rebalance or goal.receivers) and not even_out(order):
-        notes.append("leaders do not come out even with the replicas where they are")
+        notes.append("leaders cannot be evened out with these replicas")
     return Proposal(
         before={p: tuple(before[p]) for p in sorted(before)},
         after=order.assignment(),
@@ -57,7 +57,7 @@ def propose(
 
 
 def copies_min(before: Assignment, goal: PlanGoal) -> int:
-    """Return how many replicas any plan with this goal copies at least."""
+    """Return the minimum number of copies of any plan with this goal."""
     forced = sum(
         copies_of_partition(
             replicas,
@@ -85,24 +85,24 @@ def _check(before: Assignment, goal: PlanGoal) -> None:
 
 def _problems(before: Assignment, goal: PlanGoal) -> Iterator[str]:
     if not goal.brokers:
-        yield "no broker is left that may hold a replica"
+        yield "no broker may hold a replica"
     if goal.replication_factor is not None and goal.replication_factor < 1:
-        yield f"a replication factor of {goal.replication_factor} is none"
+        yield f"the replication factor must be positive, not {goal.replication_factor}"
     strangers = goal.receivers - goal.brokers
     if strangers:
-        yield f"broker {','.join(map(str, sorted(strangers)))} is to be filled and emptied"
+        yield f"broker {','.join(map(str, sorted(strangers)))} cannot be both filled and emptied"
     for partition, replicas in before.items():
         if not replicas:
             yield f"{partition} has no replica"
         if goal.factor_of(replicas) > len(goal.brokers):
             yield (
-                f"{partition} is to have {goal.factor_of(replicas)} replicas, but only "
+                f"{partition} needs {goal.factor_of(replicas)} replicas, but only "
                 f"{len(goal.brokers)} brokers may hold one"
             )
 
 
 def _satisfy(draft: Draft, partition: TopicPartition) -> None:
-    """Give a partition as many replicas as it is to have, where they may be."""
+    """Give a partition the planned number of replicas, on allowed brokers and in enough racks."""
     factor = draft.goal.factor_of(draft.before[partition])
     replicas = draft.replicas[partition]
     for broker in [b for b in replicas if b not in draft.goal.brokers]:

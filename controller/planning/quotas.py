@@ -1,9 +1,9 @@
 """
-How much each broker ought to hold, how much it may hold, and how much has to be copied at least.
+The share of each broker in a load, the band around it, and the minimum amount to copy.
 
-For plans of whole clusters: a load is one number per broker, be it bytes, replicas or leaders. A
-rack holds no more replicas of a partition than rack diversity allows, and a broker no more than its
-capacity; what does not fit there is shared by the others. Pure and exact up to rounding.
+For plans of whole clusters. A load is one number for each broker: bytes, replicas or leaders. Rack
+diversity limits the replicas of a partition in a rack, and capacity limits a broker; the others
+share the excess. Pure, and exact up to rounding.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 ROUNDS: Final = 100
-"""Halvings until a level is exact to the last bit of a float."""
+"""Bisection steps until a level is exact to the last bit of a float."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackRoom:
-    """The brokers of a rack, as indices, and how much load the rack can hold at least and most."""
+    """The brokers of a rack, as indices, and the least and the most load that the rack holds."""
 
     brokers: tuple[int, ...]
     least: float
@@ -26,52 +26,52 @@ class RackRoom:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether nothing can go to another rack or come from there."""
+        """Whether no load can move between this rack and another."""
         return self.most - self.least < 0.5  # noqa: PLR2004 - both are sums of integers
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What each broker ought to hold, and between what and what it is content."""
+    """The target of each broker, and the accepted range around it."""
 
     target: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
 
     def excess(self, load: Sequence[float]) -> float:
-        """Return how much lies above the band, summed over brokers."""
+        """Return the load above the band, summed over brokers."""
         return sum(max(0.0, held - high) for held, high in zip(load, self.high, strict=True))
 
     def lack(self, load: Sequence[float]) -> float:
-        """Return how much is missing below the band, summed over brokers."""
+        """Return the load missing below the band, summed over brokers."""
         return sum(max(0.0, low - held) for held, low in zip(load, self.low, strict=True))
 
     def bound(self, load: Sequence[float]) -> float:
         """
-        Return how much any plan copies that brings every broker into the band.
+        Return the minimum amount to copy that brings every broker into the band.
 
-        What a broker has too much of leaves it, what one lacks comes to it, and each copy does both
+        The excess of a broker leaves it, and the lack of a broker arrives there. A copy does both
         at best.
         """
         return max(self.excess(load), self.lack(load))
 
     def bound_within(self, load: Sequence[float], groups: Iterable[Sequence[int]]) -> float:
         """
-        Return how much any plan copies where it is settled what each group ends with altogether.
+        Return the minimum amount to copy if the final load of each group is fixed.
 
-        That is so in racks which hold one replica of each partition. What comes to a group is what
-        leaves its brokers and what the group as a whole gains: at least its brokers' excess and its
-        gain, at least what they lack, and more than each on its own where one group has too much on
-        some brokers and another too little.
+        That is the case for racks with exactly one replica of each partition. The amount that
+        arrives in a group is at least the excess of its brokers plus the gain of the group, and at
+        least the lack of its brokers. The sum over groups exceeds ``bound`` if some groups have an
+        excess and others a lack.
 
         Args:
-            load: What every broker holds.
-            groups: Brokers that end with the sum of their targets.
+            load: The load of every broker.
+            groups: Groups of brokers; each group ends with the sum of its targets.
 
         """
         comes = 0.0
         for group in groups:
-            # A sum of whole numbers.
+            # The loads are whole numbers, and so is the gain.
             gain = round(sum(self.target[b] - load[b] for b in group))
             excess = sum(max(0.0, load[b] - self.high[b]) for b in group)
             lack = sum(max(0.0, self.low[b] - load[b]) for b in group)
@@ -79,7 +79,7 @@ class Band:
         return max(comes, self.bound(load))
 
     def outside(self, load: Sequence[float]) -> list[int]:
-        """Return the brokers that are not within the band."""
+        """Return the brokers outside the band."""
         triples = zip(load, self.low, self.high, strict=True)
         return [n for n, (held, low, high) in enumerate(triples) if not low <= held <= high]
 
@@ -93,9 +93,9 @@ def share(
     Share a load evenly among the brokers of all racks, as far as racks and limits allow.
 
     Args:
-        total: What there is to hold.
-        racks: Of the brokers that may hold anything; all others get nothing.
-        limits: How much each broker can hold; more is given only when nothing else is left.
+        total: The load to share.
+        racks: Racks of the allowed brokers; all other brokers get nothing.
+        limits: The capacity of each broker, exceeded only if all capacity is used.
 
     """
     shares = [0.0] * len(limits)
@@ -111,7 +111,7 @@ def share(
 
 
 def _level(total: float, vessels: Sequence[tuple[float, float, int]]) -> list[float]:
-    """Fill vessels of (least, most, width) to a common level; the rest overflows evenly."""
+    """Fill vessels of (least, most, width) to a common level; share the overflow evenly."""
     if not vessels:
         return []
     low, high = 0.0, max(total, 1.0)
@@ -134,9 +134,9 @@ def band(target: Sequence[float], limits: Sequence[float], tolerance: float) -> 
     Return the band around a share of a load.
 
     Args:
-        target: What each broker ought to hold.
-        limits: How much each broker can hold.
-        tolerance: How far off is content, as a share of the target: 0.05 is five percent.
+        target: The share of each broker.
+        limits: The capacity of each broker.
+        tolerance: Accepted deviation as a fraction of the target: 0.05 is five percent.
 
     """
     return Band(
@@ -150,14 +150,14 @@ def flows(
     load: Sequence[float], within: Band, group: Sequence[int]
 ) -> tuple[list[float], list[float]]:
     """
-    Return how much each broker of a group has to give, and how much to take, at the very least.
+    Return the minimum amounts that each broker of a group gives and takes.
 
-    Both sums are equal: where one side has less to do, its brokers go on towards their target.
+    Both sums are equal: the side with the smaller sum moves further towards its targets.
 
     Args:
-        load: What every broker holds.
-        within: The band to come into.
-        group: The brokers among which replicas can be exchanged.
+        load: The load of every broker.
+        within: The band to reach.
+        group: Brokers that can exchange replicas.
 
     """
     give = {b: max(0.0, load[b] - within.high[b]) for b in group}
@@ -173,11 +173,11 @@ def flows(
 
 
 def _towards(wanted: float, least: dict[int, float], most: dict[int, float]) -> dict[int, float]:
-    """Raise what is least to be exchanged until it sums up, from those furthest from the target."""
+    """Raise the minimum amounts to a given sum, starting furthest from the target."""
     if sum(least.values()) >= wanted:
         return least
     low, high = 0.0, max(0.0, *most.values())
-    # The level is how far from its target a broker may stay.
+    # The level is the remaining distance from the target.
     for _ in range(ROUNDS):
         level = (low + high) / 2
         got = sum(max(least[b], most[b] - level) for b in least)

@@ -123,7 +123,7 @@ def test_a_dead_broker_is_not_emptied_by_chance(cluster: FakeCluster) -> None:
         (("t", "--broker-list", "1,9"), "broker 9 is not live"),
         (("t", "--broker-list", "1,x"), 'For input string: "x"'),
         (("t", "--add-broker", "4", "--remove-broker", "4"), "broker 4 is named for use and for"),
-        (("t", "--replication-factor", "5"), "t-0 is to have 5 replicas, but only 4 brokers"),
+        (("t", "--replication-factor", "5"), "t-0 needs 5 replicas, but only 4 brokers"),
         (("t", "--rebalance", "--dry-run"), "--dry-run needs --execute"),
         (("--all-topics", "--exclude-topics", "(", "--rebalance"), "--exclude-topics:"),
     ],

@@ -128,7 +128,7 @@ def test_a_partition_without_a_size_is_not_taken_for_empty(spark: Any, tmp_path:
         (f"{BROKERS}1,a,much\n", "brokers.csv: column capacity_bytes is not bigint in:\n  1,a,mu"),
         (
             f"{BROKERS}1,a,\n2,b,\n3,a,\n3,b,\n",
-            "snapshot/brokers: column broker names the same more than once in 1 row:\n  broker=3",
+            "snapshot/brokers: column broker is not unique in 1 row:\n  broker=3",
         ),
         (
             f"{BROKERS}1,a,-5\n2,b,\n3,a,\n",

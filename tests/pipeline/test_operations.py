@@ -96,7 +96,7 @@ def test_leaders_alone_change_the_order_and_copy_nothing(spark: Any, mixed: Tabl
     assert max(after.values()) < max(before.values())
     # The new broker holds nothing that it could lead, which the plan says.
     assert summary.leaders.outside
-    assert any("stay outside of the band in leaders" in note for note in summary.notes)
+    assert any("stay outside the band of leaders" in note for note in summary.notes)
 
 
 def test_draining_with_balance_leaves_the_others_even(spark: Any, mixed: Tables) -> None:

@@ -71,7 +71,7 @@ def test_without_racks_brokers_come_out_even(problem: Problem) -> None:
     proposal = propose(problem.before, problem.goal, problem.sizes)
     counts = replica_counts(proposal.after, problem.goal.brokers)
     assert max(counts.values()) - min(counts.values()) <= 1
-    assert not any("replicas do not come out even" in note for note in proposal.notes)
+    assert not any("replicas cannot be evened out" in note for note in proposal.notes)
 
 
 @settings(deadline=None)
@@ -178,19 +178,19 @@ def test_the_smallest_replicas_move_where_any_would_do() -> None:
 @pytest.mark.parametrize(
     ("goal", "problem"),
     [
-        (PlanGoal(brokers=frozenset()), "no broker is left"),
+        (PlanGoal(brokers=frozenset()), "no broker may hold"),
         (
             PlanGoal(brokers=frozenset(brokers(1)), replication_factor=2),
-            "t-0 is to have 2 replicas, but only 1 brokers may hold one",
+            "t-0 needs 2 replicas, but only 1 brokers may hold one",
         ),
-        (PlanGoal(brokers=frozenset(brokers(1)), replication_factor=0), "is none"),
+        (PlanGoal(brokers=frozenset(brokers(1)), replication_factor=0), "must be positive"),
         (
             PlanGoal(brokers=frozenset(brokers(1)), receivers=frozenset(brokers(2))),
-            "broker 2 is to be filled and emptied",
+            "broker 2 cannot be both filled and emptied",
         ),
     ],
 )
-def test_what_nobody_could_plan_is_refused(goal: PlanGoal, problem: str) -> None:
+def test_an_impossible_goal_is_refused(goal: PlanGoal, problem: str) -> None:
     """The reason says what to change."""
     with pytest.raises(InvalidInputError, match=problem):
         propose(plan(t0=brokers(1)), goal)
