@@ -138,9 +138,9 @@ def run(
         write_cluster(spark, made, snapshot)
         for tolerance in tolerances:
             begun, used = time.monotonic(), cpu_seconds(spark)
-            wishes = PlanOptions(tolerance=tolerance, seed=seed)
+            options = PlanOptions(tolerance=tolerance, seed=seed)
             out = f"{directory}/plan"
-            summary, _, _ = commands.make_plan(spark, snapshot, wishes, WaveLimits(), out, tell)
+            summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), out, tell)
             seconds, cpu_s = time.monotonic() - begun, cpu_seconds(spark) - used
             spark.catalog.clearCache()
             found.append(Run(shape, seed, tolerance, summary, seconds, cpu_s, stock))

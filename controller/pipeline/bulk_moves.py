@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.candidates import Candidate, Change, moved
-from controller.pipeline.placement_ledger import PlacementLedger
+from controller.pipeline.placement_ledger import Candidate, Change, PlacementLedger, moved
 from controller.planning.quotas import Band
 
-OFFERED: Final = 3.0
+CANDIDATES_PER_MOVE: Final = 3.0
 """Candidates for each replica to move: some have no useful target."""
 
 
@@ -50,7 +49,7 @@ class BulkMoves:
         In units of a topic's fair share on a broker: of a topic at twice the level, half of the
         replicas are candidates. The level is chosen so that there are enough candidates.
         """
-        wanted = self.give_count * OFFERED
+        wanted = self.give_count * CANDIDATES_PER_MOVE
         held = self._ledger.by_topic
         high = np.where(self.fair > 0, held.max(axis=1) / np.maximum(self.fair, 1e-9), 0).max()
         levels = np.full(held.shape[1], np.inf)
@@ -63,19 +62,21 @@ class BulkMoves:
             levels[broker] = low
         return levels
 
-    def judge(self, offer: Candidate) -> Change | None:
+    def judge(self, candidate: Candidate) -> Change | None:
         """Return the change that moves a candidate; None if it stays."""
-        giver, size = offer.replicas[offer.position], offer.size
+        giver, size = candidate.replicas[candidate.position], candidate.size
         if self.give_count[giver] < 1 or self.give_size[giver] < size:
             return None
         if not self._keeps_pace(giver, size):
             return None
-        mask = self._ledger.may_take(offer.topic, size, offer.replicas, offer.position)
+        mask = self._ledger.may_take(candidate.topic, size, candidate.replicas, candidate.position)
         mask &= (self.take_count >= 1) & (self.take_size >= size)
         takers = np.flatnonzero(mask)
         if not len(takers):
             return None
-        lack = np.maximum(self.fair[offer.topic] - self._ledger.by_topic[offer.topic, takers], 0.02)
+        lack = np.maximum(
+            self.fair[candidate.topic] - self._ledger.by_topic[candidate.topic, takers], 0.02
+        )
         left_count = self.take_count[takers] / self._taken[0][takers]
         left_size = self.take_size[takers] / self._taken[1][takers]
         score = lack * left_count * left_size * self._fit(takers, size)
@@ -84,8 +85,8 @@ class BulkMoves:
         self.give_size[giver] -= size
         self.take_count[taker] -= 1
         self.take_size[taker] -= size
-        change = moved(offer, taker)
-        self._ledger.shift(offer.topic, size, change.before, change.after)
+        change = moved(candidate, taker)
+        self._ledger.shift(candidate.topic, size, change.before, change.after)
         return change
 
     def _keeps_pace(self, giver: int, size: int) -> bool:

@@ -13,13 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 from pyspark import StorageLevel
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline.placement_ledger import UNLIMITED, Brokers, Factors, PlacementLedger
 from controller.pipeline.tables import Tables
 
 HASH_BITS: Final = 53
+CHUNK: Final = 50_000
+"""Rows that the driver collects before it passes them to Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +152,52 @@ def ledger_of(cluster: Cluster, parts: Any) -> PlacementLedger:
     for row in by_topic.collect():
         held[row[0], row[1]] = row[2]
         size[row[1]] += row[3]
-    return PlacementLedger(cluster.brokers, held, size, _factors(parts))
+    return PlacementLedger(cluster.brokers, held, size, factors_of(parts))
 
 
-def _factors(parts: Any) -> Sequence[Factors]:
+def factors_of(parts: Any) -> Sequence[Factors]:
+    """Return the number and bytes of partitions by replication factor."""
     found = parts.groupBy(F.size("replicas").alias("factor")).agg(
         F.count("*").alias("n"), F.sum("size").alias("held")
     )
     return [Factors(row.factor, row.n, row.held) for row in found.orderBy("factor").collect()]
+
+
+class CollectedRows:
+    """Rows that the driver produces one by one and passes to Spark in chunks."""
+
+    def __init__(self, spark: Any, schema: str) -> None:
+        """Start without rows."""
+        self._spark: Final = spark
+        self._schema: Final = schema
+        self._chunks: list[Any] = []
+        self._buffer: list[tuple[Any, ...]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no row."""
+        return not self._chunks and not self._buffer
+
+    def add(self, *row: Any) -> None:
+        """Add a row."""
+        self._buffer.append(row)
+        if len(self._buffer) >= CHUNK:
+            self._flush()
+
+    def table(self) -> Any:
+        """Return all rows so far."""
+        self._flush()
+        table = self._spark.createDataFrame([], self._schema)
+        for chunk in self._chunks:
+            table = table.union(chunk)
+        return table
+
+    def _flush(self) -> None:
+        if self._buffer:
+            chunk = self._spark.createDataFrame(self._buffer, self._schema).coalesce(1).persist()
+            chunk.count()
+            self._chunks.append(chunk)
+            self._buffer = []
 
 
 def dice(seed: int, *columns: Any) -> Any:

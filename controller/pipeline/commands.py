@@ -13,32 +13,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline.cluster_frame import load
-from controller.pipeline.journal_reader import read_journals
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import Summary, summarize
 from controller.pipeline.plan_writer import Cutter, write_plan
 from controller.pipeline.planner import Planner, Progress
-from controller.pipeline.report import build_report
+from controller.pipeline.report import build_report, read_journals
 from controller.pipeline.report_page import Disks, page
-from controller.pipeline.snapshot_writer import BrokerRow, SnapshotSource, capture
-from controller.pipeline.stock_snapshot import told_by_files
+from controller.pipeline.snapshot_writer import BrokerRow, SnapshotSource, write_snapshot
+from controller.pipeline.stock_snapshot import source_of_files
 from controller.pipeline.tables import Manifest, Tables, check_tables, read_tables
 from controller.pipeline.waves import Wave, WaveLimits
 
 
 def snapshot_of_cluster(
     spark: Any,
-    told: SnapshotSource,
+    source: SnapshotSource,
     brokers: Iterable[BrokerRow],
     manifest: Manifest,
     directory: Path,
 ) -> Mapping[str, Any]:
     """Write the snapshot of a cluster; return its counts."""
-    return _counted(capture(spark, told, brokers, manifest, directory))
+    return _counted(write_snapshot(spark, source, brokers, manifest, directory))
 
 
 def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
@@ -52,10 +51,10 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     rates: Sequence[tuple[str, int | None, float]] = (),
 ) -> Mapping[str, Any]:
     """Write a snapshot of a stock JSON; return its counts."""
-    told, rows = told_by_files(spark, plan, sizes, brokers)
-    told = replace(told, rates=rates)
+    source, rows = source_of_files(spark, plan, sizes, brokers)
+    source = replace(source, rates=rates)
     manifest = Manifest("", taken_at, str(plan))
-    return _counted(capture(spark, told, rows, manifest, directory))
+    return _counted(write_snapshot(spark, source, rows, manifest, directory))
 
 
 def _counted(tables: Tables) -> Mapping[str, Any]:
@@ -75,10 +74,10 @@ def _counted(tables: Tables) -> Mapping[str, Any]:
 def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
     spark: Any,
     snapshot: str,
-    wishes: PlanOptions,
+    options: PlanOptions,
     limits: WaveLimits,
     directory: str,
-    tell: Progress,
+    progress: Progress,
 ) -> tuple[Summary, list[Wave], list[Path]]:
     """
     Make a plan, cut it into waves and write it.
@@ -87,17 +86,17 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
         InvalidInputError: the snapshot or an option is invalid, or the disks have no room.
 
     """
-    wishes.check()
-    tell("reading the snapshot")
+    options.check()
+    progress("reading the snapshot")
     tables = read_tables(spark, snapshot)
     check_tables(tables, snapshot)
-    drained = wishes.drain | set(wishes.replace)
-    cluster = load(spark, tables, drained=drained, fill=wishes.fill)
-    planned = Planner(spark, cluster, wishes, tell).plan()
-    tell("summarizing the plan")
+    drained = options.drain | set(options.replace)
+    cluster = load(spark, tables, drained=drained, fill=options.fill)
+    planned = Planner(spark, cluster, options, progress).plan()
+    progress("summarizing the plan")
     summary, loads = summarize(planned)
-    waves = Cutter(spark, planned, limits, tell).cut()
-    tell("writing")
+    waves = Cutter(spark, planned, limits, progress).cut()
+    progress("writing")
     files = write_plan(planned, summary, loads, waves, tables.manifest, directory)
     return summary, list(waves[1]), files
 
@@ -108,7 +107,7 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     plan: Path | None,
     after: Path | None,
     directory: Path,
-    tell: Progress,
+    progress: Progress,
 ) -> Path:
     """
     Write the tables and the page of a report; return the path of the page.
@@ -119,7 +118,7 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
         plan: The directory of the executed plan.
         after: A snapshot taken afterwards.
         directory: The directory of the report.
-        tell: Receives the progress.
+        progress: Receives the progress.
 
     Raises:
         InvalidInputError: an input cannot be read.
@@ -127,16 +126,16 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     """
     if plan is not None and after is not None:
         _refuse_other_cluster(spark, plan, after)
-    tell("reading journals")
+    progress("reading journals")
     journal, broken = read_journals(spark, journals)
     changes = loads = None
     if plan is not None:
         changes, loads = _plan_tables(spark, plan)
     report = build_report(journal, changes, loads)
     for name, table in report.tables().items():
-        tell(f"writing {name}")
+        progress(f"writing {name}")
         table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
-    tell("drawing")
+    progress("drawing")
     disks = _disks(spark, loads, after)
     about = "From " + ", ".join(map(str, journals)) + (f" and the plan in {plan}" if plan else "")
     path = directory / "report.html"

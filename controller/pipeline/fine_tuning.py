@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.candidates import Candidate, Change, moved
-from controller.pipeline.placement_ledger import PlacementLedger
+from controller.pipeline.placement_ledger import Candidate, Change, PlacementLedger, moved
 from controller.planning.quotas import Band
 
 MARGIN: Final = 0.006
@@ -32,7 +31,7 @@ class FineTuning:
     """A pool of candidates and the bands to reach."""
 
     def __init__(
-        self, ledger: PlacementLedger, sizes: Band, counts: Band, offers: Iterable[Candidate]
+        self, ledger: PlacementLedger, sizes: Band, counts: Band, candidates: Iterable[Candidate]
     ) -> None:
         """Group the pool by broker and sort it by size."""
         self._ledger: Final = ledger
@@ -44,11 +43,11 @@ class FineTuning:
         self._count_low, self._count_high = np.array(counts.low), np.array(counts.high)
         self._count_target = np.array(counts.target)
         by_giver: dict[int, list[Candidate]] = {}
-        for offer in offers:
-            by_giver.setdefault(offer.replicas[offer.position], []).append(offer)
+        for candidate in candidates:
+            by_giver.setdefault(candidate.replicas[candidate.position], []).append(candidate)
         for found in by_giver.values():
             found.sort(key=lambda o: (o.size, o.topic, o.partition))
-        self._offers: Final = by_giver
+        self._candidates: Final = by_giver
         self._sizes: Final = {b: np.array([o.size for o in f]) for b, f in by_giver.items()}
         self._left: Final = {b: np.ones(len(f), dtype=bool) for b, f in by_giver.items()}
         self._stuck: set[tuple[int, bool]] = set()
@@ -89,10 +88,14 @@ class FineTuning:
         ledger = self._ledger
         need = (ledger.count - self._count_target) / np.maximum(self._count_target, 1)
         for n in np.flatnonzero(self._left.get(giver, NOTHING)).tolist():
-            offer = self._offers[giver][n]
-            mask = ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)
+            candidate = self._candidates[giver][n]
+            mask = ledger.may_take(
+                candidate.topic, candidate.size, candidate.replicas, candidate.position
+            )
             mask &= ledger.count + 1 <= self._count_high
-            mask &= (ledger.size + offer.size <= self._size_high) | (ledger.size > self._size_high)
+            mask &= (ledger.size + candidate.size <= self._size_high) | (
+                ledger.size > self._size_high
+            )
             if mask.any():
                 return self._book(giver, n, int(np.argmin(np.where(mask, need, np.inf))))
         return None
@@ -103,10 +106,12 @@ class FineTuning:
         spare[ledger.count - 1 < self._count_low] = -np.inf
         for giver in self._highest(spare, taker, len(spare)):
             for n in np.flatnonzero(self._left.get(giver, NOTHING))[:TRIED_MAX].tolist():
-                offer = self._offers[giver][n]
-                if ledger.size[giver] - offer.size < self._size_low[giver]:
+                candidate = self._candidates[giver][n]
+                if ledger.size[giver] - candidate.size < self._size_low[giver]:
                     continue
-                if ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)[taker]:
+                if ledger.may_take(
+                    candidate.topic, candidate.size, candidate.replicas, candidate.position
+                )[taker]:
                     return self._book(giver, n, taker)
         return None
 
@@ -149,7 +154,7 @@ class FineTuning:
         highest = np.argsort(-value, kind="stable")[:how_many]
         return [int(b) for b in highest if value[b] > -np.inf]
 
-    def _best_fit(self, givers: list[int], takers: list[int], mended: int) -> Change | None:
+    def _best_fit(self, givers: list[int], takers: list[int], focus: int) -> Change | None:
         """Choose the replica with the largest gain per cost."""
         ranked: list[tuple[float, int, int, int]] = []
         for giver in givers:
@@ -160,27 +165,27 @@ class FineTuning:
             for taker in takers:
                 if taker == giver:
                     continue
-                score = self._gain(giver, taker, sizes, mended)
+                score = self._gain(giver, taker, sizes, focus)
                 ranked += [
                     (-float(score[n]), giver, int(left[n]), taker)
                     for n in np.argsort(-score, kind="stable")[:FITS_MAX].tolist()
                     if score[n] > 0
                 ]
         for _, giver, n, taker in sorted(ranked):
-            offer = self._offers[giver][n]
-            if self._ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)[
-                taker
-            ]:
+            candidate = self._candidates[giver][n]
+            if self._ledger.may_take(
+                candidate.topic, candidate.size, candidate.replicas, candidate.position
+            )[taker]:
                 return self._book(giver, n, taker)
         return None
 
-    def _gain(self, giver: int, taker: int, sizes: Any, mended: int) -> Any:
+    def _gain(self, giver: int, taker: int, sizes: Any, focus: int) -> Any:
         """Return the reduction of bytes outside the bands per byte and replica moved."""
         ledger = self._ledger
         left, got = ledger.size[giver], ledger.size[taker]
-        before = self._outside(giver, left, mended) + self._outside(taker, got, mended)
-        after = self._outside(giver, left - sizes, mended)
-        after = after + self._outside(taker, got + sizes, mended)
+        before = self._outside(giver, left, focus) + self._outside(taker, got, focus)
+        after = self._outside(giver, left - sizes, focus)
+        after = after + self._outside(taker, got + sizes, focus)
         typical = float(ledger.size.sum()) / max(1, int(ledger.count.sum()))
         cost = sizes + typical
         if ledger.count[giver] - 1 < self._count_low[giver]:
@@ -191,8 +196,8 @@ class FineTuning:
             cost = cost + typical
         return (before - after) / cost
 
-    def _outside(self, broker: int, size: Any, mended: int) -> Any:
-        margin = self._margin[broker] if broker == mended else 0.0
+    def _outside(self, broker: int, size: Any, focus: int) -> Any:
+        margin = self._margin[broker] if broker == focus else 0.0
         over = np.maximum(size - (self._size_high[broker] - margin), 0)
         return over + np.maximum(self._size_low[broker] + margin - size, 0)
 
@@ -200,7 +205,7 @@ class FineTuning:
 
     def _book(self, giver: int, n: int, taker: int) -> Change:
         self._left[giver][n] = False
-        offer = self._offers[giver][n]
-        change = moved(offer, taker)
-        self._ledger.shift(offer.topic, offer.size, change.before, change.after)
+        candidate = self._candidates[giver][n]
+        change = moved(candidate, taker)
+        self._ledger.shift(candidate.topic, candidate.size, change.before, change.after)
         return change

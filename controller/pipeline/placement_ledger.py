@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,37 @@ class Factors:
     replication_factor: int
     partitions: int
     size: int
+
+
+class Candidate(NamedTuple):
+    """A partition of which one replica may move."""
+
+    topic: int
+    partition: int
+    size: int
+    replicas: tuple[int, ...]
+    """Indices of brokers."""
+    position: int
+    """The replica that may move."""
+
+
+class Change(NamedTuple):
+    """A partition with other replicas, or another order of them."""
+
+    topic: int
+    partition: int
+    size: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def moved(candidate: Candidate, broker: int) -> Change:
+    """Return the change that puts the candidate on another broker."""
+    after = list(candidate.replicas)
+    after[candidate.position] = broker
+    return Change(
+        candidate.topic, candidate.partition, candidate.size, candidate.replicas, tuple(after)
+    )
 
 
 class PlacementLedger:

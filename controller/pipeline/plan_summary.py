@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import ensure
 from controller.pipeline.placement_ledger import UNLIMITED
@@ -90,7 +90,7 @@ class Loads:
 
 def summarize(planned: Planned) -> tuple[Summary, Loads]:
     """Compute the summary and the loads of a plan."""
-    rows, brokers, wishes = planned.rows, planned.cluster.brokers, planned.wishes
+    rows, brokers, options = planned.rows, planned.cluster.brokers, planned.options
     loads, concentration = _loads(planned)
     racks = F.array(*(F.lit(int(r)) for r in brokers.rack))
     keeps = F.array(*(F.lit(bool(k)) for k in brokers.keeps))
@@ -133,8 +133,8 @@ def summarize(planned: Planned) -> tuple[Summary, Loads]:
     return Summary(
         partitions=total.partitions,
         changed=total.changed,
-        tolerance=wishes.tolerance,
-        seed=wishes.seed,
+        tolerance=options.tolerance,
+        seed=options.seed,
         bytes_moved=total.bytes or 0,
         bytes_bound=int(max(size_bound, total.needed_bytes or 0)),
         moves=total.moves or 0,
@@ -204,11 +204,11 @@ def _extremes(planned: Planned, rates: tuple[Any, Any]) -> tuple[tuple[int, int]
 
 def _bounds(planned: Planned, settled: list[tuple[int, ...]]) -> tuple[float, float]:
     """Return the lower bounds of balance; zero if the plan does not balance."""
-    wishes, bands = planned.wishes, planned.bands
-    if wishes.only_needed or wishes.only_leaders:
+    options, bands = planned.options, planned.bands
+    if options.only_needed or options.only_leaders:
         return 0.0, 0.0
     sizes, counts = planned.sizes_before.tolist(), planned.counts_before.tolist()
-    if wishes.replication_factor is not None:
+    if options.replication_factor is not None:
         # A smaller replication factor removes an excess without a copy.
         return bands.sizes.lack(sizes), bands.counts.lack(counts)
     return bands.sizes.bound_within(sizes, settled), bands.counts.bound_within(counts, settled)
@@ -234,7 +234,7 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
     brokers, bands = planned.cluster.brokers, planned.bands
     found = []
     even = np.array(bands.counts.target)[brokers.keeps]
-    balances = not (planned.wishes.only_needed or planned.wishes.only_leaders)
+    balances = not (planned.options.only_needed or planned.options.only_leaders)
     if balances and len(even) and even.max() - even.min() > 1:
         racks: dict[int, int] = {}
         for rack in brokers.rack[brokers.keeps].tolist():
@@ -256,15 +256,15 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
     ]
     if full:
         found.append(f"no room: brokers {_listed(full)} would exceed their capacity")
-    wishes = planned.wishes
-    chosen = wishes.chooses(planned.cluster.topics)
+    options = planned.options
+    chosen = options.chooses(planned.cluster.topics)
     for what, load, within in (
         ("bytes", loads.sizes[1], bands.sizes),
         ("replicas", loads.counts[1], bands.counts),
         ("leaders", loads.leaders[1], bands.leaders),
     ):
         outside = [brokers.ids[n] for n in within.outside(load.tolist())]
-        asked = not wishes.only_needed and (what == "leaders" or not wishes.only_leaders)
+        asked = not options.only_needed and (what == "leaders" or not options.only_leaders)
         if outside and asked:
             why = "no single move that is allowed brings them closer to it"
             if not all(chosen):

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
-from controller.pipeline.cluster_frame import dice, in_order
+from controller.pipeline.cluster_frame import CollectedRows, dice, in_order
 from controller.pipeline.plan_summary import Loads, Summary
 from controller.pipeline.planner import Planned, Progress
 from controller.pipeline.tables import Manifest
@@ -25,20 +25,19 @@ from controller.pipeline.waves import Wave, WaveLimits, Waves, wanting
 ASSIGNED: Final = "topic INT, partition INT, wave INT"
 PASSES_MAX: Final = 50
 _TAIL: Final = "]}\n"
-CHUNK: Final = 50_000
 
 
 class Cutter:
     """Cut a plan into waves."""
 
-    def __init__(self, spark: Any, planned: Planned, limits: WaveLimits, tell: Progress) -> None:
+    def __init__(
+        self, spark: Any, planned: Planned, limits: WaveLimits, progress: Progress
+    ) -> None:
         """Start without waves."""
-        self._spark: Final = spark
         self._planned: Final = planned
-        self._tell: Final = tell
+        self._progress: Final = progress
         self._waves: Final = Waves(planned.sizes_before, planned.cluster.brokers.room, limits)
-        self._chunks: list[Any] = []
-        self._buffer: list[tuple[int, int, int]] = []
+        self._assigned: Final = CollectedRows(spark, ASSIGNED)
         self._lengths: Final = [len(name) + 60 for name in planned.cluster.topics]
 
     def cut(self) -> tuple[Any, list[Wave]]:
@@ -68,22 +67,22 @@ class Cutter:
         changed = (
             changed.withColumn("relief", relief)
             .withColumn(
-                "drawn", dice(self._planned.wishes.seed + 3, F.col("topic"), F.col("partition"))
+                "drawn", dice(self._planned.options.seed + 3, F.col("topic"), F.col("partition"))
             )
             .persist()
         )
         left = changed
         for attempt in range(1, PASSES_MAX + 1):
-            self._tell("cutting waves" if attempt == 1 else f"cutting waves, pass {attempt}")
+            self._progress("cutting waves" if attempt == 1 else f"cutting waves, pass {attempt}")
             placed, deferred = self._pass(left)
             if not deferred:
                 break
             if not placed:
                 self._refuse(left)
-            left = changed.join(self._assigned(), ["topic", "partition"], "left_anti")
+            left = changed.join(self._assigned.table(), ["topic", "partition"], "left_anti")
         else:
             self._refuse(left)
-        return self._assigned(), self._waves.result()
+        return self._assigned.table(), self._waves.result()
 
     def _pass(self, left: Any) -> tuple[int, int]:
         placed = deferred = 0
@@ -94,24 +93,8 @@ class Cutter:
                 deferred += 1
                 continue
             placed += 1
-            self._buffer.append((row.topic, row.partition, wave))
-            if len(self._buffer) >= CHUNK:
-                self._flush()
-        self._flush()
+            self._assigned.add(row.topic, row.partition, wave)
         return placed, deferred
-
-    def _flush(self) -> None:
-        if self._buffer:
-            chunk = self._spark.createDataFrame(self._buffer, ASSIGNED).coalesce(1).persist()
-            chunk.count()
-            self._chunks.append(chunk)
-            self._buffer = []
-
-    def _assigned(self) -> Any:
-        assigned = self._spark.createDataFrame([], ASSIGNED)
-        for chunk in self._chunks:
-            assigned = assigned.union(chunk)
-        return assigned
 
     def _refuse(self, left: Any) -> None:
         planned, waves = self._planned, self._waves.result()

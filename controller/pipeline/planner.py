@@ -14,24 +14,28 @@ from typing import Any, Final
 
 import numpy as np
 from pyspark import StorageLevel
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline.bulk_moves import BulkMoves
-from controller.pipeline.candidate_selection import offers_by_size, offers_over
-from controller.pipeline.candidates import Change
-from controller.pipeline.cluster_frame import Cluster, dice, in_order, ledger_of
+from controller.pipeline.candidates import candidates_above, candidates_by_size
+from controller.pipeline.cluster_frame import (
+    Cluster,
+    CollectedRows,
+    dice,
+    factors_of,
+    in_order,
+    ledger_of,
+)
 from controller.pipeline.fine_tuning import FineTuning
 from controller.pipeline.leadership_flows import leader_flows
-from controller.pipeline.placement_ledger import PlacementLedger
+from controller.pipeline.placement_ledger import Change, PlacementLedger
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.required_moves import RequiredMove, RequiredMoves
 from controller.planning.quotas import Band, band
 
 ROUNDS_MAX: Final = 4
 """Pools of candidates for fine tuning."""
-CHUNK: Final = 50_000
-"""Changes that the driver collects before it passes them to Spark."""
 CHANGES: Final = "topic INT, partition INT, after ARRAY<INT>"
 ROUND_SALT: Final = 1_000
 
@@ -52,7 +56,7 @@ class Planned:
     """A plan, before it is written."""
 
     cluster: Cluster
-    wishes: PlanOptions
+    options: PlanOptions
     rows: Any
     """topic, partition, size, replicas (before), after; one row for each partition."""
     bands: Bands
@@ -67,22 +71,23 @@ class Planned:
 
 
 class Planner:
-    """Makes one plan."""
+    """Make one plan."""
 
-    def __init__(self, spark: Any, cluster: Cluster, wishes: PlanOptions, tell: Progress) -> None:
+    def __init__(
+        self, spark: Any, cluster: Cluster, options: PlanOptions, progress: Progress
+    ) -> None:
         """Select the topics of a loaded cluster that may change."""
         self._spark: Final = spark
         self._cluster: Final = cluster
-        self._wishes: Final = wishes
-        self._tell: Final = tell
+        self._options: Final = options
+        self._progress: Final = progress
         self._index: Final = cluster.brokers.index()
-        chosen = wishes.chooses(cluster.topics)
+        chosen = options.chooses(cluster.topics)
         movable = spark.createDataFrame(
             [(n,) for n, is_chosen in enumerate(chosen) if is_chosen], "topic INT"
         )
         self._movable: Final = cluster.parts.join(F.broadcast(movable), "topic", "left_semi")
-        self._chunks: list[Any] = []
-        self._buffer: list[tuple[int, int, list[int]]] = []
+        self._changes: Final = CollectedRows(spark, CHANGES)
         self._bytes = self._moves = 0
         self._is_capped = False
         self._notes: list[str] = []
@@ -95,24 +100,24 @@ class Planner:
             InvalidInputError: an option names a broker or topic that does not exist.
 
         """
-        wishes, cluster = self._wishes, self._cluster
-        self._tell("summing up the loads of brokers")
+        options, cluster = self._options, self._cluster
+        self._progress("summing up the loads of brokers")
         ledger = ledger_of(cluster, cluster.parts)
-        duty = self._duty()
-        if wishes.replication_factor:
-            ledger = self._with_factor(ledger, wishes.replication_factor)
-        sizes, counts = ledger.bands(wishes.tolerance)
+        required = self._required()
+        if options.replication_factor:
+            ledger = self._with_factor(ledger, options.replication_factor)
+        sizes, counts = ledger.bands(options.tolerance)
         before = ledger.size.copy(), ledger.count.copy(), ledger.cap.copy()
-        if not wishes.only_leaders:
-            self._place(ledger, sizes, counts, duty)
-            if not wishes.only_needed:
-                self._sample(ledger, sizes, counts)
-                self._rest(ledger, sizes, counts)
+        if not options.only_leaders:
+            self._place(ledger, sizes, counts, required)
+            if not options.only_needed:
+                self._move_bulk(ledger, sizes, counts)
+                self._fine_tune(ledger, sizes, counts)
         rows = self._rows()
         led_before, leaders, rows = self._lead(rows)
         return Planned(
             cluster,
-            wishes,
+            options,
             rows,
             Bands(sizes, counts, leaders),
             before[0],
@@ -125,14 +130,14 @@ class Planner:
 
     # --- required moves ------------------------------------------------------------------------
 
-    def _duty(self) -> RequiredMove:
+    def _required(self) -> RequiredMove:
         replaced: dict[int, int] = {}
-        for broker, other in self._wishes.replace.items():
+        for broker, other in self._options.replace.items():
             for one in (broker, other):
                 if one not in self._index:
                     raise InvalidInputError(f"broker {one} is not in the snapshot")
             replaced[self._index[broker]] = self._index[other]
-        factor = self._wishes.replication_factor
+        factor = self._options.replication_factor
         keeps = int(np.count_nonzero(self._cluster.brokers.keeps))
         if factor is not None and factor > keeps:
             raise InvalidInputError(f"replication factor {factor} needs more than {keeps} brokers")
@@ -140,7 +145,10 @@ class Planner:
 
     def _with_factor(self, ledger: PlacementLedger, factor: int) -> PlacementLedger:
         """Return the ledger with the shares of another replication factor."""
-        changed = {row.factor: (row.n, row.held) for row in self._factors(self._movable)}
+        changed = {
+            found.replication_factor: (found.partitions, found.size)
+            for found in factors_of(self._movable)
+        }
         factors: dict[int, tuple[int, int]] = {}
         for found in ledger.factors:
             n, held = changed.get(found.replication_factor, (0, 0))
@@ -152,33 +160,26 @@ class Planner:
         )
         return ledger.with_factors(factors)
 
-    def _factors(self, parts: Any) -> Any:
-        return (
-            parts.groupBy(F.size("replicas").alias("factor"))
-            .agg(F.count("*").alias("n"), F.sum("size").alias("held"))
-            .collect()
-        )
-
     def _place(
-        self, ledger: PlacementLedger, sizes: Band, counts: Band, duty: RequiredMove
+        self, ledger: PlacementLedger, sizes: Band, counts: Band, required: RequiredMove
     ) -> None:
-        self._tell("placing replicas that cannot stay")
+        self._progress("placing replicas that cannot stay")
         brokers = self._cluster.brokers
         racks = F.array(*(F.lit(int(r)) for r in brokers.rack))
-        moves = F.array(*(F.lit(bool(k)) for k in self._leaving(duty)))
+        moves = F.array(*(F.lit(bool(k)) for k in self._leaving(required)))
         used = F.size(F.array_distinct(F.transform("replicas", lambda b: F.get(racks, b))))
         bad = used < F.least(F.size("replicas"), F.lit(ledger.racks))
         bad |= F.exists("replicas", lambda b: F.get(moves, b))
-        if duty.replication_factor is not None:
-            bad |= F.size("replicas") != duty.replication_factor
+        if required.replication_factor is not None:
+            bad |= F.size("replicas") != required.replication_factor
         rows = self._movable.where(bad).select(
-            dice(self._wishes.seed, F.col("topic"), F.col("partition")).alias("rank"),
+            dice(self._options.seed, F.col("topic"), F.col("partition")).alias("rank"),
             "topic",
             "partition",
             "size",
             "replicas",
         )
-        placer = RequiredMoves(ledger, sizes, counts, duty)
+        placer = RequiredMoves(ledger, sizes, counts, required)
         for row in in_order(rows, "rank", "topic", "partition"):
             if self._is_capped:
                 self._notes.append("a cap ended the plan before all required moves")
@@ -186,52 +187,51 @@ class Planner:
             change = placer.place(row[1], row[2], row[3], tuple(row[4]))
             if change is not None:
                 self._take(change)
-        self._flush()
         self._notes += [f"{why} ({n} times)" for why, n in sorted(placer.problems.items())]
 
-    def _leaving(self, duty: RequiredMove) -> Iterator[bool]:
+    def _leaving(self, required: RequiredMove) -> Iterator[bool]:
         for n, keeps in enumerate(self._cluster.brokers.keeps.tolist()):
-            yield not keeps or n in duty.replaced
+            yield not keeps or n in required.replaced
 
     # --- balance -------------------------------------------------------------------------------
 
-    def _sample(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
-        sample = BulkMoves(ledger, sizes, counts)
-        if sample.is_done():
+    def _move_bulk(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
+        bulk = BulkMoves(ledger, sizes, counts)
+        if bulk.is_done():
             return
-        self._tell("planning bulk moves")
-        offers = offers_over(
+        self._progress("planning bulk moves")
+        candidates = candidates_above(
             self._spark,
             self._untouched(),
             held=ledger.by_topic,
-            fair=sample.fair,
-            levels=sample.levels(),
-            seed=self._wishes.seed,
+            fair=bulk.fair,
+            levels=bulk.levels(),
+            seed=self._options.seed,
         )
-        for offer in offers:
-            if sample.is_done() or self._is_capped:
+        for candidate in candidates:
+            if bulk.is_done() or self._is_capped:
                 break
-            change = sample.judge(offer)
+            change = bulk.judge(candidate)
             if change is not None:
                 self._take(change)
-        self._flush()
 
-    def _rest(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
+    def _fine_tune(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
         for attempt in range(1, ROUNDS_MAX + 1):
             outside = len(sizes.outside(ledger.size.tolist()))
             if not outside and not counts.outside(ledger.count.tolist()):
                 return
             if self._is_capped:
                 return
-            self._tell(f"fine tuning, round {attempt}")
-            seed = self._wishes.seed + ROUND_SALT * attempt
+            self._progress(f"fine tuning, round {attempt}")
+            seed = self._options.seed + ROUND_SALT * attempt
             surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
-            offers = offers_by_size(self._spark, self._untouched(), surplus=surplus, seed=seed)
-            residue = FineTuning(ledger, sizes, counts, offers)
+            candidates = candidates_by_size(
+                self._spark, self._untouched(), surplus=surplus, seed=seed
+            )
+            tuning = FineTuning(ledger, sizes, counts, candidates)
             moved = self._moves
-            for stage in (residue.shed_counts, residue.even_sizes, residue.even_counts):
+            for stage in (tuning.shed_counts, tuning.even_sizes, tuning.even_counts):
                 self._take_all(stage())
-            self._flush()
             if self._moves == moved:
                 return
 
@@ -247,38 +247,23 @@ class Planner:
         copied = len(set(change.after) - set(change.before))
         self._bytes += change.size * copied
         self._moves += copied
-        self._buffer.append((change.topic, change.partition, list(change.after)))
-        if len(self._buffer) >= CHUNK:
-            self._flush()
-        wishes = self._wishes
+        self._changes.add(change.topic, change.partition, list(change.after))
+        options = self._options
         for what, cap, used in (
-            ("bytes", wishes.bytes_max, self._bytes),
-            ("moves", wishes.moves_max, self._moves),
+            ("bytes", options.bytes_max, self._bytes),
+            ("moves", options.moves_max, self._moves),
         ):
             if cap is not None and used >= cap and not self._is_capped:
                 self._is_capped = True
                 self._notes.append(f"the cap of {cap} {what} ended the plan early")
 
-    def _flush(self) -> None:
-        if self._buffer:
-            chunk = self._spark.createDataFrame(self._buffer, CHANGES).coalesce(1).persist()
-            chunk.count()
-            self._chunks.append(chunk)
-            self._buffer = []
-
-    def _changes(self) -> Any:
-        changes = self._spark.createDataFrame([], CHANGES)
-        for chunk in self._chunks:
-            changes = changes.union(chunk)
-        return changes
-
     def _untouched(self) -> Any:
-        if not self._chunks:
+        if self._changes.is_empty:
             return self._movable
-        return self._movable.join(self._changes(), ["topic", "partition"], "left_anti")
+        return self._movable.join(self._changes.table(), ["topic", "partition"], "left_anti")
 
     def _rows(self) -> Any:
-        joined = self._cluster.parts.join(self._changes(), ["topic", "partition"], "left")
+        joined = self._cluster.parts.join(self._changes.table(), ["topic", "partition"], "left")
         after = F.coalesce("after", "replicas").alias("after")
         return joined.select("topic", "partition", "size", "replicas", after).persist(
             StorageLevel.MEMORY_AND_DISK
@@ -288,7 +273,7 @@ class Planner:
 
     def _lead(self, rows: Any) -> tuple[Any, Band, Any]:
         """Even out preferred leaders; return the leaders before, their band, and the rows."""
-        self._tell("choosing leaders")
+        self._progress("choosing leaders")
         brokers = self._cluster.brokers
         size = len(brokers.ids)
         before, led = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
@@ -300,8 +285,8 @@ class Planner:
             led[new] += count
         group = np.flatnonzero(brokers.keeps).tolist()
         target = [led.sum() / len(group) if brokers.keeps[b] else 0.0 for b in range(size)]
-        within = band(target, [float(led.sum()) + 1.0] * size, self._wishes.tolerance)
-        if self._wishes.only_needed or not within.outside(led.tolist()):
+        within = band(target, [float(led.sum()) + 1.0] * size, self._options.tolerance)
+        if self._options.only_needed or not within.outside(led.tolist()):
             return before, within, rows
         offered = np.zeros((size, size), dtype=np.int64)
         fullness = F.array(
@@ -309,11 +294,11 @@ class Planner:
         )
 
         def cost(b: Any, n: Any) -> Any:
-            drawn = dice(self._wishes.seed + 1, F.col("topic"), F.col("partition"), n)
+            drawn = dice(self._options.seed + 1, F.col("topic"), F.col("partition"), n)
             return F.struct((drawn * F.get(fullness, b)).alias("cost"), n.alias("n"))
 
         followers = F.slice(F.transform("after", cost), 2, 1_000)
-        offers = (
+        swaps = (
             self._only_movable(rows)
             .where(F.size("after") > 1)
             .select("topic", "partition", "after", F.array_min(followers)["n"].alias("n"))
@@ -326,10 +311,10 @@ class Planner:
             )
             .persist()
         )
-        for leader, follower, count in offers.groupBy("leader", "follower").count().collect():
+        for leader, follower, count in swaps.groupBy("leader", "follower").count().collect():
             offered[leader, follower] = count
         swapped = leader_flows(led, offered, within, group)
-        chosen = self._swapped(offers, swapped)
+        chosen = self._swapped(swaps, swapped)
         joined = rows.join(chosen, ["topic", "partition"], "left")
         moved = F.transform(
             "after",
@@ -347,16 +332,16 @@ class Planner:
         movable = self._movable.select("topic").distinct()
         return rows.join(F.broadcast(movable), "topic", "left_semi")
 
-    def _swapped(self, offers: Any, flow: Any) -> Any:
-        """Return of each pair the wanted number of offers, those with the lowest dice."""
+    def _swapped(self, swaps: Any, flow: Any) -> Any:
+        """Return of each pair the wanted number of swaps, those with the lowest dice."""
         wanted = self._spark.createDataFrame(
             [(int(a), int(b), int(flow[a, b])) for a, b in np.argwhere(flow > 0)],
             "leader INT, follower INT, wanted INT",
         )
         # Sort within each pair instead of sorting all rows: pairs are many and small.
-        drawn = dice(self._wishes.seed + 2, F.col("topic"), F.col("partition"))
+        drawn = dice(self._options.seed + 2, F.col("topic"), F.col("partition"))
         lined = (
-            offers.join(F.broadcast(wanted), ["leader", "follower"])
+            swaps.join(F.broadcast(wanted), ["leader", "follower"])
             .groupBy("leader", "follower", "wanted")
             .agg(
                 F.sort_array(

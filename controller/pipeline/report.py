@@ -6,12 +6,26 @@ One function for each table; none uses the result of another. Times are in secon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from pyspark import StorageLevel
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
+from controller.errors import InvalidInputError
+
+VERSION: Final = 1
+PATTERN: Final = "journal.jsonl*"
+SCHEMA: Final = (
+    "v INT, at STRING, kind STRING, request STRING, topic STRING, partition INT, state STRING, "
+    "entries INT, done INT, refused INT, cancelled INT, bytes_total BIGINT, bytes_moved BIGINT, "
+    "bytes_remaining BIGINT, eta_low_s DOUBLE, eta_high_s DOUBLE, phase STRING, before STRING, "
+    "seconds DOUBLE, leader INT, replica INT, begun STRING, bytes BIGINT, copies INT, "
+    "lost ARRAY<INT>, `by` STRING, broken STRING"
+)
 PERCENTILES: Final = (0.5, 0.9, 0.99)
 RATED: Final = "bytes_in_per_s_before"
 
@@ -42,6 +56,43 @@ class Report:
             "etas",
         )
         return {name: getattr(self, name) for name in names}
+
+
+def read_journals(spark: Any, directories: Sequence[Path]) -> tuple[Any, int]:
+    """
+    Return the lines of journals, and the number of lines that are not JSON.
+
+    Args:
+        spark: The session.
+        directories: The journal directory of each daemon that led.
+
+    Raises:
+        InvalidInputError: there is no journal, or one of another version.
+
+    """
+    paths: list[str] = []
+    for directory in directories:
+        found = sorted(str(path) for path in directory.glob(PATTERN))
+        if not found:
+            raise InvalidInputError(f"{directory}: there is no {PATTERN}")
+        paths += found
+    lines = (
+        spark.read.schema(SCHEMA)
+        .option("columnNameOfCorruptRecord", "broken")
+        .json(paths)
+        .withColumn("file", F.input_file_name())
+        .persist(StorageLevel.MEMORY_AND_DISK)
+    )
+    other = lines.where(F.col("broken").isNull() & (F.col("v") != VERSION)).limit(3).collect()
+    if other:
+        row = other[0]
+        raise InvalidInputError(
+            f"{row.file}: column v is {row.v} in a line of {row.at}; this version reads {VERSION}"
+        )
+    broken = lines.where("broken IS NOT NULL").count()
+    # A restarted daemon appends to the same file; no line is written twice.
+    good = lines.where("broken IS NULL AND kind IS NOT NULL").drop("broken", "v")
+    return good.withColumn("moment", F.to_timestamp("at")), broken
 
 
 def build_report(journal: Any, changes: Any | None, loads: Any | None = None) -> Report:
@@ -95,18 +146,20 @@ def _copied(journal: Any, planned: Any | None) -> Any:
             (F.col("kind") == "copied").alias("is_whole"),
         )
     )
-    told = (
+    reported = (
         journal.where("kind = 'size'")
         .groupBy("request", "topic", "partition")
-        .agg(F.max("bytes").alias("told"))
+        .agg(F.max("bytes").alias("reported"))
     )
-    rows = rows.join(told, ["request", "topic", "partition"], "left")
-    known = [F.col("bytes"), F.when(F.col("is_whole"), F.col("told"))]
+    rows = rows.join(reported, ["request", "topic", "partition"], "left")
+    known = [F.col("bytes"), F.when(F.col("is_whole"), F.col("reported"))]
     if planned is not None:
-        sizes = planned.select("topic", "partition", "replica", F.col("size_bytes").alias("meant"))
+        sizes = planned.select(
+            "topic", "partition", "replica", F.col("size_bytes").alias("planned")
+        )
         rows = rows.join(sizes, ["topic", "partition", "replica"], "left")
-        known.append(F.when(F.col("is_whole"), F.col("meant")))
-    return rows.withColumn("bytes", F.coalesce(*known)).drop("told", "meant")
+        known.append(F.when(F.col("is_whole"), F.col("planned")))
+    return rows.withColumn("bytes", F.coalesce(*known)).drop("reported", "planned")
 
 
 def _planned(changes: Any) -> Any:
@@ -253,9 +306,9 @@ def _isr_shrinks(journal: Any) -> Any:
 
 def _stalls(journal: Any) -> Any:
     """Return the stalls by reason, with the duration of those whose end is in the journal."""
-    told = journal.where(F.col("kind").isin("stalled", "goes_on"))
+    events = journal.where(F.col("kind").isin("stalled", "goes_on"))
     after = Window.partitionBy("topic", "partition").orderBy("moment")
-    spans = told.withColumn("next_kind", F.lead("kind").over(after)).withColumn(
+    spans = events.withColumn("next_kind", F.lead("kind").over(after)).withColumn(
         "next_moment", F.lead("moment").over(after)
     )
     lasted = F.when(
@@ -281,11 +334,11 @@ def _etas(journal: Any) -> Any:
     ends = (
         journal.where("kind = 'request_ended'").groupBy("request").agg(F.max("moment").alias("end"))
     )
-    told = journal.where("kind = 'progress' AND eta_low_s IS NOT NULL")
+    estimates = journal.where("kind = 'progress' AND eta_low_s IS NOT NULL")
     left = F.col("end").cast("double") - F.col("moment").cast("double")
     middle = (F.col("eta_low_s") + F.col("eta_high_s")) / 2
     return (
-        told.join(ends, "request")
+        estimates.join(ends, "request")
         .where(left > 0)
         .select(
             "request",

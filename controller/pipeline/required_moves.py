@@ -15,8 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from controller.pipeline.candidates import Change
-from controller.pipeline.placement_ledger import PlacementLedger
+from controller.pipeline.placement_ledger import Change, PlacementLedger
 from controller.planning.quotas import Band
 
 
@@ -33,13 +32,13 @@ class RequiredMoves:
     """Place the replicas of partitions that cannot stay unchanged."""
 
     def __init__(
-        self, ledger: PlacementLedger, sizes: Band, counts: Band, duty: RequiredMove
+        self, ledger: PlacementLedger, sizes: Band, counts: Band, required: RequiredMove
     ) -> None:
         """Aim at the targets of these bands."""
         self._ledger: Final = ledger
         self._size: Final = np.maximum(np.array(sizes.target), 1.0)
         self._count: Final = np.maximum(np.array(counts.target), 1.0)
-        self._duty: Final = duty
+        self._required: Final = required
         self.problems: Final[Counter[str]] = Counter()
         """Compromises, with the number of partitions."""
 
@@ -48,7 +47,7 @@ class RequiredMoves:
     ) -> Change | None:
         """Return the change of a partition; None if it stays unchanged."""
         placed = self._replaced(topic, size, list(replicas))
-        wanted = self._duty.replication_factor or len(replicas)
+        wanted = self._required.replication_factor or len(replicas)
         while len(placed) > wanted:
             self._drop(topic, size, placed)
         for position, broker in enumerate(tuple(placed)):
@@ -65,7 +64,7 @@ class RequiredMoves:
     def _replaced(self, topic: int, size: int, placed: list[int]) -> list[int]:
         ledger = self._ledger
         for position, broker in enumerate(tuple(placed)):
-            other = self._duty.replaced.get(broker)
+            other = self._required.replaced.get(broker)
             if other is None or other in placed:
                 continue
             after = [*placed[:position], other, *placed[position + 1 :]]

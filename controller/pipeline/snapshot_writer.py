@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline.tables import (
@@ -55,9 +55,9 @@ class SnapshotSource:
     """Topic, partition (None: the topic's sum), bytes per second that producers write."""
 
 
-def capture(
+def write_snapshot(
     spark: Any,
-    told: SnapshotSource,
+    source: SnapshotSource,
     brokers: Iterable[BrokerRow],
     manifest: Manifest,
     directory: Path,
@@ -72,11 +72,13 @@ def capture(
     spool = directory / "spool"
     try:
         spool.mkdir(parents=True, exist_ok=True)
-        _spool(spool / "held", ("topic", "partition", "broker", "size_bytes", "log_dir"), told.held)
-        _spool(spool / "led", ("topic", "partition", "leader", "isr"), told.led)
-        _spool(spool / "assigned", ("topic", "partition", "replicas"), told.assigned)
-        _spool(spool / "topics", ("topic", "min_insync_replicas", "configs"), told.topics)
-        _spool(spool / "rates", ("topic", "partition", "rate"), told.rates)
+        _spool(
+            spool / "held", ("topic", "partition", "broker", "size_bytes", "log_dir"), source.held
+        )
+        _spool(spool / "led", ("topic", "partition", "leader", "isr"), source.led)
+        _spool(spool / "assigned", ("topic", "partition", "replicas"), source.assigned)
+        _spool(spool / "topics", ("topic", "min_insync_replicas", "configs"), source.topics)
+        _spool(spool / "rates", ("topic", "partition", "rate"), source.rates)
     except OSError as error:
         raise InvalidInputError(f"{directory}: {error.strerror or error}") from error
     tables = _joined(spark, spool, list(brokers), manifest)
@@ -152,11 +154,11 @@ def _rates(rated: Any, assigned: Any) -> Any:
         .join(rated.where("partition IS NULL").drop("partition"), "topic")
         .select("topic", "partition", (F.col("rate") / F.col("n")).alias("rate"))
     )
-    told = rated.where("partition IS NOT NULL").join(
+    by_partition = rated.where("partition IS NOT NULL").join(
         partitions, ["topic", "partition"], "left_semi"
     )
     return (
-        told.select("topic", "partition", "rate")
+        by_partition.select("topic", "partition", "rate")
         .unionByName(shared)
         .groupBy("topic", "partition")
         .agg(F.sum("rate").alias("bytes_in_per_s"))

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline.snapshot_writer import Assigned, BrokerRow, SnapshotSource
 from controller.pipeline.tables import ROWS_SHOWN
 
 
-def told_by_files(
+def source_of_files(
     spark: Any,
     plan: Path,
     sizes: Path | None,
@@ -40,9 +40,9 @@ def told_by_files(
 
     """
     listed = _stock(plan)
-    told_sizes = {} if sizes is None else _sizes(spark, sizes)
+    known_sizes = {} if sizes is None else _sizes(spark, sizes)
     if sizes is not None:
-        _refuse_unsized(plan, sizes, listed, told_sizes)
+        _refuse_unsized(plan, sizes, listed, known_sizes)
     known = None if brokers is None else _brokers(spark, brokers)
     if brokers is not None and known is not None:
         _refuse_strangers(plan, brokers, listed, {row[0] for row in known})
@@ -52,17 +52,17 @@ def told_by_files(
     def held() -> Iterator[tuple[str, int, int, int, str]]:
         for topic, partition, replicas in listed:
             for broker in replicas:
-                size = told_sizes.get((topic, partition), 1)
+                size = known_sizes.get((topic, partition), 1)
                 yield topic, partition, broker, size, ""
 
     topics = sorted({topic for topic, _, _ in listed})
-    told = SnapshotSource(
+    source = SnapshotSource(
         held(),
         ((t, p, replicas[0], replicas) for t, p, replicas in listed),
         listed,
         ((topic, None, {}) for topic in topics),
     )
-    return told, rows
+    return source, rows
 
 
 def _stock(path: Path) -> list[Assigned]:
@@ -106,9 +106,9 @@ def _refuse_unsized(
     plan: Path,
     sizes: Path,
     listed: Sequence[Assigned],
-    told: Mapping[tuple[str, int], int],
+    sized: Mapping[tuple[str, int], int],
 ) -> None:
-    missing = [row for row in listed if row[:2] not in told]
+    missing = [row for row in listed if row[:2] not in sized]
     if missing:
         raise InvalidInputError(
             f"{sizes}: column size_bytes is missing for {len(missing)} partitions of {plan}:\n"

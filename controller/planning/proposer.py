@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from controller.core.model import TopicPartition
 from controller.errors import InvalidInputError
-from controller.planning.draft import Draft
+from controller.planning.draft import Draft, Leaderships
 from controller.planning.even_out import even_out, fill
-from controller.planning.leadership import Leaderships
 from controller.planning.lower_bounds import copies_of_partition, copies_to_balance, copies_to_fill
 from controller.planning.placement import wanted_racks
 from controller.planning.plan_goal import Assignment, PlanGoal, Proposal, replica_counts

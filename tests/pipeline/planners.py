@@ -11,10 +11,16 @@ import numpy as np
 
 from benchmarks.clusters import MadeCluster
 from controller.pipeline.bulk_moves import BulkMoves
-from controller.pipeline.candidate_selection import CLASSES_PER_DOUBLING, chances_by_size
-from controller.pipeline.candidates import Candidate, Change
+from controller.pipeline.candidates import CLASSES_PER_DOUBLING, chances_by_size
 from controller.pipeline.fine_tuning import FineTuning
-from controller.pipeline.placement_ledger import UNLIMITED, Brokers, Factors, PlacementLedger
+from controller.pipeline.placement_ledger import (
+    UNLIMITED,
+    Brokers,
+    Candidate,
+    Change,
+    Factors,
+    PlacementLedger,
+)
 from controller.pipeline.required_moves import RequiredMove, RequiredMoves
 from controller.planning.quotas import Band
 
@@ -109,7 +115,7 @@ def _rest(residue: FineTuning) -> Iterator[Change]:
 
 
 def _pool(rng: Any, free: list[Candidate], surplus: Any) -> Iterator[Candidate]:
-    """Offer what ``offers_by_size`` would."""
+    """Offer what ``candidates_by_size`` would."""
     sizes = [int(np.floor(np.log2(offer.size + 1.0) * CLASSES_PER_DOUBLING)) for offer in free]
     counted = Counter(
         (broker, size) for offer, size in zip(free, sizes, strict=True) for broker in offer.replicas

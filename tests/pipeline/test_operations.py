@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from benchmarks.clusters import SHAPES, Shape, make_cluster
 from benchmarks.snapshots import write_cluster
@@ -47,11 +47,11 @@ def mixed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return cut
 
 
-def planned(spark: Any, tables: Tables, wishes: PlanOptions) -> tuple[Placed, Summary, Loads]:
+def planned(spark: Any, tables: Tables, options: PlanOptions) -> tuple[Placed, Summary, Loads]:
     """Plan, and return where everything was and is to be, by names and ids."""
-    wishes.check()
-    cluster = load(spark, tables, drained=wishes.drain | set(wishes.replace), fill=wishes.fill)
-    found = Planner(spark, cluster, wishes, lambda _: None).plan()
+    options.check()
+    cluster = load(spark, tables, drained=options.drain | set(options.replace), fill=options.fill)
+    found = Planner(spark, cluster, options, lambda _: None).plan()
     summary, loads = summarize(found)
     ids = cluster.brokers.ids
     placed = {
@@ -77,8 +77,8 @@ def test_mixed_factors_are_balanced_and_kept(spark: Any, mixed: Tables) -> None:
 
 def test_a_replacement_takes_over_exactly_what_the_other_had(spark: Any, mixed: Tables) -> None:
     """Each replica in its position; no other replica moves, no other leader changes."""
-    wishes = PlanOptions(replace={OLD: NEW}, only_needed=True)
-    placed, summary, _ = planned(spark, mixed, wishes)
+    options = PlanOptions(replace={OLD: NEW}, only_needed=True)
+    placed, summary, _ = planned(spark, mixed, options)
     for before, after in placed.values():
         assert after == tuple(NEW if b == OLD else b for b in before)
     assert summary.moves == sum(OLD in before for before, _ in placed.values())
@@ -87,8 +87,8 @@ def test_a_replacement_takes_over_exactly_what_the_other_had(spark: Any, mixed: 
 
 def test_leaders_alone_change_the_order_and_copy_nothing(spark: Any, mixed: Tables) -> None:
     """Every partition keeps its replicas; who leads comes nearer to even."""
-    wishes = PlanOptions(only_leaders=True, tolerance=0.1)
-    placed, summary, _ = planned(spark, mixed, wishes)
+    options = PlanOptions(only_leaders=True, tolerance=0.1)
+    placed, summary, _ = planned(spark, mixed, options)
     assert all(sorted(before) == sorted(after) for before, after in placed.values())
     assert (summary.moves, summary.bytes_moved) == (0, 0)
     assert summary.leader_changes > 0
@@ -101,8 +101,8 @@ def test_leaders_alone_change_the_order_and_copy_nothing(spark: Any, mixed: Tabl
 
 def test_draining_with_balance_leaves_the_others_even(spark: Any, mixed: Tables) -> None:
     """A drained broker holds nothing; the others are within the band."""
-    wishes = PlanOptions(drain=frozenset({2}), tolerance=0.1)
-    placed, summary, _ = planned(spark, mixed, wishes)
+    options = PlanOptions(drain=frozenset({2}), tolerance=0.1)
+    placed, summary, _ = planned(spark, mixed, options)
     assert all(2 not in after for _, after in placed.values())
     assert summary.sizes.outside == summary.counts.outside == summary.leaders.outside == ()
     assert summary.racks_lost == 0
@@ -110,14 +110,14 @@ def test_draining_with_balance_leaves_the_others_even(spark: Any, mixed: Tables)
 
 def test_only_what_is_chosen_moves(spark: Any, mixed: Tables) -> None:
     """Included, not excluded, not pinned: by the whole name of the topic."""
-    wishes = PlanOptions(
+    options = PlanOptions(
         include="topic-0000[0-5]",
         exclude=".*3",
         pinned=frozenset({"topic-00004"}),
         drain=frozenset({2}),
         only_needed=True,
     )
-    placed, _, _ = planned(spark, mixed, wishes)
+    placed, _, _ = planned(spark, mixed, options)
     chosen = {f"topic-0000{n}" for n in (0, 1, 2, 5)}
     for (topic, _), (before, after) in placed.items():
         assert (2 not in after) if topic in chosen else (after == before)
@@ -125,8 +125,8 @@ def test_only_what_is_chosen_moves(spark: Any, mixed: Tables) -> None:
 
 def test_more_replicas_come_in_racks_that_have_none(spark: Any, mixed: Tables) -> None:
     """Every partition gets three; those it had stay, and each is in a rack of its own."""
-    wishes = PlanOptions(replication_factor=3, only_needed=True)
-    placed, summary, _ = planned(spark, mixed, wishes)
+    options = PlanOptions(replication_factor=3, only_needed=True)
+    placed, summary, _ = planned(spark, mixed, options)
     for before, after in placed.values():
         assert after[: len(before)] == before
         assert len({(b - 1) % SMALL.racks for b in after}) == len(after) == 3
@@ -137,8 +137,8 @@ def test_rates_follow_the_replicas(spark: Any, mixed: Tables) -> None:
     """Each replica takes in what is written: the sum stays, and goes where the replicas go."""
     rows = [(r.topic, r.partition, 2.0) for r in mixed.replicas.where("position = 0").collect()]
     rated = replace(mixed, rates=spark.createDataFrame(rows, RATES))
-    wishes = PlanOptions(replace={OLD: NEW}, only_needed=True)
-    placed, summary, loads = planned(spark, rated, wishes)
+    options = PlanOptions(replace={OLD: NEW}, only_needed=True)
+    placed, summary, loads = planned(spark, rated, options)
     assert loads.rates is not None
     for n, rates in enumerate(loads.rates):
         held = Counter(b for moment in placed.values() for b in moment[n])

@@ -49,10 +49,10 @@ def test_a_plan_is_even_and_its_files_agree_with_each_other(
     spark: Any, snapshot: str, tmp_path: Path
 ) -> None:
     """All three loads are in the band; requests, plan and rollback name the same partitions."""
-    wishes = PlanOptions(tolerance=0.1)
+    options = PlanOptions(tolerance=0.1)
     limits = WaveLimits(partitions=50)
     out = tmp_path / "plan"
-    summary, waves, files = commands.make_plan(spark, snapshot, wishes, limits, str(out), quiet)
+    summary, waves, files = commands.make_plan(spark, snapshot, options, limits, str(out), quiet)
     assert summary.sizes.outside == summary.counts.outside == summary.leaders.outside == ()
     assert summary.rack_violations_after == summary.concentration_rises == summary.racks_lost == 0
     assert summary.bytes_moved >= summary.bytes_bound
@@ -89,12 +89,12 @@ def test_the_plan_does_not_depend_on_how_rows_are_partitioned(
         ),
         other,
     )
-    wishes, limits = PlanOptions(tolerance=0.05, seed=3), WaveLimits(partitions=50)
+    options, limits = PlanOptions(tolerance=0.05, seed=3), WaveLimits(partitions=50)
     texts = []
     for name, source, shuffles in (("first", snapshot, 2), ("second", other, 7)):
         spark.conf.set("spark.sql.shuffle.partitions", str(shuffles))
         out = tmp_path / name
-        commands.make_plan(spark, source, wishes, limits, str(out), quiet)
+        commands.make_plan(spark, source, options, limits, str(out), quiet)
         texts.append(
             [
                 path.read_bytes()
@@ -109,9 +109,9 @@ def test_a_drained_broker_is_left_with_nothing_and_nothing_else_moves(
     spark: Any, snapshot: str, tmp_path: Path
 ) -> None:
     """Only partitions with a replica on the broker change, but for those that mend their racks."""
-    wishes = PlanOptions(drain=frozenset({2}), only_needed=True)
+    options = PlanOptions(drain=frozenset({2}), only_needed=True)
     out = tmp_path / "plan"
-    summary, _, _ = commands.make_plan(spark, snapshot, wishes, WaveLimits(), str(out), quiet)
+    summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), str(out), quiet)
     planned, before = entries(out / "plan.json"), entries(out / "rollback.json")
     assert all(2 not in replicas for replicas in planned.values())
     for key, replicas in before.items():
@@ -128,8 +128,8 @@ def test_another_replication_factor_is_reached_by_every_partition(
     """One replica less each: nothing is copied for it, and racks stay in use."""
     tables = read_tables(spark, snapshot)
     cluster = load(spark, tables)
-    wishes = PlanOptions(replication_factor=2, only_needed=True)
-    rows = Planner(spark, cluster, wishes, quiet).plan().rows
+    options = PlanOptions(replication_factor=2, only_needed=True)
+    rows = Planner(spark, cluster, options, quiet).plan().rows
     sizes = Counter(len(row.after) for row in rows.select("after").collect())
     assert sizes == {2: SMALL.partitions}
     copied = rows.selectExpr("sum(size(array_except(after, replicas))) AS n").first().n
@@ -138,9 +138,9 @@ def test_another_replication_factor_is_reached_by_every_partition(
 
 def test_a_cap_ends_the_plan_and_is_told(spark: Any, snapshot: str, tmp_path: Path) -> None:
     """No more replicas move than are allowed; the plan says that it is not all."""
-    wishes = PlanOptions(moves_max=20)
+    options = PlanOptions(moves_max=20)
     out = str(tmp_path / "plan")
-    summary, _, _ = commands.make_plan(spark, snapshot, wishes, WaveLimits(), out, quiet)
+    summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), out, quiet)
     assert summary.moves == 20
     assert any("cap of 20 moves" in note for note in summary.notes)
 
@@ -153,9 +153,9 @@ def test_disks_without_room_are_told(spark: Any, snapshot: str, tmp_path: Path) 
     rows = [(r.broker, r.rack, None, full.get(r.broker, 0), True) for r in tables.brokers.collect()]
     small = str(tmp_path / "small")
     write_tables(replace(tables, brokers=spark.createDataFrame(rows, BROKERS)), small)
-    wishes = PlanOptions(drain=frozenset({1}), only_needed=True)
+    options = PlanOptions(drain=frozenset({1}), only_needed=True)
     out = tmp_path / "plan"
-    summary, _, _ = commands.make_plan(spark, small, wishes, WaveLimits(), str(out), quiet)
+    summary, _, _ = commands.make_plan(spark, small, options, WaveLimits(), str(out), quiet)
     assert any("no broker has room" in note for note in summary.notes)
     peaks = spark.read.parquet(str(out / "waves")).collect()
     assert all(row.peak_bytes <= full[row.broker] for row in peaks if row.broker in full)
