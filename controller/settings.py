@@ -133,14 +133,14 @@ class Settings(BaseSettings):
         None, description="CA certificates for ZooKeeper's certificate (PEM)."
     )
     zookeeper_tls_certfile: Path | None = Field(
-        None, description="The client certificate for ZooKeeper (PEM)."
+        None, description="Client certificate for ZooKeeper (PEM)."
     )
     zookeeper_tls_keyfile: Path | None = Field(
-        None, description="The private key of that certificate (PEM)."
+        None, description="Private key of that certificate (PEM)."
     )
     zookeeper_tls_password: SecretStr | None = Field(None, description="Password of that key.")
     zookeeper_tls_check_hostname: bool = Field(
-        default=True, description="Whether ZooKeeper's certificate must name its host."
+        default=True, description="Verify the host name in ZooKeeper's certificate."
     )
 
     engine: EngineName = Field(
@@ -252,11 +252,11 @@ class Settings(BaseSettings):
     ssl_cafile: Path | None = Field(
         None, description="CA certificates for the brokers' certificates (PEM)."
     )
-    ssl_certfile: Path | None = Field(None, description="The client certificate for brokers (PEM).")
-    ssl_keyfile: Path | None = Field(None, description="The private key of that certificate (PEM).")
+    ssl_certfile: Path | None = Field(None, description="Client certificate for brokers (PEM).")
+    ssl_keyfile: Path | None = Field(None, description="Private key of that certificate (PEM).")
     ssl_password: SecretStr | None = Field(None, description="Password of that key.")
     ssl_check_hostname: bool = Field(
-        default=True, description="Whether a broker's certificate must name its host."
+        default=True, description="Verify the host name in a broker's certificate."
     )
     sasl_mechanism: SaslMechanism | None = Field(None, description="SASL mechanism for brokers.")
     sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")

@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from controller.telemetry.journal_events import EVENTS, RECORDS
-from controller.telemetry.journal_kinds import LIFE
+from docs.generate.journal_events import EVENTS, RECORDS
+from docs.generate.journal_kinds import LIFE
 from integration.browsers import Browser
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic

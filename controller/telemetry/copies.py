@@ -2,7 +2,7 @@
 The copies in progress: each starts with its step and is whole when the replica is in the ISR.
 
 Remembers the copies and the bytes that brokers reported (``SizesRead``). The end of the tenure
-abandons all: another controller may go on with them unseen.
+abandons all: another controller may continue them unobserved.
 """
 
 from __future__ import annotations
@@ -11,15 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from controller.core import model
 from controller.core.events import SizesRead, StatesRead
-from controller.core.model import (
-    BrokerId,
-    Instant,
-    PartitionState,
-    Replicas,
-    RequestId,
-    TopicPartition,
-)
 from controller.core.phases import LABELS, Expanding, Syncing
 from controller.core.records import Change, SpecEndedRecord
 from controller.core.view import ClusterView
@@ -33,9 +26,9 @@ SYNCING: Final = LABELS[Syncing]
 class _Copy:
     """A replica that is being copied."""
 
-    request: RequestId
-    leader: BrokerId
-    begun: Instant
+    request: model.RequestId
+    leader: model.BrokerId
+    begun: model.Instant
     inherited: bool
     """Whether it may have had bytes before this tenure."""
     first: int | None = None
@@ -48,11 +41,11 @@ class _Copy:
 class Copy:
     """A copy that ended."""
 
-    partition: TopicPartition
-    request: RequestId
-    leader: BrokerId
-    replica: BrokerId
-    begun: Instant
+    partition: model.TopicPartition
+    request: model.RequestId
+    leader: model.BrokerId
+    replica: model.BrokerId
+    begun: model.Instant
     seconds: float
     bytes: int | None
     """None: no broker reported the size."""
@@ -63,8 +56,8 @@ class Copy:
 class Received:
     """Bytes that a broker received since the last report."""
 
-    leader: BrokerId
-    replica: BrokerId
+    leader: model.BrokerId
+    replica: model.BrokerId
     bytes: int
 
 
@@ -72,11 +65,11 @@ class Received:
 class IsrShrunk:
     """Replicas that left the ISR of a partition in flight without being dropped."""
 
-    partition: TopicPartition
-    request: RequestId
-    lost: Replicas
-    isr: Replicas
-    leader: BrokerId
+    partition: model.TopicPartition
+    request: model.RequestId
+    lost: model.Replicas
+    isr: model.Replicas
+    leader: model.BrokerId
 
 
 CopyEvent = Copy | Received | IsrShrunk
@@ -87,15 +80,15 @@ class Copies:
 
     def __init__(self) -> None:
         """Start without copies."""
-        self._copies: dict[TopicPartition, dict[BrokerId, _Copy]] = {}
-        self._isr: dict[TopicPartition, Replicas] = {}
+        self._copies: dict[model.TopicPartition, dict[model.BrokerId, _Copy]] = {}
+        self._isr: dict[model.TopicPartition, model.Replicas] = {}
 
-    def held(self, partition: TopicPartition) -> Mapping[BrokerId, int]:
+    def held(self, partition: model.TopicPartition) -> Mapping[model.BrokerId, int]:
         """Return the bytes of a partition's unfinished replicas, as far as they are known."""
         copies = self._copies.get(partition, {})
         return {b: c.held for b, c in copies.items() if c.held is not None}
 
-    def forget(self, now: Instant) -> Iterator[CopyEvent]:
+    def forget(self, now: model.Instant) -> Iterator[CopyEvent]:
         """Abandon the unfinished copies at the end of a tenure."""
         for partition in list(self._copies):
             yield from self._abandon(partition, self._copies[partition], now)
@@ -103,7 +96,7 @@ class Copies:
         self._isr.clear()
 
     def committed(
-        self, change: Change, moved: Iterable[PhaseChange], view: ClusterView, now: Instant
+        self, change: Change, moved: Iterable[PhaseChange], view: ClusterView, now: model.Instant
     ) -> Iterator[CopyEvent]:
         """Follow the steps that begin and end with a change."""
         for record in change.records:
@@ -116,7 +109,7 @@ class Copies:
                 self._open(phase.partition, view, now, inherited=is_found)
 
     def states_read(
-        self, event: StatesRead, view: ClusterView, now: Instant
+        self, event: StatesRead, view: ClusterView, now: model.Instant
     ) -> Iterator[CopyEvent]:
         """Follow the replicas that joined or left an ISR."""
         for partition in event.states:
@@ -137,7 +130,12 @@ class Copies:
     # --- one partition ----------------------------------------------------------------------------
 
     def _open(
-        self, partition: TopicPartition, view: ClusterView, now: Instant, *, inherited: bool
+        self,
+        partition: model.TopicPartition,
+        view: ClusterView,
+        now: model.Instant,
+        *,
+        inherited: bool,
     ) -> None:
         reassignment = view.reassignments.get(partition)
         assignment, state = view.known_assignment(partition), view.states.get(partition)
@@ -151,7 +149,7 @@ class Copies:
         self._isr[partition] = state.isr
 
     def _settle(
-        self, partition: TopicPartition, view: ClusterView, now: Instant
+        self, partition: model.TopicPartition, view: ClusterView, now: model.Instant
     ) -> Iterator[CopyEvent]:
         """End the copies that are in sync, and those that are no longer wanted."""
         copies = self._copies.get(partition, {})
@@ -178,7 +176,7 @@ class Copies:
             self._isr.pop(partition, None)
 
     def _shrinks(
-        self, partition: TopicPartition, state: PartitionState, view: ClusterView
+        self, partition: model.TopicPartition, state: model.PartitionState, view: ClusterView
     ) -> Iterator[CopyEvent]:
         before = self._isr.get(partition)
         if before is None:
@@ -192,7 +190,7 @@ class Copies:
             yield IsrShrunk(partition, request, lost, state.isr, state.leader)
 
     @staticmethod
-    def _count(broker: BrokerId, copy: _Copy, size: int | None) -> Iterator[CopyEvent]:
+    def _count(broker: model.BrokerId, copy: _Copy, size: int | None) -> Iterator[CopyEvent]:
         if size is None:
             return
         before = copy.held if copy.held is not None else copy.first or 0
@@ -202,7 +200,7 @@ class Copies:
 
     @staticmethod
     def _abandon(
-        partition: TopicPartition, copies: Mapping[BrokerId, _Copy], now: Instant
+        partition: model.TopicPartition, copies: Mapping[model.BrokerId, _Copy], now: model.Instant
     ) -> Iterable[CopyEvent]:
         return [
             _over(partition, broker, copy, now, copy.held, is_whole=False)
@@ -211,10 +209,10 @@ class Copies:
 
 
 def _over(  # noqa: PLR0913 - the fields of a copy
-    partition: TopicPartition,
-    broker: BrokerId,
+    partition: model.TopicPartition,
+    broker: model.BrokerId,
     copy: _Copy,
-    now: Instant,
+    now: model.Instant,
     size: int | None,
     *,
     is_whole: bool,

@@ -4,7 +4,7 @@ The journal: committed records and events as JSON Lines in rotating files.
 The loop puts immutable values into a bounded queue; one thread encodes and writes them, so that a
 slow or full disk never delays the loop. Lines that do not fit are dropped and counted, and the
 count is written once there is room. Each line is ``{"v":1,"at":<ISO 8601>,"kind":...}`` with the
-fields of its kind (``journal_kinds``).
+fields of its kind (docs/reference/journal.md).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Final, TextIO
 import structlog
 
 from controller.errors import InvalidInputError
-from controller.telemetry.journal_kinds import VERSION
 from controller.telemetry.json_values import iso_time, json_fields, json_value
 
+VERSION: Final = 1
 FILE_NAME: Final = "journal.jsonl"
 LOCK_NAME: Final = "journal.lock"
 QUEUE_MAX: Final = 50_000

@@ -136,9 +136,11 @@ def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  #
         case records.YieldedRecord(topics=topics):
             yield info("yielded", topics=topics)
         case records.BlockedRecord(blocked=blocked) if blocked is not None:
-            by, detail = blocked.by.value, blocked.detail
-            topic, partition = record.partition
-            fields = {"topic": topic, "partition": partition, "by": by, "detail": detail}
+            fields = {
+                **record.partition._asdict(),
+                "by": blocked.by.value,
+                "detail": blocked.detail,
+            }
             yield LogEvent("waits", Level.DEBUG, fields)
         case _:
             pass

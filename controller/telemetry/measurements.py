@@ -10,16 +10,10 @@ from controller.core.model import BrokerId
 from controller.core.records import Change, RefusalRecord, SpecEndedRecord, SpecRecord
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest
+from controller.telemetry import rpc_names
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import PhaseChange
-from controller.telemetry.rpc_names import (
-    Answer,
-    error_name,
-    is_failure,
-    order_result,
-    request_name,
-)
 
 
 class Measurements:
@@ -54,7 +48,7 @@ class Measurements:
             case events.ReassignmentsAltered(results=results, took_s=took_s):
                 metrics.order_seconds.observe(took_s)
                 for result in results:
-                    metrics.orders.labels(order_result(result.error)).inc()
+                    metrics.orders.labels(rpc_names.order_result(result.error)).inc()
             case _:
                 pass
         if had_tenure and view.tenure is None:
@@ -63,17 +57,17 @@ class Measurements:
         metrics.tenure_held.set(holds_role(view))
         self._forget_brokers(view)
 
-    def _answered(self, event: Answer) -> None:
-        metrics, kind, broker = self._metrics, request_name(event), str(event.broker)
+    def _answered(self, event: rpc_names.Answer) -> None:
+        metrics, kind, broker = self._metrics, rpc_names.request_name(event), str(event.broker)
         metrics.rpc_seconds.labels(broker, kind).observe(event.took_s)
         metrics.effects_in_flight.labels(broker).set(0)
         if event.error:
-            metrics.rpc_errors.labels(broker, kind, error_name(event.error)).inc()
+            metrics.rpc_errors.labels(broker, kind, rpc_names.error_name(event.error)).inc()
         if isinstance(event, events.UpdateMetadataAnswered):
             return
         for result in event.results:
-            if is_failure(event, result.error):
-                metrics.rpc_errors.labels(broker, kind, error_name(result.error)).inc()
+            if rpc_names.is_failure(event, result.error):
+                metrics.rpc_errors.labels(broker, kind, rpc_names.error_name(result.error)).inc()
 
     def _forget_brokers(self, view: ClusterView) -> None:
         """Remove the labels of brokers that are no longer registered, so that they stay bounded."""
@@ -128,5 +122,5 @@ class Measurements:
 
     def sent(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Count a controller request that was handed to a channel."""
-        self._metrics.rpcs_sent.labels(str(broker), request_name(request)).inc()
+        self._metrics.rpcs_sent.labels(str(broker), rpc_names.request_name(request)).inc()
         self._metrics.effects_in_flight.labels(str(broker)).set(1)

@@ -14,16 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Enum,
-    Gauge,
-    Histogram,
-    Info,
-    ProcessCollector,
-    generate_latest,
-)
+import prometheus_client as prometheus
 
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
@@ -55,12 +46,12 @@ class Metrics:
 
     def __init__(self) -> None:  # noqa: PLR0915 - one statement per metric
         """Create all metrics, at zero where the label values are known."""
-        self.registry = registry = CollectorRegistry()
-        counter = partial(Counter, registry=registry)
-        gauge = partial(Gauge, registry=registry)
-        loop = partial(Histogram, registry=registry, buckets=LOOP_BUCKETS)
-        rpc = partial(Histogram, registry=registry, buckets=RPC_BUCKETS)
-        phase = partial(Histogram, registry=registry, buckets=PHASE_BUCKETS)
+        self.registry = registry = prometheus.CollectorRegistry()
+        counter = partial(prometheus.Counter, registry=registry)
+        gauge = partial(prometheus.Gauge, registry=registry)
+        loop = partial(prometheus.Histogram, registry=registry, buckets=LOOP_BUCKETS)
+        rpc = partial(prometheus.Histogram, registry=registry, buckets=RPC_BUCKETS)
+        phase = partial(prometheus.Histogram, registry=registry, buckets=PHASE_BUCKETS)
         # --- the loop
         self.event_queue = loop(
             "reassigner_event_queue_seconds",
@@ -139,7 +130,9 @@ class Metrics:
             "The live throttle of all reassignments, per broker; 0: none",
         )
         self.paused = gauge("reassigner_paused", "1 while everything is paused")
-        self.disabled = gauge("reassigner_disabled", "1 while the kill switch is on")
+        self.disabled = gauge(
+            "reassigner_disabled", "1 while new reassignments are disabled (kill switch)"
+        )
         self.orphans = gauge(
             "reassigner_orphans", "Dropped replicas whose deletion is not confirmed"
         )
@@ -161,7 +154,7 @@ class Metrics:
             "When a reassignment last made progress (Unix time)",
         )
         # --- the controller role
-        self.leader = gauge("reassigner_leader", "1 while this daemon leads among the daemons")
+        self.leader = gauge("reassigner_leader", "1 while this daemon is the leader of the daemons")
         self.tenure_held = gauge(
             "reassigner_tenure_held", "1 while this daemon is the cluster's controller"
         )
@@ -179,12 +172,12 @@ class Metrics:
         self.recovered = counter(
             "reassigner_recovered_partitions_total", "Steps in flight when a tenure started"
         )
-        self.claims = counter("reassigner_claims_total", "Successful claims of /controller")
+        self.claims = counter("reassigner_claims_total", "Successful claims of the controller role")
         self.claim_failures = counter("reassigner_claim_failures_total", "Failed claims")
         self.resignations = counter(
             "reassigner_resignations_total", "Tenures that ended, by resignation or by loss"
         )
-        self.session = Enum(
+        self.session = prometheus.Enum(
             "reassigner_zookeeper_session",
             "State of the ZooKeeper session",
             states=[s.value for s in SessionState],
@@ -245,8 +238,8 @@ class Metrics:
             "(delivered, failed, dropped)",
             ["target", "result"],
         )
-        self.build = Info("reassigner_build", "Version and engine", registry=registry)
-        ProcessCollector(namespace="reassigner", registry=registry)
+        self.build = prometheus.Info("reassigner_build", "Version and engine", registry=registry)
+        prometheus.ProcessCollector(namespace="reassigner", registry=registry)
         self._collectors = (ControllerGauges(), RequestGauges(), BrokerGauges())
         for collector in self._collectors:
             registry.register(collector)
@@ -324,4 +317,4 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return prometheus.generate_latest(self.registry)

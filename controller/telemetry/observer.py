@@ -16,12 +16,11 @@ from controller.core.events import Deposed, Event, LeadershipLost, SizesRead, St
 from controller.core.model import BrokerId, Instant
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
-from controller.telemetry.blocked_events import BlockedEvents
-from controller.telemetry.cluster_health import HealthEvents
+from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
 from controller.telemetry.copies import CopyEvent
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
-from controller.telemetry.log_lines import Log, LogLines
+from controller.telemetry.logs import Log, LogLines
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import PhaseMemory

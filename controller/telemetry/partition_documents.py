@@ -55,8 +55,7 @@ def partition_document(
     current = assignment.target_replicas if assignment else ()
     step, steps = progress(current, reassignment, view.options)
     return {
-        "topic": partition.topic,
-        "partition": partition.partition,
+        **partition._asdict(),
         "request": spec.request,
         "phase": label_of(reassignment.phase),
         "state": _state_of(reassignment, reasons),
@@ -133,8 +132,7 @@ def explanation_of(
     reassignment = view.reassignments.get(partition)
     undecided = reasons.of_entry(partition)
     document: dict[str, Any] = {
-        "topic": partition.topic,
-        "partition": partition.partition,
+        **partition._asdict(),
         "at": iso_time(clocks.wall),
         "role": "leader" if view.leading else "standby",
         "holds_tenure": view.tenure is not None,
@@ -236,23 +234,15 @@ def listing_of(
     shown = moving[first:last] + waiting[max(0, first - len(moving)) : max(0, last - len(moving))]
     reasons = BlockedReasons(view, clocks.now)
     still_since = Instant(clocks.now - stalled_after_s)
+
+    def document(partition: TopicPartition) -> dict[str, Any]:
+        found = view.reassignments[partition]
+        stalled = view.leading and is_stalled(found, reasons.of(found), still_since)
+        return partition_document(view, partition, clocks, reasons, is_stalled=stalled)
+
     return {
         "total": total,
         "page": page,
         "pages": pages,
-        "partitions": [
-            partition_document(
-                view,
-                partition,
-                clocks,
-                reasons,
-                is_stalled=view.leading
-                and is_stalled(
-                    view.reassignments[partition],
-                    reasons.of(view.reassignments[partition]),
-                    still_since,
-                ),
-            )
-            for partition in shown
-        ],
+        "partitions": [document(partition) for partition in shown],
     }

@@ -127,8 +127,7 @@ class RequestEvents:
                 "size",
                 Level.DEBUG,
                 {
-                    "topic": partition.topic,
-                    "partition": partition.partition,
+                    **partition._asdict(),
                     "request": spec.request,
                     "bytes": size,
                     "copies": sum(r not in before for r in spec.target),
@@ -153,8 +152,7 @@ def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> It
                     "copied" if event.is_whole else "copy_abandoned",
                     Level.DEBUG,
                     {
-                        "topic": event.partition.topic,
-                        "partition": event.partition.partition,
+                        **event.partition._asdict(),
                         "request": event.request,
                         "leader": event.leader,
                         "replica": event.replica,
@@ -168,8 +166,7 @@ def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> It
                     "isr_shrunk",
                     Level.WARNING,
                     {
-                        "topic": event.partition.topic,
-                        "partition": event.partition.partition,
+                        **event.partition._asdict(),
                         "request": event.request,
                         "lost": list(event.lost),
                         "isr": list(event.isr),

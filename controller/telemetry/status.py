@@ -103,8 +103,7 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
     """Return one blocked partition as an example of its reason."""
     since = None if example.since is None else clocks.at(example.since)
     return {
-        "topic": example.partition.topic,
-        "partition": example.partition.partition,
+        **example.partition._asdict(),
         "request": example.request,
         "blocked_on": {"by": by, "detail": example.detail, "since": since},
     }

@@ -20,14 +20,7 @@ from controller.core.controllership.engines import holds_role
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
-from controller.telemetry.cluster_counts import (
-    ClusterCounts,
-    Role,
-    WorkCounts,
-    cluster_counts,
-    role_of,
-    work_counts,
-)
+from controller.telemetry import cluster_counts as counts
 from controller.telemetry.cluster_health import ClusterHealth, cluster_health
 from controller.telemetry.copies import Copies
 from controller.telemetry.copy_volumes import volumes_of
@@ -60,11 +53,11 @@ class Snapshot:
     """The state of the daemon at one moment."""
 
     status: Mapping[str, Any]
-    work: WorkCounts
-    cluster: ClusterCounts | None
+    work: counts.WorkCounts
+    cluster: counts.ClusterCounts | None
     """None while the daemon is not the controller."""
     health: ClusterHealth = field(default_factory=ClusterHealth)
-    role: Role = field(default_factory=Role)
+    role: counts.Role = field(default_factory=counts.Role)
     received: Mapping[BrokerId, int] = field(default_factory=dict)
     """Bytes copied to each broker since the daemon started."""
     served: Mapping[BrokerId, int] = field(default_factory=dict)
@@ -105,7 +98,7 @@ class StatusPublisher:
         self._next_at = Instant(float("-inf"))
         self._draft: Incremental[Snapshot] | None = None
         self._next_count_at = Instant(float("-inf"))
-        self._cluster: ClusterCounts | None = None
+        self._cluster: counts.ClusterCounts | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
         self._next_volumes_at = Instant(float("-inf"))
         self.copies = Copies()
@@ -169,11 +162,11 @@ class StatusPublisher:
         clocks = Clocks(now, self._wall())
         yield from self._count(view, now)
         yield from self._measure(view, now, at_once=at_once)
-        work = yield from work_counts(view, now, self._stalled_after_s)
+        work = yield from counts.work_counts(view, now, self._stalled_after_s)
         status = yield from status_of(
             view, clocks, work, engine=self._engine, progress=self.progress
         )
-        health, role = cluster_health(view, work.in_flight), role_of(view, now)
+        health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
         unreachable = self.unreachable() if view.tenure is not None else {}
         return Snapshot(
@@ -231,5 +224,5 @@ class StatusPublisher:
             self._cluster = None
             self._next_count_at = now
         elif self._cluster is None or now >= self._next_count_at:
-            self._cluster = yield from cluster_counts(view)
+            self._cluster = yield from counts.cluster_counts(view)
             self._next_count_at = Instant(now + CLUSTER_INTERVAL_S)

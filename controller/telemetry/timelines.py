@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from controller.core.model import TopicPartition
-from controller.telemetry.journal import FILE_NAME
-from controller.telemetry.journal_kinds import VERSION
+from controller.telemetry.journal import FILE_NAME, VERSION
 from controller.telemetry.phase_changes import PhaseChange
 
 REQUESTS_KEPT: Final = 50

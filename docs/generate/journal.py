@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from controller.telemetry.journal_events import EVENTS, RECORDS
-from controller.telemetry.journal_kinds import LIFE, Kind
+from docs.generate.journal_events import EVENTS, RECORDS
+from docs.generate.journal_kinds import LIFE, Kind
 
 _HEAD: Final = """# Journal
 

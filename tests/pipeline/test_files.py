@@ -93,7 +93,7 @@ def test_wrong_entries_are_named(
         (f"{SIZES}t,0,5\nt,,7\n", "column partition is not int in:\n  t,None,7"),
         (
             f"{SIZES}t,0,5\nt,1,7\nt,1,8\n",
-            "columns topic, partition name the same twice in:\n  t,1,7\n  t,1,8",
+            "columns topic, partition are not unique in:\n  t,1,7\n  t,1,8",
         ),
     ],
 )

@@ -202,7 +202,7 @@ def test_a_missing_column_is_named(spark: Any, snapshot: str, tmp_path: Path) ->
 
 def test_a_directory_that_is_no_snapshot_is_named(spark: Any, tmp_path: Path) -> None:
     """There is no manifest to read."""
-    with pytest.raises(InvalidInputError, match=r"manifest: it cannot be read as a table"):
+    with pytest.raises(InvalidInputError, match=r"manifest: cannot be read as a table"):
         read_tables(spark, str(tmp_path))
 
 

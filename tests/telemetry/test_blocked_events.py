@@ -1,12 +1,12 @@
-"""Tests of ``controller.telemetry.blocked_events``."""
+"""Tests of ``controller.telemetry.cluster_health``."""
 
 from __future__ import annotations
 
 from controller.core.model import Blocked, BlockedBy, Instant
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.blocked_events import EVERY_S, BlockedEvents
 from controller.telemetry.cluster_counts import work_counts
+from controller.telemetry.cluster_health import EVERY_S, BlockedEvents
 from controller.telemetry.incremental import run_to_end
 from controller.telemetry.log_events import LINES_MAX, LogEvent
 from tests.core.builders import tp

@@ -24,12 +24,19 @@ from controller.core.records import Record
 from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
-from controller.telemetry.journal import KINDS_OF_RECORDS, Journal, kind_named, kind_of, line_of
-from controller.telemetry.journal_events import EVENTS, RECORDS
-from controller.telemetry.journal_kinds import LIFE, VERSION, is_of
+from controller.telemetry.journal import (
+    KINDS_OF_RECORDS,
+    VERSION,
+    Journal,
+    kind_named,
+    kind_of,
+    line_of,
+)
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.observer import UNJOURNALED, TelemetryObserver
 from controller.telemetry.status_publisher import StatusPublisher
+from docs.generate.journal_events import EVENTS, RECORDS
+from docs.generate.journal_kinds import LIFE, is_of
 from integration.failpoint_names import NamedFailpoints
 from tests.sim.daemons import Ports
 from tests.sim.faults import Faults

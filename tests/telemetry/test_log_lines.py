@@ -1,9 +1,9 @@
-"""Tests of ``controller.telemetry.log_lines``: in full, and where there are very many counted."""
+"""Tests of ``controller.telemetry.logs``: in full, and where there are very many counted."""
 
 from __future__ import annotations
 
 from controller.telemetry.log_events import LINES_MAX, Level, LogEvent, info, warning
-from controller.telemetry.log_lines import WINDOW_S, LogLines
+from controller.telemetry.logs import WINDOW_S, LogLines
 from tests.telemetry.builders import FixedClock, RecordedLog
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controller.telemetry.journal_kinds import (
+from docs.generate.journal_kinds import (
     BOOLEAN,
     IDS,
     INTEGER,
     OBJECT,
     OBJECTS,
+    PARTITION,
     TEXT,
     TEXTS,
     Field,
@@ -23,10 +24,6 @@ from controller.telemetry.journal_kinds import (
     maybe,
 )
 
-_P: Final[Mapping[str, Field]] = {
-    "topic": (TEXT, "of the partition"),
-    "partition": (INTEGER, "its number"),
-}
 _VERSION: Final[Field] = (INTEGER, "of the znode it was written over")
 _BROKER: Final[Field] = (INTEGER, "its id")
 _EPOCH: Final[Field] = (INTEGER, "the czxid of its registration")
@@ -55,7 +52,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
     "goal": Kind(
         "The target of a partition, at acceptance and at each change.",
         {
-            **_P,
+            **PARTITION,
             "goal": (
                 OBJECT,
                 (
@@ -68,7 +65,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
     "goal_ended": Kind(
         "The reassignment of a partition ended.",
         {
-            **_P,
+            **PARTITION,
             "version": (maybe(INTEGER), "of the deleted znode"),
             "request": (TEXT, "its request"),
             "outcome": (TEXT, "how it ended"),
@@ -124,12 +121,12 @@ RECORDS: Final[Mapping[str, Kind]] = {
     ),
     "assignment": Kind(
         "A partition's entry in its topic znode.",
-        {**_P, "assignment": (OBJECT, "replicas, adding_replicas, removing_replicas (ids)")},
+        {**PARTITION, "assignment": (OBJECT, "replicas, adding_replicas, removing_replicas (ids)")},
     ),
     "state": Kind(
         "A compare-and-set of a partition's state.",
         {
-            **_P,
+            **PARTITION,
             "leader": (INTEGER, "-1: none"),
             "leader_epoch": (INTEGER, "one more than before"),
             "isr": (IDS, "in sync"),
@@ -141,7 +138,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
     "state_created": Kind(
         "The first state of a new partition.",
         {
-            **_P,
+            **PARTITION,
             "leader": (INTEGER, "its id"),
             "isr": (IDS, "in sync"),
             "controller_epoch": (INTEGER, "of our tenure"),
@@ -149,7 +146,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
     ),
     "legacy_entry": Kind(
         "An entry of /admin/reassign_partitions.",
-        {**_P, "replicas": (f"{IDS} or null", "null: deleted")},
+        {**PARTITION, "replicas": (f"{IDS} or null", "null: deleted")},
     ),
     "legacy_plan_ended": Kind("/admin/reassign_partitions was deleted.", {"version": _VERSION}),
     "submission_ended": Kind(
@@ -159,7 +156,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
     "cancellation_ended": Kind(
         "/admin/cancel_reassignment_in_progress was deleted.", {"version": _VERSION}
     ),
-    "queue_entry_ended": Kind("An entry left the queue.", _P),
+    "queue_entry_ended": Kind("An entry left the queue.", PARTITION),
     "queue_ended": Kind("/admin/reassign_partitions_queue was deleted.", {"version": _VERSION}),
     "lease": Kind(
         "A throttle was set, or changed.",
@@ -324,7 +321,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "broker_reachable": Kind("The broker is reachable again.", {"broker": _BROKER}),
     "under_min_isr": Kind(
         "Partitions without a reassignment are below min.insync.replicas.",
-        {"detail": (TEXT, "which"), "waits": (BOOLEAN, "whether no copy begins meanwhile")},
+        {"detail": (TEXT, "which"), "waits": (BOOLEAN, "whether steps that copy wait")},
     ),
     "under_min_isr_ended": Kind("No such partition is left.", {}),
     "throttle_below_produce_rate": Kind(
@@ -338,11 +335,11 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "write_rejected": Kind(
         "The store rejected a change; it is decided again.",
         {
-            **_P,
+            **PARTITION,
             "error": (TEXT, "why"),
             "records": (TEXTS, "kinds of the records in it"),
         },
-        optional=frozenset(_P),
+        optional=frozenset(PARTITION),
     ),
     "journal_dropped": Kind(
         "Lines are missing before this one: the disk was slow or full.",

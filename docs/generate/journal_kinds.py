@@ -1,8 +1,8 @@
 """
 The schema of the journal, version 1: types, and the kinds of lines about requests and partitions.
 
-``docs/reference/journal.md`` is generated from it, and a test compares it with what the observer
-writes. Fields and kinds may be added within a version; readers ignore what they do not know.
+``docs/reference/journal.md`` is generated from it, and a test compares it with the lines of the
+observer. Fields and kinds may be added within a version; readers ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-VERSION: Final = 1
 
 TEXT: Final = "text"
 INTEGER: Final = "integer"
@@ -63,7 +61,7 @@ class Kind:
     """Fields that a line may lack."""
 
 
-_P: Final[Mapping[str, Field]] = {
+PARTITION: Final[Mapping[str, Field]] = {
     "topic": (TEXT, "of the partition"),
     "partition": (INTEGER, "its number"),
 }
@@ -126,7 +124,7 @@ LIFE: Final[Mapping[str, Kind]] = {
             "done": (INTEGER, "reached their target"),
             "refused": (INTEGER, "refused"),
             "cancelled": (INTEGER, "cancelled or rolled back"),
-            "superseded": (INTEGER, "taken over by a later request"),
+            "superseded": (INTEGER, "superseded by a later request"),
             "skipped": (INTEGER, "could not be cancelled"),
             "bytes_moved": (maybe(INTEGER), "copied; null where no size was known"),
         },
@@ -134,19 +132,19 @@ LIFE: Final[Mapping[str, Kind]] = {
     "size": Kind(
         "A broker reported the size of a reassigning partition for the first time.",
         {
-            **_P,
+            **PARTITION,
             "request": _REQUEST,
             "bytes": (INTEGER, "of its largest replica"),
             "copies": (
                 INTEGER,
-                "replicas it has to copy in all: in the target, not in the original",
+                "replicas to copy: in the target, not in the original replicas",
             ),
         },
     ),
     "phase": Kind(
         "A partition entered a phase (docs/reference/phases.md).",
         {
-            **_P,
+            **PARTITION,
             "phase": (TEXT, "pending, A1, A2, A2-syncing, B3, B5 or ended"),
             "before": (TEXT, "the phase before"),
             "seconds": (maybe(NUMBER), "how long that phase lasted; null: its start is not known"),
@@ -166,7 +164,7 @@ LIFE: Final[Mapping[str, Kind]] = {
     "copied": Kind(
         "An added replica joined the ISR: its copy is complete.",
         {
-            **_P,
+            **PARTITION,
             "request": _REQUEST,
             "leader": (INTEGER, "the broker that served it (when the copy began)"),
             "replica": (INTEGER, "the broker that copied it"),
@@ -178,7 +176,7 @@ LIFE: Final[Mapping[str, Kind]] = {
     "copy_abandoned": Kind(
         "A copy was cancelled, or the tenure ended before it was complete.",
         {
-            **_P,
+            **PARTITION,
             "request": _REQUEST,
             "leader": (INTEGER, "the broker that served it"),
             "replica": (INTEGER, "the broker that copied"),
@@ -190,7 +188,7 @@ LIFE: Final[Mapping[str, Kind]] = {
     "isr_shrunk": Kind(
         "The ISR of a partition in flight lost replicas that were not dropped.",
         {
-            **_P,
+            **PARTITION,
             "request": _REQUEST,
             "lost": (IDS, "the replicas that left the ISR"),
             "isr": (IDS, "the ISR now"),
@@ -199,7 +197,7 @@ LIFE: Final[Mapping[str, Kind]] = {
     ),
     "stalled": Kind(
         "A partition is stalled. At most 20 at a time are named.",
-        {**_P, "by": (TEXT, "the blocked reason; none: it is not blocked")},
+        {**PARTITION, "by": (TEXT, "the blocked reason; none: it is not blocked")},
     ),
     "stalled_more": Kind(
         "Further partitions became stalled at the same moment.",
@@ -210,7 +208,7 @@ LIFE: Final[Mapping[str, Kind]] = {
     ),
     "goes_on": Kind(
         "A stalled partition made progress, or ended.",
-        {**_P, "by": (TEXT, "the reason while it was stalled")},
+        {**PARTITION, "by": (TEXT, "the reason while it was stalled")},
     ),
     "goes_on_more": Kind(
         "Further stalled partitions made progress at the same moment.",
