@@ -194,7 +194,7 @@ def _entered(before: phases.Phase | None, after: phases.Phase) -> Iterator[Failp
 
 
 def _phase_of(view: ClusterView, record: records.PhaseRecord) -> phases.Phase | None:
-    reassignment = view.reassignments.get(record.partition)
+    reassignment = view.work.reassignments.get(record.partition)
     return None if reassignment is None else reassignment.phase
 
 
@@ -219,7 +219,7 @@ _AFTER_SPEC: Final[Mapping[_Aim | None, tuple[Failpoint, ...]]] = {
 
 
 def _aim_of(view: ClusterView, record: records.SpecRecord) -> _Aim | None:
-    known = view.reassignments.get(record.partition)
+    known = view.work.reassignments.get(record.partition)
     if record.spec.rolls_back:
         return _Aim.BACK
     if record.spec.version is None:
@@ -234,7 +234,7 @@ def _is_retarget(view: ClusterView, change: records.Change) -> bool:
         return False
     for record in change.records:
         if isinstance(record, records.AssignmentRecord):
-            before = view.assignment(record.partition)
+            before = view.session.assignment(record.partition)
             if before is not None and before.is_reassigning:
                 return set(record.assignment.adding_replicas) == set(before.adding_replicas)
     return False

@@ -68,7 +68,7 @@ class Told:
         driver = Driver({tp(): (1, 2)})
         driver.submit({tp(): (1, 3)})
         self._view = driver.view
-        self._view.reassignments[tp()].phase = phase
+        self._view.work.reassignments[tp()].phase = phase
         self._names: list[Names] = []
         self._failpoints = NamedFailpoints(self._reached)
 
@@ -81,8 +81,8 @@ class Told:
 
     def has(self, assignment: PartitionAssignment) -> None:
         """Have the topic znode say this."""
-        topic = self._view.topics[tp().topic]
-        self._view.topics[tp().topic] = replace(topic, partitions={0: assignment})
+        topic = self._view.session.topics[tp().topic]
+        self._view.session.topics[tp().topic] = replace(topic, partitions={0: assignment})
 
     def send(self, broker: int, request: BrokerRequest) -> tuple[Names, Names]:
         """Return what is told before and after a request is handed over."""

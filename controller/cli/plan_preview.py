@@ -78,18 +78,18 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsy
     known = {n: t for n, t in topics.items() if isinstance(t, model.TopicAssignment)}
     least = ask(brokers.values(), known) if known else {}
     view = ClusterView(Options())
-    view.brokers = dict(brokers)
-    view.deletions = operator.partitions.deletions()
-    view.topics = {
+    view.cluster.brokers = dict(brokers)
+    view.session.deletions = operator.partitions.deletions()
+    view.session.topics = {
         n: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id) for n, t in known.items()
     }
-    view.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
-    view.unreadable_specs = {
+    view.session.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
+    view.work.unreadable_specs = {
         reassignment_path(p): g
         for p, g in operator.partitions.specs(plan).items()
         if isinstance(g, str)
     }
-    view.configs = {
+    view.session.configs = {
         n: model.TopicConfig(m, unclean_leader_election=False)
         for n, m in least.items()
         if isinstance(m, int)

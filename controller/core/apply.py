@@ -60,14 +60,15 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         InvariantError: an illegal change of phase.
 
     """
+    tenure, work, intake, cluster = view.tenure, view.work, view.intake, view.cluster
     match record:
         case records.AssignmentRecord(partition=partition, assignment=assignment):
-            view.topics[partition.topic].partitions[partition.partition] = assignment
-            view.due.orphans = view.due.orphans or partition in view.orphaned
+            view.session.topics[partition.topic].partitions[partition.partition] = assignment
+            view.due.orphans = view.due.orphans or partition in work.orphaned
             judge(view, partition)
         case records.StateRecord():
-            before = view.states.get(record.partition)
-            view.states[record.partition] = PartitionState(
+            before = tenure.states.get(record.partition)
+            tenure.states[record.partition] = PartitionState(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
                 isr=record.isr,
@@ -76,12 +77,12 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 leader_recovery_state=record.leader_recovery_state,
             )
             view.note_leader(record.partition, before)
-            note_isr(view, record.partition, before, view.states[record.partition], now)
+            note_isr(view, record.partition, before, tenure.states[record.partition], now)
             judge(view, record.partition)
             view.due.add((record.partition,))
         case records.StateCreatedRecord(partition=partition):
-            view.stateless.discard(partition)
-            view.states[partition] = PartitionState(
+            tenure.stateless.discard(partition)
+            tenure.states[partition] = PartitionState(
                 leader=record.leader,
                 leader_epoch=LeaderEpoch(0),
                 isr=record.isr,
@@ -91,17 +92,17 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             judge(view, partition)
             view.due.add((partition,))
         case records.SpecRecord():
-            view.doubtful_specs.discard(record.partition)
+            view.own_records.doubtful_specs.discard(record.partition)
             _spec(view, record, now)
         case records.SpecEndedRecord():
-            view.doubtful_specs.discard(record.partition)
+            view.own_records.doubtful_specs.discard(record.partition)
             _spec_ended(view, record, now)
         case records.LegacyEntryRecord():
             _legacy_entry(view, record)
         case records.LegacyPlanEndedRecord():
-            if view.legacy is not None:
-                view.legacy_ended = view.legacy.czxid
-            view.legacy = None
+            if intake.legacy is not None:
+                intake.legacy_ended = intake.legacy.czxid
+            intake.legacy = None
             view.due.tenure = True
         case records.AppliedThrottleRecord():
             applied_throttle_set(view, record)
@@ -110,74 +111,74 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         case records.ThrottlesSettledRecord():
             throttles_settled(view, record)
         case records.OrphanRecord(orphan=orphan):
-            if (orphan.broker, orphan.partition) not in view.orphans:
-                view.orphaned[orphan.partition] += 1
-            view.orphans[orphan.broker, orphan.partition] = orphan
-            view.departed.pop((orphan.broker, orphan.partition), None)
-            view.orphans_tried.discard(orphan)
+            if (orphan.broker, orphan.partition) not in work.orphans:
+                work.orphaned[orphan.partition] += 1
+            work.orphans[orphan.broker, orphan.partition] = orphan
+            cluster.departed.pop((orphan.broker, orphan.partition), None)
+            tenure.orphans_tried.discard(orphan)
             view.due.orphans = True
         case records.OrphanEndedRecord(orphan=orphan):
-            if view.orphans.pop((orphan.broker, orphan.partition), None) is not None:
-                view.orphaned[orphan.partition] -= 1
-                if not view.orphaned[orphan.partition]:
-                    del view.orphaned[orphan.partition]
+            if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:
+                work.orphaned[orphan.partition] -= 1
+                if not work.orphaned[orphan.partition]:
+                    del work.orphaned[orphan.partition]
             view.due.tenure = True
-            if orphan.partition in view.reassignments:
-                view.reassignments[orphan.partition].lost -= {orphan.broker}
+            if orphan.partition in work.reassignments:
+                work.reassignments[orphan.partition].lost -= {orphan.broker}
                 view.due.add((orphan.partition,))
         case records.NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
-            view.notifications[kind] = tuple(
-                n for n in view.notifications.get(kind, ()) if n not in gone
+            cluster.notifications[kind] = tuple(
+                n for n in cluster.notifications.get(kind, ()) if n not in gone
             )
         case records.PreferredElectionEndedRecord():
-            view.preferred_version = None
+            tenure.preferred_version = None
             view.due.tenure = True
         case records.PhaseRecord():
             _phase(view, record)
         case records.BlockedRecord(partition=partition, blocked=blocked):
-            reassignment = view.reassignments.get(partition)
+            reassignment = work.reassignments.get(partition)
             if reassignment is not None:
                 reassignment.wait(blocked, record.at)
         case records.PreferredTriedRecord(partitions=partitions, at=at):
             for partition in partitions:
-                view.preferred.pop(partition, None)
-            view.preferred_at = at
+                tenure.preferred.pop(partition, None)
+            cluster.preferred_at = at
             view.due.elections = view.due.tenure = True
         case records.LeadersBalancedRecord(partitions=partitions, at=at):
-            view.preferred.update(dict.fromkeys(partitions))
-            view.balanced_at = at
+            tenure.preferred.update(dict.fromkeys(partitions))
+            cluster.balanced_at = at
             view.due.elections = view.due.tenure = True
         case records.ForeignAdoptedRecord():
-            view.may_have_foreign = False
+            tenure.may_have_foreign = False
             view.due.capacity = True
         case records.StartSkippedRecord(partitions=partitions, scans_left=scans_left):
-            view.scans_left = scans_left
+            work.scans_left = scans_left
             for partition in partitions:
-                view.waiting.pass_over(partition)
-                if partition in view.resumed:
-                    del view.resumed[partition]
-                    view.resumed[partition] = None
+                tenure.waiting.pass_over(partition)
+                if partition in tenure.resumed:
+                    del tenure.resumed[partition]
+                    tenure.resumed[partition] = None
         case records.EngineRecord(engine=engine, why=why):
-            view.engine, view.engine_why = engine, why
+            view.role.engine, view.role.engine_why = engine, why
             if not engine_of(view).holds_role:
                 # A broker that is the controller starts every entry at once: the topic znodes show
                 # their progress.
-                view.legacy = None
+                intake.legacy = None
             view.due.tenure = True
         case records.StatesPolledRecord():
-            view.round_at, view.round_from = record.again, record.next_from
+            cluster.round_at, cluster.round_from = record.again, record.next_from
         case records.IdleRecord(since=since):
-            view.idle_since = since
+            tenure.idle_since = since
         case records.YieldedRecord():
             pass  # Their time begins when the tenure has ended.
         case records.UpdateRefusedRecord(why=why):
-            view.unheeded = why
+            view.role.unheeded = why
         case records.LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
-                since, count = view.leader_moves.get(broker, (at, 0))
+                since, count = tenure.leader_moves.get(broker, (at, 0))
                 fresh = at >= since + 1.0
-                view.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
+                tenure.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
         case records.PendingSortedRecord():
             sort_pending(view)
         case records.PaceRecord():
@@ -190,7 +191,7 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     spec = record.spec
     version = ZkVersion(0) if spec.version is None else ZkVersion(spec.version + 1)
     spec = replace(spec, version=None if spec.route is Route.FOREIGN else version)
-    known = view.reassignments.get(record.partition)
+    known = view.work.reassignments.get(record.partition)
     if known is None:
         phase = first_phase(view, record.partition)
         known = Reassignment(spec=spec, since=now, phase=phase, phase_since=now)
@@ -198,20 +199,20 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     else:
         change_spec(view, record.partition, known, spec, now)
     view.due.partitions[record.partition] = None
-    view.due.orphans = view.due.orphans or record.partition in view.orphaned
+    view.due.orphans = view.due.orphans or record.partition in view.work.orphaned
     view.due.capacity = view.due.plan = view.due.tenure = view.due.throttles = True
     view.due.cancel = view.due.submissions = True
 
 
 def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
     """Return the initial phase of a reassignment: a step in the topic znode is continued."""
-    assignment = view.assignment(partition)
+    assignment = view.session.assignment(partition)
     begun = assignment is not None and assignment.is_reassigning
     return Expanding() if begun else Pending()
 
 
 def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:
-    reassignment = view.reassignments.get(record.partition)
+    reassignment = view.work.reassignments.get(record.partition)
     request = request_of(view, record.request, now)
     request.settled.add(record.partition)
     # Without a record it was at its target when it was accepted; another request may have replaced
@@ -221,18 +222,18 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
         _count_bytes(view, record.partition, reassignment, request)
         drop(view, record.partition)
         _want_preferred(view, record.partition, reassignment)
-    view.acked.pop(record.partition, None)
-    if record.partition not in view.orphaned:
-        view.confirmed.pop(record.partition, None)
+    view.tenure.acked.pop(record.partition, None)
+    if record.partition not in view.work.orphaned:
+        view.tenure.confirmed.pop(record.partition, None)
     view.due.capacity = view.due.plan = view.due.tenure = view.due.queue = True
     view.due.endings = view.due.throttles = view.due.cancel = True
-    view.due.submissions = bool(view.submissions)
+    view.due.submissions = bool(view.session.submissions)
 
 
 def _count_bytes(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, request: Request
 ) -> None:
-    size, original = view.sizes.get(partition), reassignment.spec.original
+    size, original = view.work.sizes.get(partition), reassignment.spec.original
     if size is None or original is None or not reassignment.has_moved:
         return
     copies = sum(r not in original for r in reassignment.spec.target)
@@ -242,7 +243,7 @@ def _count_bytes(
 def _want_preferred(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> None:
-    state = view.states.get(partition)
+    state = view.tenure.states.get(partition)
     target = reassignment.spec.target
     if (
         view.options.preferred_election
@@ -250,24 +251,25 @@ def _want_preferred(
         and state.leader != target[0]
         and reassignment.spec.route is not Route.FOREIGN
     ):
-        view.preferred[partition] = None
+        view.tenure.preferred[partition] = None
         view.due.elections = True
 
 
 def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
-    if view.legacy is None:
+    intake = view.intake
+    if intake.legacy is None:
         return
     if record.replicas is None:
-        view.legacy.entries.pop(record.partition, None)
+        intake.legacy.entries.pop(record.partition, None)
     else:
-        view.legacy.entries[record.partition] = record.replicas
-    if record.partition in view.reassignments:
+        intake.legacy.entries[record.partition] = record.replicas
+    if record.partition in view.work.reassignments:
         view.due.add((record.partition,))
     view.due.plan = view.due.tenure = True
 
 
 def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
-    reassignment = view.reassignments.get(record.partition)
+    reassignment = view.work.reassignments.get(record.partition)
     if reassignment is None:
         return
     after = record.phase
@@ -275,15 +277,15 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     reassignment.enter(after, record.at, record.partition)
     if reassignment.in_flight and not was_in_flight:
         count_in_flight(view, reassignment, 1)
-        view.waiting.discard(record.partition)
-        view.resumed.pop(record.partition, None)
+        view.tenure.waiting.discard(record.partition)
+        view.tenure.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
         view.due.tenure = True
         unload(view, reassignment)
         if isinstance(after, Pending):
             # A reassignment with completed steps starts first when capacity is free again.
-            view.resumed[record.partition] = None
+            view.tenure.resumed[record.partition] = None
     if isinstance(after, Starting | AwaitingController):
         reassignment.step += 1
         unload(view, reassignment)
@@ -300,50 +302,52 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
 
 def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
     """Note that an effect was carried out, where the next decision depends on it."""
+    session, tenure = view.session, view.tenure
     match effect:
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.WATCH):
-            view.watched.update(dict.fromkeys(partitions, False))
+            tenure.watched.update(dict.fromkeys(partitions, False))
         case effects.ReadStates(
             partitions=partitions, purpose=effects.ReadPurpose.SEED | effects.ReadPurpose.CONFLICT
         ):
             # The effects of the rejected write were not sent: all brokers are informed again.
-            view.seeding.update(partitions)
+            tenure.seeding.update(partitions)
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.REFRESH):
-            view.refreshing.update(partitions)
+            tenure.refreshing.update(partitions)
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):
-            view.missing_at = missing_again(partitions, now)
+            view.cluster.missing_at = missing_again(partitions, now)
         case effects.DescribeTopicConfigs(topics=topics):
-            question = ConfigQuestion(view.config_question.number + 1, now)
-            view.config_question = question
-            view.asked_configs.update(dict.fromkeys(topics, question))
+            question = ConfigQuestion(view.cluster.config_question.number + 1, now)
+            view.cluster.config_question = question
+            session.asked_configs.update(dict.fromkeys(topics, question))
         case effects.ReadTopics(topics=topics):
-            view.asked_topics.update(topics)
+            session.asked_topics.update(topics)
         case effects.ReadSubmissions(names=names):
-            view.asked_submissions.update(names)
+            session.asked_submissions.update(names)
         case effects.ReadAccepted(request=request):
-            view.asked_accepted.add(request)
+            session.asked_accepted.add(request)
         case effects.ReadEntityConfigs(entities=entities):
-            view.asked_entities.update(dict.fromkeys(entities, now))
+            view.own_records.asked_entities.update(dict.fromkeys(entities, now))
         case effects.MeasureSizes():
             sizes_asked(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
-            view.claiming = True
-            view.bounced_ahead.clear()
+            tenure.claiming = True
+            tenure.bounced_ahead.clear()
         case effects.ProbeReassignments():
-            view.probing = True
+            tenure.probing = True
         case effects.ResignController():
-            view.resigning = True
+            tenure.resigning = True
         case effects.SendStopReplica(partition=partition, broker=broker):
-            orphan = view.orphans.get((broker, partition))
+            orphan = view.work.orphans.get((broker, partition))
             if orphan is not None:
-                view.orphans_tried.add(orphan)
+                tenure.orphans_tried.add(orphan)
         case _:
             pass
 
 
 def versions_moved(view: ClusterView, topics: Iterable[str], *, legacy: bool) -> None:
     """Count one write of each of these topic znodes, and of the legacy znode if it was written."""
+    session = view.session
     for name in topics:
-        view.topics[name].version = ZkVersion(view.topics[name].version + 1)
-    if legacy and view.legacy is not None:
-        view.legacy.version = ZkVersion(view.legacy.version + 1)
+        session.topics[name].version = ZkVersion(session.topics[name].version + 1)
+    if legacy and view.intake.legacy is not None:
+        view.intake.legacy.version = ZkVersion(view.intake.legacy.version + 1)

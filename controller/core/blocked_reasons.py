@@ -78,13 +78,13 @@ class BlockedReasons:
         if spec.request not in self._held:
             self._held[spec.request] = request_hold(self._view, spec.request, self._now)
         held = self._held[spec.request]
-        if held is None and self._view.kill_switch and not reassignment.has_moved:
+        if held is None and self._view.session.kill_switch and not reassignment.has_moved:
             return step_hold(self._view, reassignment, (), self._now)
         return held
 
     def undecided(self) -> Iterator[tuple[TopicPartition, Blocked]]:
         """Return the entries of the legacy znode that are not accepted yet, and why not."""
-        legacy = self._view.legacy
+        legacy = self._view.intake.legacy
         for partition in () if legacy is None else legacy.entries:
             blocked = self.of_entry(partition)
             if blocked is not None:
@@ -93,15 +93,15 @@ class BlockedReasons:
     def of_entry(self, partition: TopicPartition) -> Blocked | None:
         """Return why a plan's entry is not accepted, None if it is or there is no such entry."""
         view = self._view
-        entries = {} if view.legacy is None else view.legacy.entries
-        if partition not in entries or partition in view.reassignments:
+        entries = {} if view.intake.legacy is None else view.intake.legacy.entries
+        if partition not in entries or partition in view.work.reassignments:
             return None
-        if view.tenure is None:
+        if view.tenure.held is None:
             return self.common
-        topic = view.topics.get(partition.topic)
+        topic = view.session.topics.get(partition.topic)
         if topic is None or topic.stale:
             return state_unknown(view, partition)
-        if partition.topic not in view.configs:
+        if partition.topic not in view.session.configs:
             return config_unknown(view, partition.topic)
         return None
 
@@ -113,16 +113,16 @@ def since_of(reassignment: Reassignment) -> Instant:
 
 
 def _common(view: ClusterView) -> Blocked | None:
-    if not view.leading:
+    if not view.role.leading:
         # The leading daemon reports it.
         return None
-    if view.tenure is None:
+    if view.tenure.held is None:
         return _role(view)
     held = hold_of(view)
     if held is not None:
         return held
     cap = in_flight_max(view)
-    if view.in_flight >= cap:
+    if view.tenure.in_flight >= cap:
         return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
     return None
 

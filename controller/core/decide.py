@@ -71,15 +71,16 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
         now: The time of this cycle.
 
     """
+    tenure = view.tenure
     parts = [read_topics(view, due), read_submissions(view)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
     parts += [follow_throttles(view, due, now), follow_sizes(view, due, now)]
-    if view.tenure is None and view.leading and view.legacy is not None:
-        parts.append(ask_ahead(view, view.legacy, now))
-    if view.tenure is not None and not view.resigning and view.fenced is None:
+    if tenure.held is None and view.role.leading and view.intake.legacy is not None:
+        parts.append(ask_ahead(view, view.intake.legacy, now))
+    if tenure.held is not None and not tenure.resigning and tenure.fenced is None:
         parts += _in_tenure(view, due, now)
-    elif view.tenure is None and view.leading and view.is_warm and not view.claiming:
+    elif tenure.held is None and view.role.leading and view.is_warm and not tenure.claiming:
         parts += _without_role(view, due, now)
     return records.Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
@@ -116,7 +117,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     """Return everything that is due in a tenure; the order matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
-    if engine.holds_role and not view.heeded:
+    if engine.holds_role and not view.tenure.heeded:
         # Entries removed from the plan are known only now; everything else is examined again then.
         return [*before, _note_hold(view, due, now), drop_taken_out(view, due)]
     cancelled = _cancelled(view, due, now)
@@ -133,7 +134,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(follow_plan(view, due, now, starting | respecified))
-    if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
+    if view.tenure.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
         # Before requests, which then know the foreign reassignments that they replace.
         parts.append(adopt_foreign(view))
     parts += [cancelled, *requested]
@@ -203,20 +204,21 @@ def _respecified(requested: Iterable[records.Change]) -> set[TopicPartition]:
 
 def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
+    work = view.work
     effects: list[Effect] = []
     deadlines = []
-    for partition, reassignment in view.reassignments.items():
+    for partition, reassignment in work.reassignments.items():
         phase = reassignment.phase
         if isinstance(phase, Stopping):
             if phase.deadline > now:
                 deadlines.append(phase.deadline)
             continue
-        owes = view.has_excluded(partition) and not view.is_acknowledged(partition)
+        owes = work.has_excluded(partition) and not view.tenure.is_acknowledged(partition)
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
         if owes and is_late and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += send_leader_and_isr(view, partition, replicas)
-    if view.refusers:
+    if view.tenure.refusers:
         # No other request may be due that would show that they accept again.
         effects.append(SendLiveBrokers())
     effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
@@ -246,7 +248,7 @@ def _partitions(
                 settled = replace(settled, bounced=frozenset(failed))
         if settled is not None:
             changes.append(settled)
-        elif partition in view.reassignments and partition not in respecified:
+        elif partition in view.work.reassignments and partition not in respecified:
             step = engine_of(view).advance(view, partition, now, budget)
             changes += step_or_wait(view, partition, step, now)
     waiting = records.Decision()
@@ -260,13 +262,13 @@ def _partitions(
 
 def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:
     """Return the members of the ISR whose brokers are not registered."""
-    state = view.states.get(partition)
-    return set() if state is None else {r for r in state.isr if r not in view.brokers}
+    state = view.tenure.states.get(partition)
+    return set() if state is None else {r for r in state.isr if r not in view.cluster.brokers}
 
 
 def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change | None:
     """End the reassignment of a partition that no longer exists."""
-    reassignment, legacy = view.reassignments.get(partition), view.legacy
+    reassignment, legacy = view.work.reassignments.get(partition), view.intake.legacy
     if reassignment is None:
         return None
     listed: tuple[records.Record, ...] = ()
@@ -275,7 +277,7 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change
             # Its entry is removed with it: that would be rejected until the znode is read again.
             return None
         listed = (records.LegacyEntryRecord(partition, None),)
-    what = "partition" if partition.topic in view.topics else "topic"
+    what = "partition" if partition.topic in view.session.topics else "topic"
     end = ended(partition, reassignment, f"{what} deleted")
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.

@@ -26,7 +26,7 @@ FOREIGN = RequestId("foreign")
 
 def policy_of(view: ClusterView) -> ForeignMoves:
     """Return the policy for foreign reassignments; the native engine has to adopt them."""
-    if view.engine is EngineName.DELEGATED:
+    if view.role.engine is EngineName.DELEGATED:
         return view.options.foreign_moves
     return ForeignMoves.ADOPT
 
@@ -40,7 +40,7 @@ def foreign_spec(assignment: PartitionAssignment) -> ReassignmentSpec:
 
 def count_of(view: ClusterView) -> int:
     """Return the number of partitions with a foreign reassignment."""
-    known = view.requests.get(FOREIGN)
+    known = view.work.requests.get(FOREIGN)
     return 0 if known is None else known.open
 
 
@@ -48,7 +48,7 @@ def foreign_gate(view: ClusterView, spec: ReassignmentSpec) -> Blocked | None:
     """Return why a step waits for foreign reassignments; a rollback does not wait."""
     if policy_of(view) is not ForeignMoves.WAIT or spec.rolls_back:
         return None
-    if view.may_have_foreign:
+    if view.tenure.may_have_foreign:
         return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
     count = count_of(view)
     if not count:
@@ -75,7 +75,7 @@ def refusal_for_foreign(
     """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
     if policy_of(view) is not ForeignMoves.REFUSE or not count_of(view):
         return None
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     if running is not None and running.spec.route is not Route.FOREIGN:
         return None
     return Refusal(
@@ -91,8 +91,8 @@ def waits_for_foreign(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether an entry has to wait for the foreign reassignment of its partition."""
     if policy_of(view) is ForeignMoves.ADOPT:
         return False
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     if running is not None:
         return running.spec.route is Route.FOREIGN
-    assignment = view.assignment(partition)
+    assignment = view.session.assignment(partition)
     return assignment is not None and assignment.is_reassigning

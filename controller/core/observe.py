@@ -42,10 +42,9 @@ from controller.core.scheduling.adaptive_limit import note_answer
 from controller.core.scheduling.budget import LEADER_MOVES_TIMER
 from controller.core.scheduling.in_flight import begin, change_spec, drop
 from controller.core.scheduling.partition_sizes import SIZES_TIMER, sizes_read
-from controller.core.tenure_reset import begin_tenure, end_tenure, forget_reads
+from controller.core.tenure_reset import begin_leadership, begin_tenure, end_session, end_tenure
 from controller.core.throttling.throttle_records import (
     applied_throttles_read,
-    applied_throttles_unknown,
     entity_configs_read,
 )
 from controller.core.topic_configs import topic_configs_read
@@ -61,6 +60,7 @@ from controller.core.view import ClusterView
 
 def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
     """Fold one event into the view."""
+    work = view.work
     match event:
         case events.BrokersRead():
             _brokers(view, event)
@@ -72,7 +72,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             states_read(view, event, now)
         case events.StateChanged(partition=partition):
             view.due.changed.add(partition)
-            view.watched.pop(partition, None)
+            view.tenure.watched.pop(partition, None)
         case events.LegacyPlanRead():
             _legacy_plan(view, event, now)
         case events.SpecsRead():
@@ -80,22 +80,22 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.DeletionsRead():
             deletions_read(view, event, now)
         case events.IsrNotificationsRead():
-            view.notifications["isr_notifications"] = event.names
+            view.cluster.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
         case events.LogDirEventsRead():
-            view.notifications["log_dir_events"] = event.names
+            view.cluster.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
         case events.PreferredElectionRead():
             _preferred_election(view, event)
         case events.OrphansRead():
             # In a fixed order, so that a history sends the same requests each time it is played.
             orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))
-            view.orphans = {(o.broker, o.partition): o for o in orphans}
-            view.orphaned = Counter(o.partition for o in event.orphans)
-            view.orphans_read = True
+            work.orphans = {(o.broker, o.partition): o for o in orphans}
+            work.orphaned = Counter(o.partition for o in event.orphans)
+            view.own_records.orphans_read = True
             view.due.tenure = view.due.orphans = True
         case events.ClaimGuardsRead():
-            view.guards = event
+            view.session.guards = event
             view.due.tenure = True
         case events.AppliedThrottlesRead():
             applied_throttles_read(view, event)
@@ -104,26 +104,20 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.SizesRead():
             sizes_read(view, event, now)
         case events.LeadershipGained():
-            view.leading = True
-            # Another daemon led meanwhile: its records have to be read first.
-            view.specs_read = view.orphans_read = False
-            view.history_read = False
-            applied_throttles_unknown(view)
-            view.due.tenure = True
+            begin_leadership(view)
         case events.LeadershipLost():
-            view.leading = False
-            end_tenure(view, now)
-            forget_reads(view)
+            view.role.leading = False
+            end_session(view, now)
         case events.ControllerClaimed():
             begin_tenure(view, event, now)
         case events.ClaimFailed():
-            view.claiming = False
-            view.retry_claim_at = Instant(now + view.options.claim_retry_s)
+            view.tenure.claiming = False
+            view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
             view.due.tenure = True
         case events.Deposed():
             end_tenure(view, now)
         case events.ShutdownRequested():
-            view.stopping = True
+            view.role.stopping = True
             view.due.tenure = True
         case events.LeaderAndIsrAnswered():
             note_answer(view, event.broker, event.took_s, now)
@@ -149,18 +143,19 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
 
 
 def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
-    before = view.brokers
+    tenure, work = view.tenure, view.work
+    before = view.cluster.brokers
     now = dict(event.brokers)
     left = before.keys() - now.keys()
     bounced = {b for b in before.keys() & now.keys() if now[b].epoch != before[b].epoch}
     joined = (now.keys() - before.keys()) | bounced
     changed = {b for b in before.keys() & now.keys() if now[b] != before[b]} - bounced
-    view.brokers = now
+    view.cluster.brokers = now
     view.due.tenure = True
     if not (left or joined or changed):
         return
     view.due.brokers_changed = True
-    view.due.orphans = view.due.orphans or bool(left and view.orphaned)
+    view.due.orphans = view.due.orphans or bool(left and work.orphaned)
     view.due.left |= left
     # The channel to its former endpoints is useless, and requests lost with it are sent again.
     elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}
@@ -170,14 +165,14 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     view.due.joined = (view.due.joined | joined | elsewhere) - left
     for broker in joined:
         # Its throttle was not set while it was dead.
-        view.participants.note(broker_entity(broker))
+        work.participants.note(broker_entity(broker))
     gone = left | bounced
     if gone:
-        view.refusers = {b: e for b, e in view.refusers.items() if b not in gone}
-        view.orphans_tried = {o for o in view.orphans_tried if o.broker not in gone}
-        view.orphans_failed = {o for o in view.orphans_failed if o.broker not in gone}
-        view.offline = {(b, p) for b, p in view.offline if b not in gone}
-        for partition, reassignment in view.reassignments.items():
+        tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}
+        tenure.orphans_tried = {o for o in tenure.orphans_tried if o.broker not in gone}
+        work.orphans_failed = {o for o in work.orphans_failed if o.broker not in gone}
+        tenure.offline = {(b, p) for b, p in tenure.offline if b not in gone}
+        for partition, reassignment in work.reassignments.items():
             phase = reassignment.phase
             if isinstance(phase, Stopping) and phase.waiting & left:
                 given_up = phase.given_up | (phase.waiting & left)
@@ -185,31 +180,32 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
                     Stopping(phase.waiting - left, given_up, phase.deadline), partition
                 )
                 view.due.add((partition,))
-    if view.tenure is not None:
+    if tenure.held is not None:
         _touch(view, left | joined)
-    if view.tenure is not None or view.claiming:
+    if tenure.held is not None or tenure.claiming:
         # The claim under way may succeed: no other controller handles their bounce then.
-        view.bounced_ahead |= left | joined
-    view.orphans_after = START
-    view.orphans_left.clear()
+        tenure.bounced_ahead |= left | joined
+    view.role.orphans_after = START
+    view.role.orphans_left.clear()
     view.due.capacity = True
 
 
 def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
-    was_heeded = view.heeded
+    tenure = view.tenure
+    was_heeded = tenure.heeded
     update_metadata_answered(view, event)
-    if view.heeded and not was_heeded:
+    if tenure.heeded and not was_heeded:
         # Nothing was decided before.
         _look_at_all(view)
         view.due.orphans = view.due.order = True
-        view.due.add(view.reassignments)
-        view.due.add(view.states)
-        view.due.add(view.stateless)
+        view.due.add(view.work.reassignments)
+        view.due.add(tenure.states)
+        view.due.add(tenure.stateless)
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
     """Have every partition with a replica on these brokers examined, with new settings."""
-    for name, topic in view.topics.items():
+    for name, topic in view.session.topics.items():
         for number, assignment in topic.partitions.items():
             if not brokers.isdisjoint(assignment.replicas):
                 partition = TopicPartition(name, number)
@@ -218,15 +214,16 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
 
 
 def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) -> None:
-    view.legacy_read = view.due.tenure = True
+    tenure, intake = view.tenure, view.intake
+    view.session.legacy_read = view.due.tenure = True
     last = Zxid(0) if event.plan is None else event.plan.czxid
-    if last != view.legacy_last:
-        view.legacy_came = None if view.legacy_last is None or event.plan is None else now
-        view.legacy_last = last
+    if last != intake.legacy_last:
+        intake.legacy_came = None if intake.legacy_last is None or event.plan is None else now
+        intake.legacy_last = last
     if _leaves_to_kafka(view):
         return
-    plan, known = event.plan, view.legacy
-    if plan is not None and plan.czxid == view.legacy_ended:
+    plan, known = event.plan, intake.legacy
+    if plan is not None and plan.czxid == intake.legacy_ended:
         return
     if (
         plan is not None
@@ -235,58 +232,64 @@ def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) 
         and is_no_news(plan.version, known.version, stale=known.stale)
     ):
         return
-    if known is not None and view.tenure is not None and view.legacy_confirmed:
+    if known is not None and tenure.held is not None and tenure.legacy_confirmed:
         _edited(view, known, plan)
-    view.legacy_confirmed = view.tenure is not None
-    view.legacy = None if plan is None else PlanNode.of(plan)
-    view.due.add(view.legacy_reassignments())
-    view.due.add(p for p in (known.entries if known is not None else ()) if p in view.reassignments)
+    tenure.legacy_confirmed = tenure.held is not None
+    intake.legacy = None if plan is None else PlanNode.of(plan)
+    view.due.add(view.work.legacy_reassignments())
+    view.due.add(
+        p for p in (known.entries if known is not None else ()) if p in view.work.reassignments
+    )
     view.due.plan = view.due.queue = view.due.cancel = True
 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:
     """Return whether the cluster's own controller handles the znodes for a controller."""
-    return view.engine is not None and not engine_of(view).holds_role
+    return view.role.engine is not None and not engine_of(view).holds_role
 
 
 def _preferred_election(view: ClusterView, event: events.PreferredElectionRead) -> None:
     if _leaves_to_kafka(view):
         return
-    view.preferred_version = event.version
-    view.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
+    view.tenure.preferred_version = event.version
+    view.tenure.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
     view.due.elections = True
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
     """Note removed entries; only operators edit the znode while we are the controller."""
+    work = view.work
     if plan is None or plan.czxid != known.czxid:
         again = {} if plan is None else plan.entries
         view.due.dropped.update(
             p
-            for p in view.legacy_reassignments()
-            if again.get(p) != view.reassignments[p].spec.target
+            for p in work.legacy_reassignments()
+            if again.get(p) != work.reassignments[p].spec.target
         )
     else:
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
 
 def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
-    view.specs_read = True
-    view.unreadable_specs = dict(event.unreadable)
+    own_records = view.own_records
+    own_records.specs_read = True
+    view.work.unreadable_specs = dict(event.unreadable)
     for partition, spec in event.specs.items():
-        if view.tenure is not None and partition not in view.doubtful_specs:
+        if view.tenure.held is not None and partition not in own_records.doubtful_specs:
             # In a tenure only this daemon writes these, and may have done so since this read.
             continue
-        known = view.reassignments.get(partition)
+        known = view.work.reassignments.get(partition)
         if known is not None:
             change_spec(view, partition, known, spec, now)
         else:
             begin(view, partition, Reassignment(spec=spec, since=now, phase_since=now), now)
-    doubtful = view.doubtful_specs if view.tenure is not None else set(view.reassignments)
+    doubtful = (
+        own_records.doubtful_specs if view.tenure.held is not None else set(view.work.reassignments)
+    )
     for partition in [p for p in doubtful if p not in event.specs]:
         drop(view, partition)
-    view.doubtful_specs.clear()
-    view.may_have_foreign = True
+    own_records.doubtful_specs.clear()
+    view.tenure.may_have_foreign = True
     view.due.add(event.specs)
     view.due.tenure = view.due.endings = view.due.throttles = view.due.cancel = True
     view.due.submissions = view.due.queue = view.due.plan = True
@@ -294,21 +297,22 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
 
 def _timer(view: ClusterView, name: str) -> None:
     """Note the work of a timer; timers without a specific one wake everything that may wait."""
+    work = view.work
     if name == SCAN_TIMER:
         view.due.line = True
     elif name == LEADER_MOVES_TIMER:
         by = (BlockedBy.LEADER_MOVES,)
-        view.due.add(p for p, r in view.reassignments.items() if _is_blocked(r, by))
+        view.due.add(p for p, r in work.reassignments.items() if _is_blocked(r, by))
     elif name == PREFERRED_TIMER:
         view.due.elections = True
     elif name == SIZES_TIMER:
         view.due.sizes = True
     elif name in {ORDER_TIMER, SEEN_TIMER}:
         view.due.timer = True
-        view.due.add(p for p, r in view.reassignments.items() if _waits_for_time(r))
+        view.due.add(p for p, r in work.reassignments.items() if _waits_for_time(r))
     else:
         if name == LEFT_TIMER:
-            view.left_submissions.clear()
+            view.session.left_submissions.clear()
         _look_at_all(view)
 
 
@@ -318,9 +322,9 @@ def _look_at_all(view: ClusterView) -> None:
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
     view.due.submissions = view.due.queue = view.due.cancel = view.due.endings = True
     view.due.throttles = True
-    view.due.add(p for p, r in view.reassignments.items() if _waits_for_time(r))
+    view.due.add(p for p, r in view.work.reassignments.items() if _waits_for_time(r))
     # Without a leader: the topic's settings may now allow an unclean election.
-    view.due.add(view.leaderless)
+    view.due.add(view.tenure.leaderless)
 
 
 def _waits_for_time(reassignment: Reassignment) -> bool:

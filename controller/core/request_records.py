@@ -43,17 +43,18 @@ def kind_of(request: RequestId) -> str:
 
 def request_of(view: ClusterView, request: RequestId, now: Instant) -> Request:
     """Return the request, known or new."""
-    known = view.requests.get(request)
+    known = view.work.requests.get(request)
     if known is None:
         kind = kind_of(request)
         route = Route.LEGACY if kind == "legacy" else Route.REQUEST
-        known = view.requests[request] = Request(route, now, kind=kind)
+        known = view.work.requests[request] = Request(route, now, kind=kind)
     return known
 
 
 def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
     """Fold one record about requests into the view."""
-    if view.submissions:
+    session, work, intake = view.session, view.work, view.intake
+    if session.submissions:
         view.due.submissions = True
     match record:
         case records.RefusalRecord(refusals=refusals):
@@ -73,51 +74,51 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
                 request.total += 1
         case records.SubmissionEndedRecord(name=name):
             forget_submission(view, name)
-            if view.submissions_listed is not None:
-                view.submissions_listed -= {name}
+            if session.submissions_listed is not None:
+                session.submissions_listed -= {name}
             view.due.submissions = view.due.endings = view.due.capacity = view.due.tenure = True
             view.due.cancel = True
         case records.CancellationEndedRecord():
-            if view.cancellation is not None:
-                view.cancellation_ended = view.cancellation.czxid
-            view.cancellation = None
-            for request in view.requests.values():
+            if intake.cancellation is not None:
+                intake.cancellation_ended = intake.cancellation.czxid
+            intake.cancellation = None
+            for request in work.requests.values():
                 _forget_endings(view, request)
-            view.accepted.clear()
-            view.asked_accepted.clear()
+            intake.accepted.clear()
+            session.asked_accepted.clear()
             view.due.endings = True
             view.due.submissions = view.due.queue = view.due.tenure = view.due.plan = True
         case records.QueueEntryEndedRecord(partition=partition):
-            if view.queue is not None:
-                view.queue.entries.pop(partition, None)
+            if intake.queue is not None:
+                intake.queue.entries.pop(partition, None)
             view.due.queue = view.due.tenure = True
         case records.QueueEndedRecord():
-            if view.queue is not None:
-                view.queue_ended = view.queue.czxid
-            view.queue = None
+            if intake.queue is not None:
+                intake.queue_ended = intake.queue.czxid
+            intake.queue = None
             view.due.endings = view.due.tenure = True
         case records.RequestOutcomeRecord(summary=summary):
             _concluded(view, summary, now)
         case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
-            known, gone = view.ended[name], len(record.children)
-            view.ended[name] = replace(known, children=known.children[gone:])
+            known, gone = work.ended[name], len(record.children)
+            work.ended[name] = replace(known, children=known.children[gone:])
             view.due.endings = True
         case records.RequestOutcomeForgottenRecord(request=name):
-            view.ended.pop(name, None)
-            if name in view.requests and view.requests[name].has_ended:
-                del view.requests[name]
+            work.ended.pop(name, None)
+            if name in work.requests and work.requests[name].has_ended:
+                del work.requests[name]
         case records.JudgedRecord(name=name, count=count):
-            view.judged[name] = count
+            session.judged[name] = count
             view.due.submissions = True
         case records.AtomicCheckedRecord(request=name, grounds=grounds):
-            view.found_good[name] = grounds
+            session.found_good[name] = grounds
 
 
 def forget_submission(view: ClusterView, name: str) -> None:
     """Forget what was read of a submitted znode: it was deleted or changed."""
-    view.submissions.pop(name, None)
-    view.judged.pop(name, None)
-    view.asked_submissions.discard(name)
+    view.session.submissions.pop(name, None)
+    view.session.judged.pop(name, None)
+    view.session.asked_submissions.discard(name)
 
 
 def add_part(request: Request, part: Part) -> None:
@@ -159,24 +160,25 @@ def _concluded(view: ClusterView, summary: Summary, now: Instant) -> None:
     request = request_of(view, summary.request, now)
     request.has_ended = True
     request.settled.clear()
-    view.found_good.pop(summary.request, None)
+    view.session.found_good.pop(summary.request, None)
     _forget_endings(view, request)
     # Its content is read from ZooKeeper when it is forgotten.
-    view.ended[summary.request] = EndedHistory((), Zxid(0))
+    view.work.ended[summary.request] = EndedHistory((), Zxid(0))
     _forget_old_requests(view)
     view.due.endings = view.due.throttles = True
 
 
 def _forget_endings(view: ClusterView, request: Request) -> None:
     """Keep only counts by kind of outcome; a cancellation needs the single outcomes."""
-    if request.has_ended and view.cancellation is None:
+    if request.has_ended and view.intake.cancellation is None:
         request.endings.clear()
 
 
 def _forget_old_requests(view: ClusterView) -> None:
     """Keep the counts of the newest ended requests only."""
-    if len(view.requests) <= REQUESTS_KEPT:
+    work = view.work
+    if len(work.requests) <= REQUESTS_KEPT:
         return
-    over = [name for name, request in view.requests.items() if request.has_ended]
-    for name in over[: len(view.requests) - REQUESTS_KEPT]:
-        del view.requests[name]
+    over = [name for name, request in work.requests.items() if request.has_ended]
+    for name in over[: len(work.requests) - REQUESTS_KEPT]:
+        del work.requests[name]

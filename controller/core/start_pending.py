@@ -62,7 +62,7 @@ def start_pending(
         if not budget.has_slot:
             return records.Decision(tuple(changes))
         passed.append(partition)
-        noted = view.reassignments[partition].blocked
+        noted = view.work.reassignments[partition].blocked
         if noted is not None and (
             noted.by is BlockedBy.WRITE_REFUSED or (noted.by, noted.obstacle) in refused
         ):
@@ -78,7 +78,7 @@ def start_pending(
     if scans == 1:
         return records.Decision(tuple(changes))
     is_first = due.capacity or due.claimed
-    left = max((scans if is_first else view.scans_left) - 1, 0)
+    left = max((scans if is_first else view.work.scans_left) - 1, 0)
     changes.append(records.Change((records.StartSkippedRecord(tuple(passed), left),)))
     again = (SetTimer(SCAN_TIMER, Instant(now + SCAN_EVERY_S)),) if left else ()
     return records.Decision(tuple(changes), again)
@@ -93,7 +93,7 @@ def step_or_wait(
     """Return the step itself, or the record of what it waits for, where that is news."""
     if isinstance(step, records.Change):
         return (step,)
-    reassignment = view.reassignments.get(partition)
+    reassignment = view.work.reassignments.get(partition)
     if reassignment is None or reassignment.blocked == step:
         return ()
     return (records.Change((records.BlockedRecord(partition, step, now),)),)
@@ -101,17 +101,18 @@ def step_or_wait(
 
 def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPartition]]]:
     """Return the pending partitions rank by rank, with the size of each rank."""
-    ranks = [(len(view.resumed), iter(view.resumed))]
+    tenure = view.tenure
+    ranks = [(len(tenure.resumed), iter(tenure.resumed))]
     by_priority: dict[int, list[RequestId]] = {}
-    for request in view.waiting.requests():
+    for request in tenure.waiting.requests():
         if request_hold(view, request, now) is None:
             by_priority.setdefault(priority_of(view, request), []).append(request)
     for priority in sorted(by_priority, reverse=True):
         # The request with the least in flight comes first: slots are shared, however long a line
         # is.
-        fair = sorted(by_priority[priority], key=lambda r: view.requests[r].in_flight)
-        length = sum(view.waiting.length(r) for r in fair)
-        ranks.append((length, view.waiting.in_turn(fair)))
+        fair = sorted(by_priority[priority], key=lambda r: view.work.requests[r].in_flight)
+        length = sum(tenure.waiting.length(r) for r in fair)
+        ranks.append((length, tenure.waiting.in_turn(fair)))
     return [(length, line) for length, line in ranks if length]
 
 
@@ -120,20 +121,21 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
 
 def order_pending(view: ClusterView) -> records.Decision:
     """Return the record that sorts every line, where the order is not that of submission."""
-    if order_of(view) is QueueOrder.SUBMITTED or not view.waiting or not view.sizes:
+    if order_of(view) is QueueOrder.SUBMITTED or not view.tenure.waiting or not view.work.sizes:
         return records.Decision()
     return records.Decision((records.Change((records.PendingSortedRecord(),)),))
 
 
 def sort_pending(view: ClusterView) -> None:
     """Sort every request's line by the order in force."""
+    tenure = view.tenure
     key = _key_of(view, order_of(view))
-    for request in view.waiting.requests():
-        view.waiting.sort(request, key)
+    for request in tenure.waiting.requests():
+        tenure.waiting.sort(request, key)
 
 
 def _key_of(view: ClusterView, order: QueueOrder) -> Callable[[TopicPartition], Any]:
-    sizes = view.sizes
+    sizes = view.work.sizes
     if order is QueueOrder.SMALL_FIRST:
         # Unknown sizes come last.
         return lambda p: (p not in sizes, sizes.get(p, 0))
@@ -145,17 +147,18 @@ def _key_of(view: ClusterView, order: QueueOrder) -> Callable[[TopicPartition], 
 
 def _fill_of_brokers(view: ClusterView) -> dict[BrokerId, int]:
     """Return the bytes each broker holds of what is waiting to move."""
+    work = view.work
     filled: dict[BrokerId, int] = {}
-    for partition in view.reassignments:
-        assignment = view.assignment(partition)
+    for partition in work.reassignments:
+        assignment = view.session.assignment(partition)
         for broker in assignment.replicas if assignment is not None else ():
-            filled[broker] = filled.get(broker, 0) + view.sizes.get(partition, 0)
+            filled[broker] = filled.get(broker, 0) + work.sizes.get(partition, 0)
     return filled
 
 
 def _fullest_left(view: ClusterView, filled: dict[BrokerId, int], partition: TopicPartition) -> int:
     """Return the fill of the fullest broker that the partition leaves."""
-    target = view.reassignments[partition].spec.target
-    assignment = view.assignment(partition)
+    target = view.work.reassignments[partition].spec.target
+    assignment = view.session.assignment(partition)
     left = [r for r in assignment.replicas if r not in target] if assignment is not None else []
     return max((filled.get(r, 0) for r in left), default=-1)

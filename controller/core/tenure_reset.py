@@ -12,13 +12,22 @@ from controller.core.apply import first_phase
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.topic_deletions import begin_to_yield, note_yielded
 from controller.core.events import ControllerClaimed, Orphan
-from controller.core.model import NO_BROKERS, NO_LEADER, Instant, Replicas, Route, TopicPartition
+from controller.core.model import (
+    NO_BROKERS,
+    NO_LEADER,
+    BrokerId,
+    Instant,
+    Replicas,
+    Route,
+    TopicPartition,
+)
 from controller.core.phases import Pending, Phase, PhaseChange
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.in_flight import count_in_flight, drop
-from controller.core.scheduling.isr_health import forget_all_health
-from controller.core.throttling.throttle_records import applied_throttles_unknown
-from controller.core.view import ClusterView, Tenure
+from controller.core.state.own_records import OwnRecords
+from controller.core.state.session import SessionState
+from controller.core.state.tenure import Tenure, TenureState
+from controller.core.view import ClusterView
 
 DEPARTED_S: Final = 60.0
 """What another controller dropped longer before a claim has had its StopReplica."""
@@ -36,63 +45,51 @@ Orphans may be kept for replicas that lag for days, or wait for a leader that is
 
 def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
     """Begin with no known states and brokers, and with everything due that follows a claim."""
-    view.claiming = False
-    view.tenure = Tenure(event.epoch, now)
-    view.progress_at = now
     # The states that are read from now on include what the former controller made of them.
     view.due.forget_brokers()
-    view.read_generation += 1
-    view.claim_generation = view.read_generation
-    view.fenced = None
-    view.heeded = False
-    view.refusers.clear()
-    view.idle_since = None
-    view.states.clear()
-    view.watched.clear()
-    forget_all_health(view)
-    view.pace = None
-    view.distrusted.clear()
-    view.bounced.clear()
-    view.stateless.clear()
-    view.unreadable_states.clear()
-    view.leaderless.clear()
-    view.acked.clear()
-    view.confirmed.clear()
-    view.offline.clear()
-    view.seeding.clear()
-    view.refreshing.clear()
-    view.orphans_tried.clear()
-    view.unseeded = dict.fromkeys(view.partitions())
-    view.being_deleted = view.deletions or frozenset()
+    view.cluster.read_generation += 1
     note_yielded(view, now)
-    _expect_bounced(view)
-    view.departed = {r: seen for r, seen in view.departed.items() if now - seen <= DEPARTED_S}
+    before = view.tenure
+    view.tenure = TenureState(
+        held=Tenure(event.epoch, now),
+        claim_generation=view.cluster.read_generation,
+        progress_at=now,
+        being_deleted=view.session.deletions or frozenset(),
+        unseeded=dict.fromkeys(view.session.partitions()),
+        may_have_foreign=True,
+        # What came while the claim was under way.
+        bounced=_bounced_ahead(view, before.bounced_ahead),
+        bounced_ahead=before.bounced_ahead,
+        taken_out=before.taken_out,
+        shards=before.shards,
+    )
+    view.cluster.departed = {
+        r: seen for r, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
+    }
     _take_up(view, now)
-    view.legacy_confirmed = False
-    view.preferred.clear()
-    view.preferred_version = None
-    view.may_have_foreign = True
     _doubt(view)
     view.due.claimed = view.due.plan = view.due.capacity = view.due.tenure = True
 
 
-def _expect_bounced(view: ClusterView) -> None:
-    """Have brokers treated as failed that came or went while the claim was under way."""
-    for name, topic in view.topics.items() if view.bounced_ahead else ():
+def _bounced_ahead(
+    view: ClusterView, brokers: set[BrokerId]
+) -> dict[TopicPartition, set[BrokerId]]:
+    """Return the brokers by partition that came or went while the claim was under way."""
+    bounced = {}
+    for name, topic in view.session.topics.items() if brokers else ():
         for number, assignment in topic.partitions.items():
-            bounced = view.bounced_ahead.intersection(assignment.replicas)
-            if bounced:
-                view.bounced[TopicPartition(name, number)] = bounced
+            concerned = brokers.intersection(assignment.replicas)
+            if concerned:
+                bounced[TopicPartition(name, number)] = concerned
+    return bounced
 
 
 def _take_up(view: ClusterView, now: Instant) -> None:
     """Put every known reassignment where the topic znodes say it is."""
-    view.in_flight = view.bytes_in_flight = 0
-    view.waiting.clear()
-    view.resumed.clear()
-    for request in view.requests.values():
+    tenure, work = view.tenure, view.work
+    for request in work.requests.values():
         request.in_flight = 0
-    for partition, reassignment in view.reassignments.items():
+    for partition, reassignment in work.reassignments.items():
         _reset(partition, reassignment, first_phase(view, partition), now)
         reassignment.load = None
         reassignment.inherited = True
@@ -108,12 +105,10 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
         elif reassignment.part_way or reassignment.spec.rolls_back:
-            view.resumed[partition] = None
+            tenure.resumed[partition] = None
         else:
-            view.waiting.add(partition, reassignment.spec.request)
-    view.incoming.clear()
-    view.outgoing.clear()
-    view.due.add(view.reassignments)
+            tenure.waiting.add(partition, reassignment.spec.request)
+    view.due.add(work.reassignments)
 
 
 def _reset(
@@ -131,7 +126,7 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
     Steps lead over replicas of the original assignment and of its targets; a partition with other
     replicas was moved by another client.
     """
-    assignment, spec = view.known_assignment(partition), known.spec
+    assignment, spec = view.session.known_assignment(partition), known.spec
     if known.in_flight or assignment is None or spec.original is None:
         return False
     replicas = set(assignment.replicas)
@@ -146,83 +141,63 @@ def _doubt(view: ClusterView) -> None:
     The former controller may have written after our read; from the claim on no other controller
     does. A read that was under way at the claim does not make it valid again, whatever it says.
     """
-    if view.legacy is not None:
-        view.legacy.stale = True
-    concerned = {p.topic for p in view.reassignments} | {p.topic for p in view.orphaned}
-    concerned |= {p.topic for _, p in view.departed}
-    concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
-    for name, topic in view.topics.items():
+    work, intake = view.work, view.intake
+    if intake.legacy is not None:
+        intake.legacy.stale = True
+    concerned = {p.topic for p in work.reassignments} | {p.topic for p in work.orphaned}
+    concerned |= {p.topic for _, p in view.cluster.departed}
+    concerned |= {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
+    for name, topic in view.session.topics.items():
         if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
-            topic.put_in_doubt(view.claim_generation)
+            topic.put_in_doubt(view.tenure.claim_generation)
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
-    """Forget everything that was only valid while the claim held."""
+    """Forget everything that was only valid in the tenure."""
+    ended = view.tenure
     # Back off before reclaiming a role that was taken or yielded. If it was given up for lack of
     # work, it is claimed with the next plan, before a broker begins to carry that out.
-    is_idle = view.resigning and view.idle_since is not None
-    view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
-    if view.resigning and view.unheeded is not None:
-        view.retry_claim_at = Instant(now + UNHEEDED_RETRY_S)
-    if view.tenure is not None:
+    is_idle = ended.resigning and ended.idle_since is not None
+    view.role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
+    if ended.resigning and view.role.unheeded is not None:
+        view.role.retry_claim_at = Instant(now + UNHEEDED_RETRY_S)
+    if ended.held is not None:
         begin_to_yield(view, now)
         _postpone_orphans(view, now)
-    view.tenure = None
-    view.heeded = False
-    view.refusers.clear()
-    view.claiming = view.resigning = view.probing = False
-    view.specs_read = view.orphans_read = view.history_read = False
-    applied_throttles_unknown(view)
-    view.fenced = None
-    view.idle_since = None
-    view.states.clear()
-    view.watched.clear()
-    forget_all_health(view)
-    view.pace = None
-    view.distrusted.clear()
-    view.bounced.clear()
-    view.bounced_ahead.clear()
-    view.stateless.clear()
-    view.unreadable_states.clear()
-    view.leaderless.clear()
-    view.acked.clear()
-    view.confirmed.clear()
-    view.seeding.clear()
-    view.refreshing.clear()
-    view.unseeded.clear()
-    view.orphans_tried.clear()
-    view.waiting.clear()
-    view.resumed.clear()
-    view.preferred.clear()
-    view.taken_out.clear()
-    for partition, reassignment in list(view.reassignments.items()):
+    view.tenure = TenureState()
+    # The outcome of the last writes may be unknown.
+    view.own_records = OwnRecords()
+    _put_back(view, now)
+    # A cycle that found the claim lost carried nothing out: its reads are requested again.
+    view.due.tenure = view.due.listed_topics = True
+
+
+def _put_back(view: ClusterView, now: Instant) -> None:
+    """Have every reassignment wait for the next tenure; foreign ones are found again by then."""
+    work = view.work
+    for request in work.requests.values():
+        request.in_flight = 0
+    for partition, reassignment in list(work.reassignments.items()):
         _reset(partition, reassignment, Pending(), now)
         reassignment.load = None
         reassignment.requested = None
         if reassignment.spec.route is Route.FOREIGN:
             drop(view, partition)
         else:
-            view.waiting.add(partition, reassignment.spec.request)
-    view.in_flight = view.bytes_in_flight = view.shards = 0
-    for request in view.requests.values():
-        request.in_flight = 0
-    view.incoming.clear()
-    view.outgoing.clear()
-    view.leader_moves.clear()
-    # A cycle that found the claim lost carried nothing out: its reads are requested again.
-    view.due.tenure = view.due.listed_topics = True
+            view.tenure.waiting.add(partition, reassignment.spec.request)
 
 
 def _postpone_orphans(view: ClusterView, now: Instant) -> None:
     """Set when orphans alone justify another tenure, with back-off."""
-    left = {o: _in_isr(view, o) for o in view.orphans.values() if view.is_in_reach(o)}
-    got_nowhere = left == view.orphans_left
-    view.orphans_left = left
+    role = view.role
+    left = {o: _in_isr(view, o) for o in view.work.orphans.values() if view.is_in_reach(o)}
+    got_nowhere = left == role.orphans_left
+    role.orphans_left = left
     if not left:
         return
-    longer = min(2 * view.orphans_retry_s, ORPHAN_RETRY_MOST_S) if got_nowhere else 0.0
-    view.orphans_retry_s = max(longer, ORPHAN_RETRY_S)
-    view.orphans_after = Instant(now + view.orphans_retry_s)
+    longer = min(2 * role.orphans_retry_s, ORPHAN_RETRY_MOST_S) if got_nowhere else 0.0
+    role.orphans_retry_s = max(longer, ORPHAN_RETRY_S)
+    role.orphans_after = Instant(now + role.orphans_retry_s)
 
 
 def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
@@ -232,30 +207,19 @@ def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
     A broker that enters the ISR may be the last that was awaited. One that leaves and enters again
     is not news: otherwise flapping replicas would prevent any back-off.
     """
-    state = view.states.get(orphan.partition)
+    state = view.tenure.states.get(orphan.partition)
     isr = () if state is None or state.leader == NO_LEADER else state.isr
-    return tuple(sorted({*isr, *view.orphans_left.get(orphan, ())}))
+    return tuple(sorted({*isr, *view.role.orphans_left.get(orphan, ())}))
 
 
-def forget_reads(view: ClusterView) -> None:
-    """Forget all reads: the watches are lost with the session."""
-    view.listed = view.deletions = view.guards = None
-    view.missing_topics.clear()
-    view.legacy_read = view.queue_read = view.cancellation_read = view.controls_read = False
-    view.kill_switch = None
-    view.submissions_listed = None
-    view.submissions.clear()
-    view.asked_submissions.clear()
-    view.left_submissions.clear()
-    view.asked_accepted.clear()
-    view.judged.clear()
-    view.found_good.clear()
-    view.topics.clear()
-    view.asked_topics.clear()
-    view.unreadable_topics.clear()
-    # A topic may have been deleted and created again unnoticed. The end of a tenure alone does not
-    # affect settings.
-    view.configs.clear()
-    view.config_answers.clear()
-    view.asked_configs.clear()
-    view.config_errors.clear()
+def end_session(view: ClusterView, now: Instant) -> None:
+    """End the tenure and forget all reads: the watches are lost with the session."""
+    end_tenure(view, now)
+    view.session = SessionState()
+
+
+def begin_leadership(view: ClusterView) -> None:
+    """Have our own records read first: another daemon led meanwhile and may have changed them."""
+    view.role.leading = True
+    view.own_records = OwnRecords()
+    view.due.tenure = True

@@ -63,7 +63,7 @@ def ask(
 
 def _ask_at(view: ClusterView, topic: str, after: int) -> float:
     """Return when a topic's settings are to be requested: before the known ones grow too old."""
-    asked, known = view.asked_configs.get(topic), view.config_answers.get(topic)
+    asked, known = view.session.asked_configs.get(topic), view.session.config_answers.get(topic)
     if asked is None or asked.number <= after:
         return -math.inf
     again = asked.at + _retry_s(view)
@@ -78,7 +78,8 @@ def _retry_s(view: ClusterView) -> float:
 
 def unknown(view: ClusterView, partitions: Iterable[TopicPartition]) -> set[str]:
     """Return the topics of these partitions that exist and whose settings are not known."""
-    return {p.topic for p in partitions if p.topic in view.topics} - view.configs.keys()
+    session = view.session
+    return {p.topic for p in partitions if p.topic in session.topics} - session.configs.keys()
 
 
 def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
@@ -87,7 +88,7 @@ def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
     not_asked = [
         topic
         for topic in unknown(view, legacy.entries)
-        if (asked := view.asked_configs.get(topic)) is None or now - asked.at >= refresh_s
+        if (asked := view.session.asked_configs.get(topic)) is None or now - asked.at >= refresh_s
     ]
     return Decision(effects=tuple(ask(view, not_asked, now)))
 
@@ -111,14 +112,14 @@ def ask_for_unwell(
     marks: dict[str, int] = {}
     for partition in due.partitions:
         if _is_stranded(view, partition):
-            mark = view.leaderless.get(partition, -1)
+            mark = view.tenure.leaderless.get(partition, -1)
             marks[partition.topic] = max(marks.get(partition.topic, -1), mark)
     topics = marks.keys() | set(in_question)
     return Decision(effects=tuple(ask(view, topics, now, UNWELL_TIMER, marks)))
 
 
 def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:
-    state = view.states.get(partition)
+    state = view.tenure.states.get(partition)
     if state is None or state.leader != NO_LEADER:
         return False
     return bool(view.live(view.serving_replicas(partition), partition))
@@ -134,14 +135,15 @@ def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant)
     An answer is as old as its request. One that is too old already, that a newer answer overtook,
     or that may describe a deleted topic of the same name is ignored.
     """
+    session = view.session
     unread: set[str] = set()
     permitting: set[str] = set()
     for topic, answer in event.configs.items():
-        if topic not in view.topics or event.asked.number <= view.topics[topic].asked_before:
+        if topic not in session.topics or event.asked.number <= session.topics[topic].asked_before:
             continue
-        asked = view.asked_configs.get(topic)
+        asked = session.asked_configs.get(topic)
         if asked is not None:
-            view.asked_configs[topic] = ConfigQuestion(asked.number, now)
+            session.asked_configs[topic] = ConfigQuestion(asked.number, now)
         read = _in_time(view, answer, event.asked, now)
         if isinstance(read, TopicConfig):
             if _is_news(view, topic, event.asked):
@@ -149,31 +151,32 @@ def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant)
                 if read.unclean_leader_election:
                     permitting.add(topic)
             continue
-        if view.config_errors.get(topic) != read:
-            view.config_errors[topic] = read
+        if session.config_errors.get(topic) != read:
+            session.config_errors[topic] = read
             unread.add(topic)
         judge_topic(view, topic)
     if permitting:
-        view.due.add(p for p in view.leaderless if p.topic in permitting)
+        view.due.add(p for p in view.tenure.leaderless if p.topic in permitting)
     if unread:
         # What waits for these settings has to report why they are not known.
         view.due.capacity = True
-        view.due.add(p for p in view.reassignments if p.topic in unread)
+        view.due.add(p for p in view.work.reassignments if p.topic in unread)
 
 
 def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuestion) -> None:
     """Take the settings of a topic; where they changed, examine what depends on them."""
-    view.config_errors.pop(topic, None)
-    before, view.configs[topic] = view.configs.get(topic), read
-    view.config_answers[topic] = asked
-    view.config_oldest = min(view.config_oldest, asked.at)
+    session = view.session
+    session.config_errors.pop(topic, None)
+    before, session.configs[topic] = session.configs.get(topic), read
+    session.config_answers[topic] = asked
+    session.config_oldest = min(session.config_oldest, asked.at)
     if before == read:
         return
     judge_topic(view, topic)
     view.due.plan = view.due.capacity = True
     view.due.submissions = view.due.queue = True
-    if view.tenure is not None:
-        view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
+    if view.tenure.held is not None:
+        view.due.add(TopicPartition(topic, n) for n in session.topics[topic].partitions)
 
 
 def _in_time(
@@ -187,7 +190,7 @@ def _in_time(
 
 def _is_news(view: ClusterView, topic: str, asked: ConfigQuestion) -> bool:
     """Return whether no answer to a later request is known."""
-    known = view.config_answers.get(topic)
+    known = view.session.config_answers.get(topic)
     return known is None or asked.number >= known.number
 
 
@@ -198,12 +201,13 @@ def forget_old_configs(view: ClusterView, now: Instant) -> None:
     The rule of freshness for both engines and every reader. Called whenever time has passed, before
     anything is decided or sent.
     """
+    session = view.session
     limit = now - view.options.config_refresh_s
-    if view.config_oldest > limit:
+    if session.config_oldest > limit:
         return
-    for topic in [t for t, question in view.config_answers.items() if question.at <= limit]:
-        del view.configs[topic], view.config_answers[topic]
-        if topic in view.topics_at_work:
+    for topic in [t for t, question in session.config_answers.items() if question.at <= limit]:
+        del session.configs[topic], session.config_answers[topic]
+        if topic in view.work.topics_at_work:
             view.due.plan = True
-    oldest = min((question.at for question in view.config_answers.values()), default=now)
-    view.config_oldest = oldest
+    oldest = min((question.at for question in session.config_answers.values()), default=now)
+    session.config_oldest = oldest

@@ -45,33 +45,36 @@ def is_no_news(read: ZkVersion, known: ZkVersion, *, stale: bool) -> bool:
 
 def topics_listed(view: ClusterView, event: TopicsListed) -> None:
     """Fold in the list of topics; a topic that is gone is forgotten."""
-    view.listed = event.topics
-    view.missing_topics.clear()
+    session = view.session
+    session.listed = event.topics
+    session.missing_topics.clear()
     view.due.listed_topics = view.due.tenure = True
-    for name in [t for t in view.topics if t not in event.topics]:
+    for name in [t for t in session.topics if t not in event.topics]:
         _forget_topic(view, name)
-    view.asked_topics &= event.topics
-    for name in [t for t in view.unreadable_topics if t not in event.topics]:
-        del view.unreadable_topics[name]
+    session.asked_topics &= event.topics
+    for name in [t for t in session.unreadable_topics if t not in event.topics]:
+        del session.unreadable_topics[name]
 
 
 def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
     """Fold in the pending topic deletions, and since when each is pending."""
-    known = view.deletions or frozenset()
+    session = view.session
+    known = session.deletions or frozenset()
     note_deletions(view, event.topics, now)
-    view.deletions = event.topics
-    _keep_alive(view, view.being_deleted - event.topics)
-    for name in (event.topics ^ known) & view.topics.keys():
-        for number in view.topics[name].partitions:
+    session.deletions = event.topics
+    _keep_alive(view, view.tenure.being_deleted - event.topics)
+    for name in (event.topics ^ known) & session.topics.keys():
+        for number in session.topics[name].partitions:
             judge(view, TopicPartition(name, number))
     view.due.tenure = view.due.plan = view.due.capacity = True
 
 
 def _keep_alive(view: ClusterView, topics: frozenset[str]) -> None:
     """Send the metadata of topics again whose deletion an operator revoked."""
-    view.being_deleted = view.being_deleted.difference(topics)
-    for name in topics & view.topics.keys():
-        for number in view.topics[name].partitions:
+    session = view.session
+    view.tenure.being_deleted = view.tenure.being_deleted.difference(topics)
+    for name in topics & session.topics.keys():
+        for number in session.topics[name].partitions:
             partition = TopicPartition(name, number)
             view.due.refreshed[partition] = None
             view.due.partitions[partition] = None
@@ -83,9 +86,13 @@ def _is_led_by_a_broker(view: ClusterView) -> bool:
 
     It may do so until our claim succeeds, though ``/controller`` already names us.
     """
-    if view.tenure is not None or view.engine is EngineName.DELEGATED:
+    if view.tenure.held is not None or view.role.engine is EngineName.DELEGATED:
         return False
-    return view.claiming or view.guards is None or view.guards.controller_broker in view.brokers
+    return (
+        view.tenure.claiming
+        or view.session.guards is None
+        or view.session.guards.controller_broker in view.cluster.brokers
+    )
 
 
 def _note_departures(
@@ -97,40 +104,42 @@ def _note_departures(
     It sends StopReplica once without waiting; our claim may interrupt it before the broker receives
     it.
     """
+    cluster = view.cluster
     for number, assignment in read.partitions.items():
         old = known.partitions.get(number)
         for broker in old.replicas if old is not None and old != assignment else ():
             if broker not in assignment.replicas:
-                view.departed[broker, TopicPartition(name, number)] = now
-    while len(view.departed) > DEPARTURES_KEPT:
-        del view.departed[next(iter(view.departed))]
+                cluster.departed[broker, TopicPartition(name, number)] = now
+    while len(cluster.departed) > DEPARTURES_KEPT:
+        del cluster.departed[next(iter(cluster.departed))]
 
 
 def _forget_topic(view: ClusterView, name: str) -> None:
-    topic = view.topics.pop(name, None)
-    view.configs.pop(name, None)
-    view.config_answers.pop(name, None)
-    view.asked_configs.pop(name, None)
-    view.config_errors.pop(name, None)
+    session, tenure = view.session, view.tenure
+    topic = session.topics.pop(name, None)
+    session.configs.pop(name, None)
+    session.config_answers.pop(name, None)
+    session.asked_configs.pop(name, None)
+    session.config_errors.pop(name, None)
     for number in topic.partitions if topic else ():
         partition = TopicPartition(name, number)
-        view.states.pop(partition, None)
-        view.distrusted.pop(partition, None)
-        view.stateless.discard(partition)
-        view.unreadable_states.pop(partition, None)
-        view.unseeded.pop(partition, None)
-        view.acked.pop(partition, None)
-        view.bounced.pop(partition, None)
-        view.preferred.pop(partition, None)
-        view.leaderless.pop(partition, None)
+        tenure.states.pop(partition, None)
+        tenure.distrusted.pop(partition, None)
+        tenure.stateless.discard(partition)
+        tenure.unreadable_states.pop(partition, None)
+        tenure.unseeded.pop(partition, None)
+        tenure.acked.pop(partition, None)
+        tenure.bounced.pop(partition, None)
+        tenure.preferred.pop(partition, None)
+        tenure.leaderless.pop(partition, None)
         forget_health(view, partition)
-        if partition in view.reassignments:
+        if partition in view.work.reassignments:
             view.due.add((partition,))
 
 
 def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
     """Fold in topic znodes: assignments, unreadable ones, and missing ones."""
-    if view.tenure is not None and event.read_generation < view.claim_generation:
+    if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
         _overtaken(view, event)
         return
     uncertain = {name for name, read in event.topics.items() if _may_lose(view, name, read)}
@@ -140,7 +149,7 @@ def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
         elif read is None:
             _missing(view, name)
         else:
-            view.unreadable_topics[name] = read
+            view.session.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
     view.due.tenure = view.due.plan = True
 
@@ -152,16 +161,17 @@ def _missing(view: ClusterView, name: str) -> None:
     Topics are listed and read concurrently. The present listing may be newer than the read and
     contain a topic of that name that was created again, which no further listing would show.
     """
+    session = view.session
     _forget_topic(view, name)
-    view.asked_topics.discard(name)
+    session.asked_topics.discard(name)
     view.due.submissions = view.due.queue = True
-    if name not in (view.listed or ()):
+    if name not in (session.listed or ()):
         return
-    if name in view.missing_topics and view.listed is not None:
-        view.missing_topics.discard(name)
-        view.listed -= {name}
+    if name in session.missing_topics and session.listed is not None:
+        session.missing_topics.discard(name)
+        session.listed -= {name}
         return
-    view.missing_topics.add(name)
+    session.missing_topics.add(name)
     view.due.overtaken_topics.add(name)
 
 
@@ -171,10 +181,11 @@ def _overtaken(view: ClusterView, event: TopicsRead) -> None:
 
     The former controller may have written once more since.
     """
+    session = view.session
     for name, read in event.topics.items():
-        known = view.topics.get(name)
+        known = session.topics.get(name)
         if known is None:
-            view.asked_topics.discard(name)
+            session.asked_topics.discard(name)
         elif (
             isinstance(read, TopicAssignment)
             and read.czxid == known.czxid
@@ -182,13 +193,13 @@ def _overtaken(view: ClusterView, event: TopicsRead) -> None:
         ):
             continue
         else:
-            known.put_in_doubt(view.claim_generation)
+            known.put_in_doubt(view.tenure.claim_generation)
         view.due.overtaken_topics.add(name)
 
 
 def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) -> bool:
     """Return whether a read may be the first to show that a partition is gone."""
-    known = view.topics.get(name)
+    known = view.session.topics.get(name)
     if not isinstance(read, TopicAssignment) or known is None or known.stale:
         return True
     return len(read.partitions) < len(known.partitions)
@@ -198,16 +209,17 @@ def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
     """Have reassignments examined whose partition is missing."""
     view.due.add(
         partition
-        for partition in (view.reassignments if topics else ())
-        if partition.topic in topics and view.known_assignment(partition) is None
+        for partition in (view.work.reassignments if topics else ())
+        if partition.topic in topics and view.session.known_assignment(partition) is None
     )
 
 
 def _topic(
     view: ClusterView, name: str, read: TopicAssignment, read_generation: int, now: Instant
 ) -> None:
-    view.unreadable_topics.pop(name, None)
-    known = view.topics.get(name)
+    tenure = view.tenure
+    view.session.unreadable_topics.pop(name, None)
+    known = view.session.topics.get(name)
     if known is not None and known.czxid != read.czxid:
         _forget_topic(view, name)
         known = None
@@ -228,19 +240,21 @@ def _topic(
         partition = TopicPartition(name, number)
         old = before.get(number)
         _note_before(view, partition, old, assignment, is_marked=read.is_marked)
-        if view.tenure is not None:
+        if tenure.held is not None:
             if old is None:
                 _await_state(view, partition, assignment)
-            if assignment.is_reassigning and partition not in view.reassignments:
-                view.may_have_foreign = view.due.plan = True
+            if assignment.is_reassigning and partition not in view.work.reassignments:
+                tenure.may_have_foreign = view.due.plan = True
     topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
     topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
     topic.read_in = read_generation if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)
-    topic.asked_before = view.config_question.number if known is None else known.asked_before
-    view.topics[name] = topic
+    topic.asked_before = (
+        view.cluster.config_question.number if known is None else known.asked_before
+    )
+    view.session.topics[name] = topic
     partitions = [TopicPartition(name, n) for n in read.partitions]
-    view.due.add(p for p in partitions if p in view.states or p in view.stateless)
+    view.due.add(p for p in partitions if p in tenure.states or p in tenure.stateless)
     _reconsider(view, partitions, moved, now)
     _note_lost(view, name, moved, before)
     if was_stale and not topic.stale:
@@ -251,11 +265,11 @@ def _await_state(
     view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
 ) -> None:
     """Have the state of a new partition read, and earlier bounces handled."""
-    view.unseeded[partition] = None
+    view.tenure.unseeded[partition] = None
     view.due.listed_topics = True
-    bounced = view.bounced_ahead.intersection(assignment.replicas)
+    bounced = view.tenure.bounced_ahead.intersection(assignment.replicas)
     if bounced:
-        view.bounced[partition] = bounced
+        view.tenure.bounced[partition] = bounced
 
 
 def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
@@ -265,9 +279,10 @@ def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
     A state that is being read again waits for that: the known one may be an older ISR, and its
     leader may have lost the newer one.
     """
-    known = [p for p in partitions if p in view.states and p not in view.seeding]
+    tenure = view.tenure
+    known = [p for p in partitions if p in tenure.states and p not in tenure.seeding]
     view.due.seeded.update(dict.fromkeys(known))
-    view.due.add(p for p in known if p in view.bounced)
+    view.due.add(p for p in known if p in tenure.bounced)
 
 
 def _unmarked(known: Topic | None, read: TopicAssignment) -> dict[int, Zxid]:
@@ -298,9 +313,9 @@ def _note_before(
     was_plain = old is not None and not old.is_reassigning
     is_union = old is not None and not is_marked and set(old.replicas) < set(new.replicas)
     if old is not None and was_plain and (new.is_reassigning or is_union):
-        view.before[partition] = old.replicas
+        view.cluster.before[partition] = old.replicas
     elif not new.is_reassigning and old != new:
-        view.before.pop(partition, None)
+        view.cluster.before.pop(partition, None)
 
 
 def _reconsider(
@@ -315,16 +330,19 @@ def _reconsider(
     A phase was decided on the former replicas. Where we are the controller, keeping it could delete
     replicas that no write of ours excluded.
     """
+    work = view.work
     for partition in partitions:
-        reassignment = view.reassignments.get(partition) if partition in moved else None
+        reassignment = work.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
             # Stale or not: the read that ends a doubt may say the same, and changes nothing again.
-            view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
+            work.participants.put(
+                partition, reassignment.spec, view.session.known_assignment(partition)
+            )
             if reassignment.in_flight and holds_role(view):
                 restart_step(view, partition, reassignment, now)
         if partition in moved:
             view.note_candidate(partition)
-        if partition in view.states:
+        if partition in view.tenure.states:
             judge(view, partition)
 
 
@@ -335,45 +353,47 @@ def _note_lost(
     before: Mapping[int, PartitionAssignment],
 ) -> None:
     """Note the replicas that another controller dropped while their broker was dead."""
-    for partition in moved & view.reassignments.keys():
+    work = view.work
+    for partition in moved & work.reassignments.keys():
         old = before.get(partition.partition)
-        now = view.topics[name].partitions[partition.partition].replicas
+        now = view.session.topics[name].partitions[partition.partition].replicas
         gone = [r for r in old.replicas if r not in now] if old is not None else []
-        lost = {r for r in gone if r not in view.brokers}
-        reassignment = view.reassignments[partition]
+        lost = {r for r in gone if r not in view.cluster.brokers}
+        reassignment = work.reassignments[partition]
         reassignment.lost = (reassignment.lost - set(now)) | lost or NO_BROKERS
 
 
 def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states: leader, ISR, epochs, or that there is none."""
-    if view.tenure is None or event.read_generation < view.claim_generation:
+    tenure, work = view.tenure, view.work
+    if tenure.held is None or event.read_generation < tenure.claim_generation:
         # A read that was under way at a claim is requested again in the tenure.
         return
     for partition, read in event.states.items():
-        if event.read_generation < view.distrusted.get(partition, 0):
+        if event.read_generation < tenure.distrusted.get(partition, 0):
             # It was under way when a write of ours was rejected; another one follows.
             continue
-        view.distrusted.pop(partition, None)
+        tenure.distrusted.pop(partition, None)
         _note_watch(view, partition, read, event.armed)
         # An unreadable state was not sent to any broker.
-        fresh = partition in view.seeding or partition in view.unreadable_states
-        view.seeding.discard(partition)
-        view.unseeded.pop(partition, None)
-        if partition in view.refreshing:
-            view.refreshing.discard(partition)
+        fresh = partition in tenure.seeding or partition in tenure.unreadable_states
+        tenure.seeding.discard(partition)
+        tenure.unseeded.pop(partition, None)
+        if partition in tenure.refreshing:
+            tenure.refreshing.discard(partition)
             view.due.refreshed[partition] = None
-        if partition.topic not in view.topics:
+        if partition.topic not in view.session.topics:
             continue
         if fresh:
             view.due.seeded[partition] = None
         if isinstance(read, PartitionState):
-            view.stateless.discard(partition)
-            view.unreadable_states.pop(partition, None)
-            known = view.states.get(partition)
+            tenure.stateless.discard(partition)
+            tenure.unreadable_states.pop(partition, None)
+            known = tenure.states.get(partition)
             if known is not None and read.version < known.version:
                 continue
-            view.states[partition] = read
-            if known is None and partition in view.reassignments:
+            tenure.states[partition] = read
+            if known is None and partition in work.reassignments:
                 # A cancellation that waited for this state precedes the partition's next step.
                 view.due.cancel = True
             view.note_leader(partition, known)
@@ -382,16 +402,16 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
                 view.note_progress(partition, now)
             judge(view, partition)
             _doubt_strangers(view, partition, read)
-            view.due.orphans = view.due.orphans or partition in view.orphaned
+            view.due.orphans = view.due.orphans or partition in work.orphaned
         elif read is None:
-            view.stateless.add(partition)
-            view.unreadable_states.pop(partition, None)
-            view.states.pop(partition, None)
-            view.leaderless.pop(partition, None)
+            tenure.stateless.add(partition)
+            tenure.unreadable_states.pop(partition, None)
+            tenure.states.pop(partition, None)
+            tenure.leaderless.pop(partition, None)
             forget_health(view, partition)
         else:
-            view.stateless.discard(partition)
-            view.unreadable_states[partition] = read
+            tenure.stateless.discard(partition)
+            tenure.unreadable_states[partition] = read
         view.due.partitions[partition] = None
 
 
@@ -401,12 +421,12 @@ def _doubt_strangers(view: ClusterView, partition: TopicPartition, read: Partiti
 
     Another controller may have added them before the claim, after we read the topic.
     """
-    topic = view.topics[partition.topic]
-    if topic.stale or topic.read_in >= view.claim_generation:
+    topic = view.session.topics[partition.topic]
+    if topic.stale or topic.read_in >= view.tenure.claim_generation:
         return
     assignment = topic.partitions.get(partition.partition)
     if assignment is not None and not set(read.isr) <= set(assignment.replicas):
-        topic.put_in_doubt(view.claim_generation)
+        topic.put_in_doubt(view.tenure.claim_generation)
         view.due.overtaken_topics.add(partition.topic)
 
 
@@ -422,9 +442,9 @@ def _note_watch(
     Where the watch fired before the rest was read, the result is outdated and is requested again; a
     missing or unreadable state has no watch.
     """
-    if partition not in view.watched or armed is None:
+    if partition not in view.tenure.watched or armed is None:
         return
     if partition in armed:
-        view.watched[partition] = True
+        view.tenure.watched[partition] = True
     elif not isinstance(read, PartitionState):
-        del view.watched[partition]
+        del view.tenure.watched[partition]

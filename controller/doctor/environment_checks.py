@@ -21,9 +21,9 @@ OPEN_ACL: Final = ("world:anyone:cdrwa",)
 def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
     """Find what forbids the native engine here; the delegated engine may be possible."""
     view = ClusterView(Options(controller_id=snapshot.controller_id))
-    view.brokers = dict(snapshot.znodes.brokers)
-    view.guards = snapshot.znodes.guards
-    view.topics = {
+    view.cluster.brokers = dict(snapshot.znodes.brokers)
+    view.session.guards = snapshot.znodes.guards
+    view.session.topics = {
         name: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id)
         for name, t in snapshot.znodes.topics.items()
     }

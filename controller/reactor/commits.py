@@ -78,7 +78,9 @@ class Commits:
             return
         first, entries = Batcher(self._view).split_large_ends(changes)
         self._write_all(first, now)
-        self._write_all([c for c in entries if c.partition not in self._view.reassignments], now)
+        self._write_all(
+            [c for c in entries if c.partition not in self._view.work.reassignments], now
+        )
 
     def _write_all(self, changes: list[Change], now: Instant) -> None:
         left = self._write(changes, now, is_retry=False)
@@ -161,9 +163,9 @@ class Commits:
     def _committed(self, batch: Batch, now: Instant) -> None:
         versions_moved(self._view, batch.topics, legacy=batch.legacy)
         self._races.written(batch.operations)
-        if batch.queue and self._view.queue is not None:
-            self._view.queue.version = ZkVersion(self._view.queue.version + 1)
-        self._view.shards = max(self._view.shards, batch.shards)
+        if batch.queue and self._view.intake.queue is not None:
+            self._view.intake.queue.version = ZkVersion(self._view.intake.queue.version + 1)
+        self._view.tenure.shards = max(self._view.tenure.shards, batch.shards)
         for change in batch.changes:
             for record in change.records:
                 apply(self._view, record, now)
@@ -201,12 +203,12 @@ class Commits:
     def _mark_stale(self, path: str) -> None:
         """Mark a plan or cancellation as stale: it is read again before it is used."""
         view = self._view
-        if path == paths.LEGACY_PLAN and view.legacy is not None:
-            view.legacy.stale = True
-        if path == paths.QUEUE and view.queue is not None:
-            view.queue.stale = True
+        if path == paths.LEGACY_PLAN and view.intake.legacy is not None:
+            view.intake.legacy.stale = True
+        if path == paths.QUEUE and view.intake.queue is not None:
+            view.intake.queue.stale = True
         if path == paths.CANCEL:
-            view.cancellation_stale = True
+            view.intake.cancellation_stale = True
 
     def _read_again(self, path: str, now: Instant) -> None:
         """Read the znodes of a rejected write again, or later if that has not helped repeatedly."""
@@ -220,7 +222,7 @@ class Commits:
         shard = paths.parse_shard(path.rpartition("/")[2])
         if shard is None or error is not ports.WriteError.NODE_EXISTS:
             return False
-        self._view.shards = max(self._view.shards, shard.number + 1)
+        self._view.tenure.shards = max(self._view.tenure.shards, shard.number + 1)
         return True
 
     def _is_being_read(self, change: Change) -> bool:
@@ -231,7 +233,7 @@ class Commits:
         """
         if change.partition is None:
             return False
-        topic = self._view.topics.get(change.partition.topic)
+        topic = self._view.session.topics.get(change.partition.topic)
         return topic is not None and topic.stale
 
 

@@ -144,13 +144,13 @@ class Batcher:
         self._view = view
         self._topics: dict[str, dict[int, PartitionAssignment]] = {}
         self._versions: dict[str, ZkVersion] = {}
-        self._legacy = _Plan(paths.LEGACY_PLAN, view.legacy)
-        self._queue = _Plan(paths.QUEUE, view.queue)
-        self._shards = view.shards
+        self._legacy = _Plan(paths.LEGACY_PLAN, view.intake.legacy)
+        self._queue = _Plan(paths.QUEUE, view.intake.queue)
+        self._shards = view.tenure.shards
 
     def _topic_size(self, topic: str) -> int:
         """Estimate the bytes of a topic's znode."""
-        return _PARTITION_BYTES * len(self._view.topics[topic].partitions)
+        return _PARTITION_BYTES * len(self._view.session.topics[topic].partitions)
 
     def split_large_ends(
         self, changes: Iterable[records.Change]
@@ -227,7 +227,7 @@ class Batcher:
         draft.own += [(change, op) for op in operations]
         draft.rows.add(change)
         for record in change.records:
-            if _relies_on_topic(record) and record.partition.topic in self._view.topics:
+            if _relies_on_topic(record) and record.partition.topic in self._view.session.topics:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
             if isinstance(record, records.SubmissionReliedRecord):
                 draft.submissions.setdefault(record, []).append(change)
@@ -254,7 +254,7 @@ class Batcher:
         batch = Batch(changes=draft.changes)
         for name, relying in draft.relied_on.items():
             if name not in draft.topics:
-                version = self._versions.get(name, self._view.topics[name].version)
+                version = self._versions.get(name, self._view.session.topics[name].version)
                 batch.operations.append(Check(paths.topic_path(name), version))
                 batch.owners.append(tuple(relying))
         for submission, relying in draft.submissions.items():
@@ -285,7 +285,7 @@ class Batcher:
 
     @property
     def _epoch(self) -> int:
-        return 0 if self._view.tenure is None else self._view.tenure.epoch
+        return 0 if self._view.tenure.held is None else self._view.tenure.held.epoch
 
     @staticmethod
     def _merge(batch: Batch, plan: _Plan, entries: Entries, draft: _Draft) -> bool:
@@ -297,7 +297,7 @@ class Batcher:
         return True
 
     def _topic_write(self, name: str, entries: dict[int, PartitionAssignment]) -> SetData:
-        topic = self._view.topics[name]
+        topic = self._view.session.topics[name]
         partitions = self._topics.setdefault(name, dict(topic.partitions))
         partitions.update(entries)
         version = self._versions.get(name, topic.version)

@@ -175,7 +175,7 @@ class Host:
 
     def _gather(self) -> None:
         """Let events gather after a busy turn."""
-        if self._reactor.changes >= GATHER_AFTER and not self._reactor.view.stopping:
+        if self._reactor.changes >= GATHER_AFTER and not self._reactor.view.role.stopping:
             self._inbox.gather(self.last_cycle + GATHER_S - self._clock.now())
 
     def _turn(self) -> None:
@@ -205,8 +205,8 @@ class Host:
         if reasons:
             raise NativeRefusedError("; ".join(reasons))
         # Whether the controller serves AlterPartitionReassignments is known only after a probe.
-        self._is_eligible = view.tenure is not None or (
-            view.engine is not None and engine_of(view).holds_role
+        self._is_eligible = view.tenure.held is not None or (
+            view.role.engine is not None and engine_of(view).holds_role
         )
 
     def _sleep_s(self) -> float:
@@ -220,7 +220,7 @@ class Host:
         for name, alive in self._threads():
             if not alive:
                 raise InvariantError(f"thread {name} ended")
-        if not self._reactor.view.stopping:
+        if not self._reactor.view.role.stopping:
             return
         if self._deadline is None:
             self._deadline = Instant(self._clock.now() + SHUTDOWN_S)

@@ -128,7 +128,7 @@ class Reactor:
             try:
                 self._round()
             finally:  # also after a failure: earlier multis may be written
-                self._reads.send(self.view.read_generation)
+                self._reads.send(self.view.cluster.read_generation)
             if self._alter_queue:
                 # An alter request has to take every event so far into account.
                 self._drain(self._clock.now())
@@ -148,7 +148,7 @@ class Reactor:
         later one.
         """
         slept, self._awake_at = now - self._awake_at, now
-        if self.view.tenure is None or self._lease is None:
+        if self.view.tenure.held is None or self._lease is None:
             return
         if slept > self._lease.timeout_s:
             reason = f"the daemon stood still for {slept:.0f} s"
@@ -184,7 +184,7 @@ class Reactor:
                 | events.StopReplicaAnswered()
                 | events.UpdateMetadataAnswered()
             ):
-                broker = self.view.brokers.get(event.broker)
+                broker = self.view.cluster.brokers.get(event.broker)
                 if broker is not None and broker.epoch == event.broker_epoch:
                     self._outbox.answered(event.broker)
             case events.ReassignmentsAltered():
@@ -229,7 +229,7 @@ class Reactor:
         for effect in decision.effects:
             if _goes_first(effect):
                 self._carry_out(effect, now)
-        self._reads.send(self.view.read_generation)
+        self._reads.send(self.view.cluster.read_generation)
         try:
             self._commits.commit(decision.changes, now)
         except FencedError as error:
@@ -276,7 +276,7 @@ class Reactor:
             case effects.ReadStates() | effects.ReadTopics():
                 self._reads.add(effect)
             case effects.DescribeTopicConfigs(topics=topics):
-                self._configs.describe(topics, self.view.config_question)
+                self._configs.describe(topics, self.view.cluster.config_question)
             case effects.ReadSubmissions(names=names):
                 self._store.read_submissions(names)
             case effects.ReadAccepted(request=request):
@@ -324,7 +324,7 @@ class Reactor:
             if self._failpoints is not None:
                 self._failpoints.sending(request)
             self._check_session(self._clock.now())
-            if self.view.tenure is None:
+            if self.view.tenure.held is None:
                 break
             self._channels.send(broker, request)
             self._observer.on_request_sent(broker, request)

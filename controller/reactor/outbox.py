@@ -185,8 +185,8 @@ class Outbox:
             new: Those of them that may create the replica (``_is_new``).
 
         """
-        state = view.states.get(partition)
-        assignment = view.known_assignment(partition)
+        state = view.tenure.states.get(partition)
+        assignment = view.session.known_assignment(partition)
         if state is None or assignment is None:
             return
         fresh = frozenset(new)
@@ -222,7 +222,7 @@ class Outbox:
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
         metadata = SharedMetadata(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
-            queue.add_metadata(metadata, len(view.states))
+            queue.add_metadata(metadata, len(view.tenure.states))
             queue.batches.append(_Batch())  # later additions must not precede this
 
     def add_stop_replica(
@@ -241,7 +241,7 @@ class Outbox:
         it a replica again.
         """
         queue = self._queues.get(broker)
-        if queue is None or partition.topic not in view.topics:
+        if queue is None or partition.topic not in view.session.topics:
             return
         if broker in view.serving_replicas(partition):
             return
@@ -266,7 +266,7 @@ class Outbox:
         if self._for_all:
             metadata, self._for_all = SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
-                queue.add_metadata(metadata, len(view.states))
+                queue.add_metadata(metadata, len(view.tenure.states))
         due = math.inf
         for broker, queue in self._queues.items():
             if queue.busy:
@@ -287,10 +287,10 @@ class Outbox:
 
 
 def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]:
-    if view.tenure is None:
+    if view.tenure.held is None:
         return
-    epoch = view.tenure.epoch
-    live = tuple(view.brokers.values())
+    epoch = view.tenure.held.epoch
+    live = tuple(view.cluster.brokers.values())
     if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):
         yield ports.UpdateMetadata(epoch, (), live)
     if batch.leader_and_isr:
@@ -347,7 +347,7 @@ def _leader_and_isr_state(
     is_new: bool,
 ) -> ports.LeaderAndIsrState:
     replicas = view.serving_replicas(partition)
-    reassignment = view.reassignments.get(partition)
+    reassignment = view.work.reassignments.get(partition)
     # When the target is in sync, no replica is being added, as in Kafka's B3.
     ended = reassignment is None or isinstance(reassignment.phase, Shrinking)
     adding = () if ended else tuple(r for r in assignment.adding_replicas if r in replicas)
@@ -362,5 +362,5 @@ def _leader_and_isr_state(
         adding_replicas=adding,
         removing_replicas=tuple(r for r in assignment.removing_replicas if r in replicas),
         is_new=is_new,
-        topic_id=view.topics[partition.topic].topic_id,
+        topic_id=view.session.topics[partition.topic].topic_id,
     )

@@ -48,9 +48,10 @@ def reread_own_records(store: Store) -> None:
 
 def reread_stale(store: Store, view: ClusterView) -> None:
     """Read the plans that a rejected write marked as stale."""
-    if view.legacy is not None and view.legacy.stale:
+    intake = view.intake
+    if intake.legacy is not None and intake.legacy.stale:
         store.read(Znode.LEGACY_PLAN)
-    if view.queue is not None and view.queue.stale:
+    if intake.queue is not None and intake.queue.stale:
         store.read(Znode.QUEUE)
 
 

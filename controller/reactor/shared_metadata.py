@@ -129,12 +129,12 @@ def update_metadata_state(
     view: ClusterView, partition: TopicPartition
 ) -> UpdateMetadataState | None:
     """Return the state for UpdateMetadata that the view has now; None: it is unknown."""
-    state = view.states.get(partition)
-    if state is None or view.known_assignment(partition) is None:
+    state = view.tenure.states.get(partition)
+    if state is None or view.session.known_assignment(partition) is None:
         return None
     replicas = view.serving_replicas(partition)
     leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER
-    if partition.topic in view.being_deleted:
+    if partition.topic in view.tenure.being_deleted:
         leader = LEADER_DURING_DELETE
     return UpdateMetadataState(
         partition=partition,
@@ -145,5 +145,5 @@ def update_metadata_state(
         partition_epoch=state.version,
         replicas=replicas,
         offline_replicas=tuple(r for r in replicas if not view.is_live(r, partition)),
-        topic_id=view.topics[partition.topic].topic_id,
+        topic_id=view.session.topics[partition.topic].topic_id,
     )

@@ -94,7 +94,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case records.AppliedThrottleEndedRecord():
             return lifting(record)
         case records.OrphanRecord(orphan=orphan):
-            if (orphan.broker, orphan.partition) in view.orphans:
+            if (orphan.broker, orphan.partition) in view.work.orphans:
                 return []
             path = paths.orphan_path(orphan.broker, orphan.partition)
             return [ports.Create(path, orphans.encode_orphan(orphan))]

@@ -99,22 +99,23 @@ class Role:
 
 def role_of(view: ClusterView, now: Instant) -> Role:
     """Return the role and the single counts."""
+    tenure, work = view.tenure, view.work
     syncing = (
-        (r.phase_since for r in view.reassignments.values() if isinstance(r.phase, Syncing))
-        if view.in_flight
+        (r.phase_since for r in work.reassignments.values() if isinstance(r.phase, Syncing))
+        if tenure.in_flight
         else ()
     )
     return Role(
-        tenure_s=0.0 if view.tenure is None else now - view.tenure.since,
-        brokers=len(view.brokers),
-        orphans=len(view.orphans),
-        throttle=view.controls.throttle or 0,
+        tenure_s=0.0 if tenure.held is None else now - tenure.held.since,
+        brokers=len(view.cluster.brokers),
+        orphans=len(work.orphans),
+        throttle=view.intake.controls.throttle or 0,
         oldest_isr_wait_s=max(0.0, now - min(syncing, default=now)),
-        paused=view.controls.pauses.everything is not None,
-        disabled=bool(view.kill_switch),
+        paused=view.intake.controls.pauses.everything is not None,
+        disabled=bool(view.session.kill_switch),
         orders_unanswered=sum(
             isinstance(r.phase, AwaitingController) and r.phase.error is None
-            for r in (view.reassignments.values() if view.in_flight else ())
+            for r in (work.reassignments.values() if tenure.in_flight else ())
         ),
     )
 
@@ -127,7 +128,7 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Incr
     counted or not.
     """
     counting = _Counting(view, now, Instant(now - stalled_after_s))
-    yield from visit_all(view.reassignments, counting.add)
+    yield from visit_all(view.work.reassignments, counting.add)
     undecided = counting.add_undecided(view)
     return WorkCounts(
         phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),
@@ -175,7 +176,7 @@ class _Counting:
         self.copying = 0
         self.stalled: dict[TopicPartition, str] = {}
         self._waits = BlockedReasons(view, now)
-        self._leading = view.leading
+        self._leading = view.role.leading
         self._still_since = still_since
 
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
@@ -196,11 +197,12 @@ class _Counting:
             self.stalled[partition] = UNNOTED if noted is None else noted.by.value
 
     def add_undecided(self, view: ClusterView) -> int:
+        intake = view.intake
         found = 0
         for partition, reason in self._waits.undecided():
             found += 1
-            if view.legacy is not None:
-                request = legacy_request_id(view.legacy.czxid)
+            if intake.legacy is not None:
+                request = legacy_request_id(intake.legacy.czxid)
                 self._blocked(partition, request, reason, None, is_begun=False)
         return found
 
@@ -226,11 +228,12 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
 
     A large request is accepted in chunks, but its total counts all its entries from the start.
     """
+    session = view.session
     found: Counter[RequestId] = Counter()
-    for submission in view.submissions.values():
-        known = view.requests.get(submission.request)
+    for submission in session.submissions.values():
+        known = view.work.requests.get(submission.request)
         if known is not None and submission.name in known.parts:
-            rest = islice(submission.entries, view.judged.get(submission.name, 0), None)
+            rest = islice(submission.entries, session.judged.get(submission.name, 0), None)
             found[submission.request] += sum(p not in known.settled for p in rest)
     return found
 
@@ -238,16 +241,16 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
 def cluster_counts(view: ClusterView) -> Incremental[ClusterCounts]:
     """Count the cluster's partitions; offline and imbalance need a state that was read."""
     partitions = offline = imbalanced = 0
-    deletions = view.deletions or frozenset()
-    for name, topic in list(view.topics.items()):
+    deletions = view.session.deletions or frozenset()
+    for name, topic in list(view.session.topics.items()):
         partitions += len(topic.partitions)
         for found in () if name in deletions else in_slices(topic.partitions.items()):
             for number, assignment in found:
                 partition = TopicPartition(name, number)
-                state = view.states.get(partition)
+                state = view.tenure.states.get(partition)
                 if state is None:
                     continue
                 offline += not view.is_live(state.leader, partition)
                 imbalanced += state.leader not in assignment.replicas[:1]
             yield
-    return ClusterCounts(len(view.topics), partitions, offline, imbalanced)
+    return ClusterCounts(len(view.session.topics), partitions, offline, imbalanced)

@@ -62,12 +62,12 @@ class ClusterHealth:
 
 def cluster_health(view: ClusterView, in_flight: Iterable[TopicPartition]) -> ClusterHealth:
     """Return the effects of the partitions in flight."""
-    kept = sorted(view.kept_throttles.items())[:SHOWN_MAX]
+    kept = sorted(view.own_records.kept_throttles.items())[:SHOWN_MAX]
     return ClusterHealth(
-        under_min_isr=len(view.under_min_isr),
+        under_min_isr=len(view.tenure.under_min_isr),
         detail=under_min_isr_sentence(view),
-        pace=view.pace,
-        throttled=len(view.applied_throttles),
+        pace=view.tenure.pace,
+        throttled=len(view.work.applied_throttles),
         kept=tuple(f"{entity}: {text}" for entity, texts in kept for text in texts),
         slow=tuple(str(s) for s in slow_throttles(view, in_flight)[:SHOWN_MAX]),
     )
@@ -95,17 +95,17 @@ class HealthEvents:
             unreachable: Registered brokers without a connection during a tenure, and why.
 
         """
-        found = frozenset(unreachable) & view.brokers.keys()
+        found = frozenset(unreachable) & view.cluster.brokers.keys()
         for broker in sorted(found - self._unreachable):
             yield warning("broker_unreachable", broker=broker, reason=unreachable[broker])
-        if view.tenure is not None:
-            for broker in sorted((self._unreachable - found) & view.brokers.keys()):
+        if view.tenure.held is not None:
+            for broker in sorted((self._unreachable - found) & view.cluster.brokers.keys()):
                 yield info("broker_reachable", broker=broker)
         self._unreachable = frozenset(found)
 
     def of(self, view: ClusterView, in_flight: Iterable[TopicPartition]) -> Iterator[LogEvent]:
         """Return events for what changed since the last call."""
-        is_unwell = bool(view.under_min_isr) and bool(view.reassignments)
+        is_unwell = bool(view.tenure.under_min_isr) and bool(view.work.reassignments)
         if is_unwell and not self._is_unwell:
             waits = view.options.under_min_isr is UnderMinIsr.WAIT
             yield warning("under_min_isr", detail=under_min_isr_sentence(view), waits=waits)
@@ -117,7 +117,9 @@ class HealthEvents:
             yield warning("throttle_below_produce_rate", detail=slow[key])
         self._slow = frozenset(slow)
         kept = {
-            f"{entity}: {text}" for entity, texts in view.kept_throttles.items() for text in texts
+            f"{entity}: {text}"
+            for entity, texts in view.own_records.kept_throttles.items()
+            for text in texts
         }
         for text in sorted(kept - self._kept)[:LINES_MAX]:
             yield info("throttle_of_others_kept", setting=text)

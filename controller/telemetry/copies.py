@@ -137,8 +137,11 @@ class Copies:
         *,
         inherited: bool,
     ) -> None:
-        reassignment = view.reassignments.get(partition)
-        assignment, state = view.known_assignment(partition), view.states.get(partition)
+        reassignment = view.work.reassignments.get(partition)
+        assignment, state = (
+            view.session.known_assignment(partition),
+            view.tenure.states.get(partition),
+        )
         if reassignment is None or assignment is None or state is None:
             return
         copies = self._copies.setdefault(partition, {})
@@ -153,9 +156,9 @@ class Copies:
     ) -> Iterator[CopyEvent]:
         """End the copies that are in sync, and those that are no longer wanted."""
         copies = self._copies.get(partition, {})
-        state = view.states.get(partition)
-        assignment = view.known_assignment(partition)
-        size = view.sizes.get(partition)
+        state = view.tenure.states.get(partition)
+        assignment = view.session.known_assignment(partition)
+        size = view.work.sizes.get(partition)
         if state is not None:
             yield from self._shrinks(partition, state, view)
             whole = [b for b in copies if b in state.isr]
@@ -164,14 +167,14 @@ class Copies:
                 yield from self._count(broker, copy, copy.held if size is None else size)
                 total = copy.held if size is None else size
                 yield _over(partition, broker, copy, now, total, is_whole=True)
-        is_over = assignment is None or partition not in view.reassignments
+        is_over = assignment is None or partition not in view.work.reassignments
         wanted = () if assignment is None or is_over else assignment.replicas
         leaving = () if assignment is None else assignment.removing_replicas
         gone = {b: c for b, c in copies.items() if b not in wanted or b in leaving}
         yield from self._abandon(partition, gone, now)
         for broker in gone:
             del copies[broker]
-        if partition not in view.reassignments:
+        if partition not in view.work.reassignments:
             self._copies.pop(partition, None)
             self._isr.pop(partition, None)
 
@@ -182,7 +185,7 @@ class Copies:
         if before is None:
             return
         self._isr[partition] = state.isr
-        reassignment = view.reassignments.get(partition)
+        reassignment = view.work.reassignments.get(partition)
         kept = view.serving_replicas(partition)
         lost = tuple(b for b in before if b not in state.isr and b in kept)
         if lost and reassignment is not None:

@@ -64,8 +64,8 @@ class Volumes:
 def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
     """Compute the volumes of all reassignments."""
     counting = _Counting(view, held)
-    yield from visit_all(view.reassignments, counting.add)
-    for name, request in view.requests.items():
+    yield from visit_all(view.work.reassignments, counting.add)
+    for name, request in view.work.requests.items():
         if request.moved_bytes is not None:
             counting.requests.setdefault(name, Volume()).moved += request.moved_bytes
     return Volumes(counting.requests, counting.brokers, counting.routes)
@@ -85,14 +85,16 @@ class _Counting:
         self._view = view
         self._held = held
         self.requests: dict[RequestId, Volume] = {}
-        self.brokers: dict[BrokerId, BrokerVolume] = {b: BrokerVolume() for b in view.brokers}
+        self.brokers: dict[BrokerId, BrokerVolume] = {
+            b: BrokerVolume() for b in view.cluster.brokers
+        }
         self.routes: dict[tuple[BrokerId, BrokerId], int] = {}
 
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
         spec = reassignment.spec
         volume = self.requests.setdefault(spec.request, Volume())
         self._load(reassignment)
-        size = self._view.sizes.get(partition)
+        size = self._view.work.sizes.get(partition)
         if size is None:
             volume.unknown += 1
             return
@@ -114,7 +116,7 @@ class _Counting:
             volume.remaining += size - part
             self._of(broker).in_remaining += size - part
         volume.moved += size * len(copied)
-        assignment = self._view.known_assignment(partition)
+        assignment = self._view.session.known_assignment(partition)
         for broker in () if assignment is None else assignment.replicas:
             if broker not in spec.target:
                 self._of(broker).out_remaining += size
@@ -124,10 +126,10 @@ class _Counting:
     ) -> tuple[Replicas, Replicas]:
         """Return the target replicas that must still be copied, and those that were."""
         spec = reassignment.spec
-        assignment = self._view.known_assignment(partition)
+        assignment = self._view.session.known_assignment(partition)
         if assignment is None:
             return (), ()
-        state = self._view.states.get(partition)
+        state = self._view.tenure.states.get(partition)
         isr = () if state is None else state.isr
         wanted, copied = [], []
         for broker in spec.target:

@@ -225,7 +225,7 @@ class LogEvents:
                 )
             case events.ControlsRead(controls=controls):
                 yield from self._unreadable_events("control", controls.unreadable)
-                yield from self._controls_changed(view.controls)
+                yield from self._controls_changed(view.intake.controls)
             case events.LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
             case (
@@ -265,7 +265,7 @@ class LogEvents:
         )
 
     def _brokers_changed(self, view: ClusterView) -> Iterator[LogEvent]:
-        now = {b.id: b.epoch for b in view.brokers.values()}
+        now = {b.id: b.epoch for b in view.cluster.brokers.values()}
         before, self._brokers = self._brokers, now
         if before is None or before == now:
             return

@@ -31,14 +31,16 @@ class Measurements:
         match event:
             case events.ControllerClaimed(epoch=epoch):
                 metrics.claims.inc()
-                inherited = sum(r.inherited and r.in_flight for r in view.reassignments.values())
+                inherited = sum(
+                    r.inherited and r.in_flight for r in view.work.reassignments.values()
+                )
                 metrics.recoveries.inc(inherited > 0)
                 metrics.recovered.inc(inherited)
                 metrics.controller_epoch.set(epoch)
             case events.ClaimFailed():
                 metrics.claim_failures.inc()
             case events.LeadershipGained() | events.LeadershipLost() | events.Deposed():
-                metrics.leader.set(view.leading)
+                metrics.leader.set(view.role.leading)
             case (
                 events.LeaderAndIsrAnswered()
                 | events.StopReplicaAnswered()
@@ -51,7 +53,7 @@ class Measurements:
                     metrics.orders.labels(rpc_names.order_result(result.error)).inc()
             case _:
                 pass
-        if had_tenure and view.tenure is None:
+        if had_tenure and view.tenure.held is None:
             metrics.resignations.inc()
             metrics.effects_in_flight.clear()
         metrics.tenure_held.set(holds_role(view))
@@ -71,9 +73,9 @@ class Measurements:
 
     def _forget_brokers(self, view: ClusterView) -> None:
         """Remove the labels of brokers that are no longer registered, so that they stay bounded."""
-        if view.brokers.keys() == self._brokers:
+        if view.cluster.brokers.keys() == self._brokers:
             return
-        for broker in self._brokers - view.brokers.keys():
+        for broker in self._brokers - view.cluster.brokers.keys():
             gone = {"broker": str(broker)}
             for metric in (
                 self._metrics.effects_in_flight,
@@ -82,7 +84,7 @@ class Measurements:
                 self._metrics.rpc_errors,
             ):
                 metric.remove_by_labels(gone)
-        self._brokers = frozenset(view.brokers)
+        self._brokers = frozenset(view.cluster.brokers)
 
     def phase(self, change: PhaseChange) -> None:
         """Observe the phase that ended."""

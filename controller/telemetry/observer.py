@@ -117,15 +117,15 @@ class TelemetryObserver:
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Log, count and time an event."""
         self._timed(event)
-        self._leading = view.leading
+        self._leading = view.role.leading
         self._follow_copies(event, view)
         self._write(self._events.of(event, view), keep=True)
         self._measurements.event(event, view, had_tenure=self._had_tenure)
         if isinstance(event, Deposed | LeadershipLost):
             self._phases.forget()
             self._copied(self._publisher.copies.forget(self._clock.now()))
-        turned = self._had_tenure != (view.tenure is not None)
-        self._had_tenure = view.tenure is not None
+        turned = self._had_tenure != (view.tenure.held is not None)
+        self._had_tenure = view.tenure.held is not None
         self.tend(view, at_once=turned)
         self._last_callback = self._clock.now()
 
@@ -200,8 +200,8 @@ class TelemetryObserver:
         for part, taken in seconds.items():
             self._metrics.turn.labels(part).observe(taken)
         # The end of a request must be logged before the process stops.
-        is_end_due = view.stopping and self._requests.owes_an_end()
-        self.tend(view, at_once=is_end_due or (not view.reassignments and self._shows_work()))
+        is_end_due = view.role.stopping and self._requests.owes_an_end()
+        self.tend(view, at_once=is_end_due or (not view.work.reassignments and self._shows_work()))
         self._last_callback = self._clock.now()
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> float:
@@ -232,7 +232,7 @@ class TelemetryObserver:
         self._metrics.lost_lines(self._journal.dropped)
         if self._notifier is not None:
             self._notifier.send_due(now, self._wall())
-        is_busy = bool(view.reassignments) and view.leading
+        is_busy = bool(view.work.reassignments) and view.role.leading
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 
     def close(self) -> None:

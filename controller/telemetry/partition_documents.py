@@ -48,9 +48,9 @@ def partition_document(
     is_stalled: bool,
 ) -> dict[str, Any]:
     """Return the progress of one reassignment."""
-    reassignment = view.reassignments[partition]
-    assignment = view.known_assignment(partition)
-    state = view.states.get(partition)
+    reassignment = view.work.reassignments[partition]
+    assignment = view.session.known_assignment(partition)
+    state = view.tenure.states.get(partition)
     spec = reassignment.spec
     current = assignment.target_replicas if assignment else ()
     step, steps = progress(current, reassignment, view.options)
@@ -127,15 +127,15 @@ def explanation_of(
         stalled_after_s: Seconds without progress after which it is stalled.
 
     """
-    assignment = view.known_assignment(partition)
+    assignment = view.session.known_assignment(partition)
     reasons = BlockedReasons(view, clocks.now)
-    reassignment = view.reassignments.get(partition)
+    reassignment = view.work.reassignments.get(partition)
     undecided = reasons.of_entry(partition)
     document: dict[str, Any] = {
         **partition._asdict(),
         "at": iso_time(clocks.wall),
-        "role": "leader" if view.leading else "standby",
-        "holds_tenure": view.tenure is not None,
+        "role": "leader" if view.role.leading else "standby",
+        "holds_tenure": view.tenure.held is not None,
         "step_size": view.options.step_size,
         "known": assignment is not None,
         "not_accepted_because": None
@@ -147,11 +147,11 @@ def explanation_of(
     if reassignment is None:
         return document
     still_since = Instant(clocks.now - stalled_after_s)
-    stalled = view.leading and is_stalled(reassignment, reasons.of(reassignment), still_since)
+    stalled = view.role.leading and is_stalled(reassignment, reasons.of(reassignment), still_since)
     document["reassignment"] = {
         **partition_document(view, partition, clocks, reasons, is_stalled=stalled),
         "route": reassignment.spec.route.value,
-        "size_bytes": view.sizes.get(partition),
+        "size_bytes": view.work.sizes.get(partition),
     }
     current = assignment.target_replicas if assignment is not None else ()
     document["steps_to_come"] = [
@@ -163,12 +163,12 @@ def explanation_of(
 def _steps(
     view: ClusterView, partition: TopicPartition, current: Replicas, target: Replicas
 ) -> tuple[Step, ...]:
-    state = view.states.get(partition)
+    state = view.tenure.states.get(partition)
     leader = NO_LEADER if state is None else state.leader
 
     def is_sound(replica: BrokerId) -> bool:
         # A replica that the step in flight adds is in sync before the next step begins.
-        assignment = view.known_assignment(partition)
+        assignment = view.session.known_assignment(partition)
         is_added = assignment is not None and replica in assignment.adding_replicas
         is_synced = state is None or replica in state.isr or is_added
         return is_synced and view.is_live(replica, partition)
@@ -214,7 +214,7 @@ class Filter:
         if self.broker is None:
             return True
         broker = BrokerId(self.broker)
-        assignment = view.known_assignment(partition)
+        assignment = view.session.known_assignment(partition)
         return broker in spec.target or (assignment is not None and broker in assignment.replicas)
 
 
@@ -222,9 +222,10 @@ def listing_of(
     view: ClusterView, wanted: Filter, clocks: Clocks, *, stalled_after_s: float
 ) -> dict[str, Any]:
     """Return one page of the selected partitions, those in flight first."""
+    work = view.work
     moving: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
-    for partition, reassignment in view.reassignments.items():
+    for partition, reassignment in work.reassignments.items():
         if wanted.selects(view, partition, reassignment):
             (moving if reassignment.begun else waiting).append(partition)
     total = len(moving) + len(waiting)
@@ -236,8 +237,8 @@ def listing_of(
     still_since = Instant(clocks.now - stalled_after_s)
 
     def document(partition: TopicPartition) -> dict[str, Any]:
-        found = view.reassignments[partition]
-        stalled = view.leading and is_stalled(found, reasons.of(found), still_since)
+        found = view.work.reassignments[partition]
+        stalled = view.role.leading and is_stalled(found, reasons.of(found), still_since)
         return partition_document(view, partition, clocks, reasons, is_stalled=stalled)
 
     return {

@@ -73,7 +73,7 @@ class PhaseMemory:
         """Remember since when an accepted reassignment is pending."""
         for record in change.records:
             if isinstance(record, SpecRecord) and record.partition not in self._seen:
-                accepted = view.reassignments.get(record.partition)
+                accepted = view.work.reassignments.get(record.partition)
                 if accepted is not None:
                     phase = label_of(accepted.phase)
                     self._seen[record.partition] = (phase, accepted.phase_since)
@@ -84,9 +84,9 @@ class PhaseMemory:
         partition = record.partition
         before, since = self._seen.get(partition, (PENDING, None))
         self._seen[partition] = (label_of(record.phase), record.at)
-        assignment = view.assignment(partition)
-        state = view.states.get(partition)
-        reassignment = view.reassignments.get(partition)
+        assignment = view.session.assignment(partition)
+        state = view.tenure.states.get(partition)
+        reassignment = view.work.reassignments.get(partition)
         return PhaseChange(
             partition=partition,
             phase=label_of(record.phase),

@@ -50,17 +50,18 @@ def status_of(
         progress: Bytes, rates and estimates; without it they are unknown.
 
     """
+    role = view.role
     progress = progress or ProgressTracker()
     named = yield from _in_flight(view, clocks, work)
     return {
-        "role": "leader" if view.leading else "standby",
-        "engine": engine if view.engine is None else view.engine.value,
-        "engine_because": view.engine_why,
+        "role": "leader" if role.leading else "standby",
+        "engine": engine if role.engine is None else role.engine.value,
+        "engine_because": role.engine_why,
         "refused_because": list(refusals(view)),
         "tenure": _tenure(view, clocks),
         "at": iso_time(clocks.wall),
-        "brokers": sorted(view.brokers),
-        "broker_loads": progress.brokers(view.brokers),
+        "brokers": sorted(view.cluster.brokers),
+        "broker_loads": progress.brokers(view.cluster.brokers),
         "routes": progress.routes(),
         "requests": _requests(view, clocks, work, progress),
         "partitions": {
@@ -93,7 +94,7 @@ def _in_flight(
         found += [
             partition_document(view, p, clocks, waits, is_stalled=p in work.stalled)
             for p in partitions
-            if p in view.reassignments
+            if p in view.work.reassignments
         ]
         yield
     return found
@@ -110,9 +111,13 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
 
 
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
-    if view.tenure is None or not holds_role(view):
+    if view.tenure.held is None or not holds_role(view):
         return {"held": False, "epoch": None, "since": None}
-    return {"held": True, "epoch": view.tenure.epoch, "since": clocks.at(view.tenure.since)}
+    return {
+        "held": True,
+        "epoch": view.tenure.held.epoch,
+        "since": clocks.at(view.tenure.held.since),
+    }
 
 
 # --- requests ----------------------------------------------------------------------------------
@@ -127,7 +132,7 @@ def _requests(
             **_request(view, name, clocks, work, unjudged[name]),
             **progress.of(name, request, unjudged[name]).as_status(),
         }
-        for name, request in _newest(view.requests.items())
+        for name, request in _newest(view.work.requests.items())
     ]
 
 
@@ -142,7 +147,7 @@ def _newest(
 def _request(
     view: ClusterView, name: RequestId, clocks: Clocks, work: WorkCounts, unjudged: int
 ) -> dict[str, Any]:
-    request = view.requests[name]
+    request = view.work.requests[name]
     # The counts may be older than the view: open entries are those of the view.
     in_flight = min(work.moving[name], request.open)
     waiting = request.open - in_flight + unjudged
@@ -202,7 +207,7 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
 
 def controls_of(view: ClusterView) -> dict[str, Any]:
     """Return the pauses, the kill switch and the live throttle."""
-    pauses = view.controls.pauses
+    pauses = view.intake.controls.pauses
     everything = pauses.everything
     return {
         "paused": {
@@ -210,14 +215,14 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
             "requests": {name: _pause(pause) for name, pause in pauses.requests.items()},
             "brokers": {str(broker): _pause(p) for broker, p in pauses.brokers.items()},
         },
-        "disabled": bool(view.kill_switch),
-        "throttle": view.controls.throttle,
+        "disabled": bool(view.session.kill_switch),
+        "throttle": view.intake.controls.throttle,
     }
 
 
 def limits_of(view: ClusterView) -> dict[str, Any]:
     """Return the limits in effect, live or from the settings; None: no limit."""
-    live, options = view.controls.limits, view.options
+    live, options = view.intake.controls.limits, view.options
     return {
         "max_partitions_in_flight": limits.in_flight_limit(view),
         "max_incoming_per_broker": limits.incoming_limit(view),

@@ -136,7 +136,7 @@ class StatusPublisher:
         if self._draft is None:
             self._draft = self._drafted(view, started, at_once=at_once)
         # There may be no further call after a shutdown.
-        until = float("inf") if view.stopping else started + SLICE_S
+        until = float("inf") if view.role.stopping else started + SLICE_S
         snapshot = None
         try:
             while self._clock.now() < until:
@@ -168,7 +168,7 @@ class StatusPublisher:
         )
         health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
-        unreachable = self.unreachable() if view.tenure is not None else {}
+        unreachable = self.unreachable() if view.tenure.held is not None else {}
         return Snapshot(
             status={
                 **status,

@@ -113,7 +113,7 @@ def plan(entries: Mapping[TopicPartition, Sequence[int]], czxid: int = 50) -> Le
 def asked_now(view: ClusterView, topics: Iterable[str], now: Instant) -> ConfigQuestion:
     """Return a question for the settings of topics that is asked just now."""
     issued(view, DescribeTopicConfigs(tuple(topics)), now)
-    return view.config_question
+    return view.cluster.config_question
 
 
 @dataclass
@@ -182,9 +182,11 @@ class Driver:
         for event in events:
             self.fold(event)
         self.settle()
-        assert self.view.topics_at_work == Counter(p.topic for p in self.view.reassignments)
-        by = (r.spec.cancelled_by for r in self.view.reassignments.values())
-        assert self.view.led_back == Counter(name for name in by if name is not None)
+        assert self.view.work.topics_at_work == Counter(
+            p.topic for p in self.view.work.reassignments
+        )
+        by = (r.spec.cancelled_by for r in self.view.work.reassignments.values())
+        assert self.view.work.led_back == Counter(name for name in by if name is not None)
 
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write a plan into the legacy znode."""
@@ -216,8 +218,8 @@ class Driver:
 
     def restart(self) -> None:
         """Lose the tenure and claim again: everything in memory only is gone."""
-        known = dict(self.view.states)
-        legacy = self.view.legacy
+        known = dict(self.view.tenure.states)
+        legacy = self.view.intake.legacy
         self.observe(Deposed("a new process"))
         self.observe(HistoryRead({}, {}), AppliedThrottlesRead({}))
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
@@ -228,7 +230,7 @@ class Driver:
 
     def adopt(self, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
         """Claim where an earlier daemon left these records."""
-        known = dict(self.view.states)
+        known = dict(self.view.tenure.states)
         self.observe(Deposed("a new process"))
         self.observe(
             SpecsRead(specs, {}),
@@ -268,7 +270,7 @@ class Driver:
                 self.history[record.partition].append(record.assignment)
             apply(self.view, record, self.now)
             if isinstance(record, StateRecord) and record.partition in self.states:
-                self.states[record.partition].append(self.view.states[record.partition])
+                self.states[record.partition].append(self.view.tenure.states[record.partition])
 
     def answer(self, effect: Effect) -> None:
         """Answer as healthy brokers do."""
@@ -283,10 +285,12 @@ class Driver:
                     result = StopReplicaResult(partition, epoch, delete, error)
                     self.fold(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
             case SendLiveBrokers() if self.heeds:
-                for to in self.view.brokers:
+                for to in self.view.cluster.brokers:
                     self.fold(UpdateMetadataAnswered(to, self.epoch(to), 0))
             case ReadTopics(topics=topics) if self.answers_topics:
-                found = {t: self.view.topics[t] for t in topics if t in self.view.topics}
+                found = {
+                    t: self.view.session.topics[t] for t in topics if t in self.view.session.topics
+                }
                 self.fold(
                     TopicsRead(
                         {
@@ -295,7 +299,11 @@ class Driver:
                             )
                             for name, t in found.items()
                         }
-                        | {name: None for name in topics if name in self.view.missing_topics}
+                        | {
+                            name: None
+                            for name in topics
+                            if name in self.view.session.missing_topics
+                        }
                     )
                 )
             case DescribeTopicConfigs(topics=topics) if self.answers_configs:
@@ -308,19 +316,19 @@ class Driver:
 
     def epoch(self, broker_id: BrokerId) -> BrokerEpoch:
         """Return the epoch the broker registered with."""
-        return self.view.brokers[broker_id].epoch
+        return self.view.cluster.brokers[broker_id].epoch
 
     def acknowledge(self, partition: TopicPartition, brokers: Iterable[BrokerId]) -> None:
         """Let brokers acknowledge the partition's present leader epoch."""
         for to in brokers:
-            epoch = self.view.states[partition].leader_epoch
+            epoch = self.view.tenure.states[partition].leader_epoch
             result = LeaderAndIsrResult(partition, epoch, 0)
             self.fold(LeaderAndIsrAnswered(to, self.epoch(to), 0, (result,), resent=False))
 
     def fold(self, event: Event) -> None:
         """Fold an event without deciding yet; what is read began now, unless it says otherwise."""
         if isinstance(event, TopicsRead | StatesRead) and not event.read_generation:
-            event = replace(event, read_generation=self.view.read_generation)
+            event = replace(event, read_generation=self.view.cluster.read_generation)
         if isinstance(event, TopicConfigsRead) and event.asked == NEVER_ASKED:
             event = replace(event, asked=asked_now(self.view, event.configs, self.now))
             read = {t: c for t, c in event.configs.items() if isinstance(c, TopicConfig)}
@@ -330,14 +338,14 @@ class Driver:
 
     def catch_up(self, partition: TopicPartition, *brokers: int) -> None:
         """Let the leader add replicas to the ISR: all of the serving set, or those named."""
-        state = self.view.states[partition]
+        state = self.view.tenure.states[partition]
         wanted = replicas(*brokers) if brokers else self.view.serving_replicas(partition)
         isr = state.isr + tuple(r for r in wanted if r not in state.isr)
         self.change_isr(partition, isr)
 
     def change_isr(self, partition: TopicPartition, isr: Replicas) -> None:
         """Let the leader write this ISR, and the daemon read it with a watch."""
-        state = self.view.states[partition]
+        state = self.view.tenure.states[partition]
         changed = PartitionState(
             state.leader,
             state.leader_epoch,
@@ -352,10 +360,10 @@ class Driver:
     def run(self, partition: TopicPartition) -> None:
         """Let every new replica catch up until the reassignment ended."""
         for _ in range(50):
-            if partition not in self.view.reassignments:
+            if partition not in self.view.work.reassignments:
                 return
             self.catch_up(partition)
-        raise AssertionError(f"{partition} does not end: {self.view.reassignments[partition]}")
+        raise AssertionError(f"{partition} does not end: {self.view.work.reassignments[partition]}")
 
     def passed(self, partition: TopicPartition) -> list[Replicas]:
         """Return the target of each step the topic znode went through, without repeats."""

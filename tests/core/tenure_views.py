@@ -26,7 +26,8 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import SpecRecord
-from controller.core.view import ClusterView, Tenure
+from controller.core.state.tenure import Tenure
+from controller.core.view import ClusterView
 from tests.core.builders import asked_now, broker, replicas
 
 NOW = Instant(1000.0)
@@ -35,19 +36,19 @@ NOW = Instant(1000.0)
 def a_tenure(topics: Mapping[str, Sequence[Sequence[int]]], options: Options) -> ClusterView:
     """Return a view of topics, each with the replicas of its partitions, on brokers 1 to 7."""
     view = ClusterView(options)
-    view.leading = True
-    view.tenure = Tenure(ControllerEpoch(7), NOW)
-    view.heeded = True
-    view.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
+    view.role.leading = True
+    view.tenure.held = Tenure(ControllerEpoch(7), NOW)
+    view.tenure.heeded = True
+    view.cluster.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
     for name, partitions in topics.items():
         assignments = {n: PartitionAssignment(replicas(*ids)) for n, ids in enumerate(partitions)}
-        view.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
+        view.session.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
     return view
 
 
 def isr(view: ClusterView, partition: TopicPartition, *ids: int, leader: int | None = None) -> None:
     """Let a partition have this ISR; its first member leads, or nobody where -1 is given."""
-    known = view.states.get(partition)
+    known = view.tenure.states.get(partition)
     version = ZkVersion(0) if known is None else ZkVersion(known.version + 1)
     state = PartitionState(
         BrokerId(ids[0]) if leader is None else BrokerId(leader),
@@ -75,7 +76,7 @@ def settings(view: ClusterView, **min_isr: int | str) -> None:
 
 def reassign(view: ClusterView, partition: TopicPartition, *target: int) -> None:
     """Have a partition reassigned by us."""
-    assignment = view.known_assignment(partition)
+    assignment = view.session.known_assignment(partition)
     original = None if assignment is None else assignment.replicas
     spec = ReassignmentSpec(replicas(*target), original, RequestId("r"), Route.REQUEST)
     apply(view, SpecRecord(partition, spec), NOW)

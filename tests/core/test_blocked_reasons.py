@@ -30,7 +30,7 @@ FULL = Options(max_partitions_in_flight=0)
 
 def waits_for(view: ClusterView) -> Blocked | None:
     """Return what the only reassignment waits for."""
-    (reassignment,) = view.reassignments.values()
+    (reassignment,) = view.work.reassignments.values()
     return BlockedReasons(view, Instant(1000.0)).of(reassignment)
 
 
@@ -44,17 +44,17 @@ def test_a_reason_of_its_own_is_told_before_the_common_one() -> None:
     """A free slot would not help it."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
     own = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
-    view.reassignments[tp()].blocked = own
+    view.work.reassignments[tp()].blocked = own
     assert waits_for(view) == own
 
 
 def test_beyond_the_limit_a_throttle_is_not_waited_for() -> None:
     """It may stand by now: nobody looks at the partition before there is room."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
-    view.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
+    view.work.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
     assert waits_for(view) == Blocked(BlockedBy.LIMIT, "0 partitions are in flight")
     roomy = a_view(1).with_reassignment(tp(), (4,)).view
-    own = roomy.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
+    own = roomy.work.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
     assert waits_for(roomy) == own
 
 
@@ -71,7 +71,7 @@ def test_a_copy_is_no_wait(isr: tuple[int, ...], *, is_copying: bool) -> None:
         tp(), (1, 2, 3), adding=(3,), state=partition_state(1, isr)
     )
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    reassignment = view.reassignments[tp()]
+    reassignment = view.work.reassignments[tp()]
     found = sync_gate(
         view, tp(), reassignment.spec, partition_state(1, isr), reassignment.spec.target
     )
@@ -90,7 +90,7 @@ def test_a_wait_begins_when_a_copy_ends_for_a_lagging_replica() -> None:
     apply(view, BlockedRecord(tp(), copies, Instant(900.0)), Instant(900.0))
     lags = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 2")
     apply(view, BlockedRecord(tp(), lags, Instant(950.0)), Instant(950.0))
-    assert since_of(view.reassignments[tp()]) == 950.0
+    assert since_of(view.work.reassignments[tp()]) == 950.0
 
 
 @pytest.mark.parametrize("leader", [4, -1])
@@ -99,7 +99,7 @@ def test_nothing_copies_from_a_leader_that_is_dead(leader: int) -> None:
     state = partition_state(leader, (1, 2))
     built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    spec = view.reassignments[tp()].spec
+    spec = view.work.reassignments[tp()].spec
     found = sync_gate(view, tp(), spec, state, spec.target)
     assert found is not None
     assert not found.is_copying
@@ -110,7 +110,7 @@ def test_a_dead_replica_that_is_added_is_waited_for() -> None:
     state = partition_state(1, (1, 2))
     built = a_view(1, 2).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    spec = view.reassignments[tp()].spec
+    spec = view.work.reassignments[tp()].spec
     assert sync_gate(view, tp(), spec, state, spec.target) == Blocked(
         BlockedBy.BROKER_DEAD, "replica 3 is not live"
     )
@@ -130,7 +130,7 @@ def test_without_the_role_the_role_is_waited_for() -> None:
 def test_a_pending_topic_deletion_is_waited_for() -> None:
     """The role is given back to it first."""
     view = a_view(1).with_reassignment(tp(), (4,)).view
-    view.deletions = frozenset({"going"})
+    view.session.deletions = frozenset({"going"})
     assert waits_for(view) == Blocked(BlockedBy.TOPIC_DELETION, "topic deletion is pending: going")
 
 
@@ -142,7 +142,7 @@ def answer(view: ClusterView, why: str, now: Instant) -> None:
 def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     """It is not accepted, so no record and no phase tell of it."""
     view = a_view(1).with_partition(tp(), (1,)).view
-    view.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
+    view.intake.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
     assert dict(BlockedReasons(view, Instant(1000.0)).undecided()) == {
         tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
     }
@@ -150,7 +150,7 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     found = BlockedReasons(view, Instant(1000.0)).of_entry(tp())
     assert found is not None
     assert found.detail == "min.insync.replicas is unknown: error 29: not authorized"
-    view.configs["t"] = TopicConfig(1, unclean_leader_election=False)
+    view.session.configs["t"] = TopicConfig(1, unclean_leader_election=False)
     assert BlockedReasons(view, Instant(1000.0)).of_entry(tp()) is None
 
 
@@ -167,7 +167,7 @@ def test_settings_that_cannot_be_read_are_told_to_what_waits_for_them() -> None:
 def test_a_wait_begins_anew_when_its_reason_does() -> None:
     """Other words about the same reason are the same wait."""
     view = a_view(1).with_reassignment(tp(), (4,), since=990.0).view
-    reassignment = view.reassignments[tp()]
+    reassignment = view.work.reassignments[tp()]
     assert since_of(reassignment) == Instant(990.0)
     for at, by, detail, since in (
         (1.0, BlockedBy.LIMIT, "full", 1.0),
@@ -191,10 +191,10 @@ def test_a_znode_that_cannot_be_understood_is_told() -> None:
     """Waiting for it to be read would be for ever."""
     view = a_view(1).view
     assert state_unknown(view, tp()).detail == "its state znode is being read"
-    view.stateless.add(tp())
+    view.tenure.stateless.add(tp())
     assert state_unknown(view, tp()).detail == "it has no state znode: no controller wrote one yet"
-    view.stateless.clear()
-    view.unreadable_states[tp()] = "not JSON"
+    view.tenure.stateless.clear()
+    view.tenure.unreadable_states[tp()] = "not JSON"
     assert state_unknown(view, tp()).detail == "its state znode cannot be decoded: not JSON"
-    view.unreadable_topics["t"] = "not JSON"
+    view.session.unreadable_topics["t"] = "not JSON"
     assert state_unknown(view, tp()).detail == "its topic znode cannot be decoded: not JSON"

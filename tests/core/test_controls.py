@@ -9,7 +9,7 @@ import pytest
 from controller.core.controls import Controls, Limits, Pause, Pauses
 from controller.core.events import ControlsRead
 from controller.core.model import BrokerId, PartitionAssignment
-from controller.core.tenure_reset import forget_reads
+from controller.core.state.session import SessionState
 from controller.znodes.paths import LIMITS, PAUSES, THROTTLE
 from tests.core.builders import Driver, replicas, tp
 
@@ -31,30 +31,30 @@ def test_what_cannot_be_understood_holds_as_it_stood_before(path: str) -> None:
     read(driver, TURNED)
     for _ in range(2):
         read(driver, Controls(unreadable={path: GARBAGE[path]}))
-        held = driver.view.controls
+        held = driver.view.intake.controls
         assert (held.pauses, held.limits, held.throttle) == (
             TURNED.pauses if path == PAUSES else Pauses(),
             TURNED.limits if path == LIMITS else Limits(),
             TURNED.throttle if path == THROTTLE else None,
         )
         assert held.unreadable == {path: GARBAGE[path]}
-        forget_reads(driver.view)
+        driver.view.session = SessionState()
     read(driver, Controls())
-    assert driver.view.controls == Controls()
+    assert driver.view.intake.controls == Controls()
 
 
 @pytest.mark.parametrize("path", GARBAGE)
 def test_what_was_never_understood_is_taken_for_a_pause_of_everything(path: str) -> None:
     """Somebody wanted something to stand still, or to go slower than the settings say."""
     driver = Driver({tp(): (1, 2)})
-    driver.view.controls_known = False
+    driver.view.intake.controls_known = False
     read(driver, Controls(unreadable={path: GARBAGE[path]}))
     driver.submit({tp(): (1, 3)})
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
-    assert list(driver.view.reassignments) == [tp()]
-    pause = driver.view.controls.pauses.everything
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert list(driver.view.work.reassignments) == [tp()]
+    pause = driver.view.intake.controls.pauses.everything
     assert pause is not None
     assert pause.reason == f"{path} cannot be decoded: {GARBAGE[path]}"
     read(driver, Controls())
     driver.run(tp())
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}

@@ -44,14 +44,14 @@ def ends(driver: DelegatedDriver) -> None:
 def test_a_move_of_others_is_followed_and_counted() -> None:
     """With its target, where it came from and what it waits for; nobody is told anything."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
-    followed = driver.view.reassignments[THEIRS]
+    followed = driver.view.work.reassignments[THEIRS]
     assert followed.spec.route is Route.FOREIGN
     assert (followed.spec.original, followed.spec.target) == (replicas(0, 1), replicas(2, 3))
     assert followed.blocked is not None
     assert followed.blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
-    assert driver.view.in_flight == 0
+    assert driver.view.tenure.in_flight == 0
     ends(driver)
-    told = driver.view.requests[FOREIGN]
+    told = driver.view.work.requests[FOREIGN]
     assert (told.kind, told.total, told.done, told.open) == ("foreign", 1, 1, 0)
     assert driver.orders == []
     assert driver.wrote_for_kafka() == []
@@ -61,7 +61,7 @@ def test_ours_wait_until_others_have_ended() -> None:
     """The default: they share disks and networks."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     submit(driver, submission(FIRST, {OURS: (1, 2)}))
-    blocked = driver.view.reassignments[OURS].blocked
+    blocked = driver.view.work.reassignments[OURS].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.FOREIGN_MOVES
     ends(driver)
@@ -75,8 +75,8 @@ def test_ours_may_run_beside_those_of_others() -> None:
     submit(driver, submission(FIRST, {OURS: (1, 2), THEIRS: (4, 5)}))
     driver.run(OURS)
     assert driver.assignment(OURS).replicas == (1, 2)
-    assert driver.view.reassignments[THEIRS].spec.route is Route.FOREIGN
-    assert FIRST in {s.request for s in driver.view.submissions.values()}
+    assert driver.view.work.reassignments[THEIRS].spec.route is Route.FOREIGN
+    assert FIRST in {s.request for s in driver.view.session.submissions.values()}
     ends(driver)
     driver.run(THEIRS)
     assert driver.assignment(THEIRS).replicas == (4, 5)
@@ -98,7 +98,7 @@ def test_what_is_submitted_meanwhile_may_be_refused() -> None:
 def test_adopted_a_move_of_others_is_like_one_of_ours() -> None:
     """It counts against the limits, a request takes it over, "everything" includes it."""
     driver = beside_a_move_of_others(ForeignMoves.ADOPT)
-    assert driver.view.in_flight == 1
+    assert driver.view.tenure.in_flight == 1
     submit(driver, submission(FIRST, {THEIRS: (2, 4)}))
     assert driver.orders[0] == (replicas(0, 1, 2), False)
     driver.run(THEIRS)
@@ -108,8 +108,8 @@ def test_adopted_a_move_of_others_is_like_one_of_ours() -> None:
 def test_a_move_of_others_whose_topic_is_deleted_leaves_no_outcome() -> None:
     """Nobody asked us for it: what is kept of a request would stay incomplete for ever."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
-    driver.observe(TopicsListed((driver.view.listed or frozenset()) - {THEIRS.topic}))
-    assert THEIRS not in driver.view.reassignments
+    driver.observe(TopicsListed((driver.view.session.listed or frozenset()) - {THEIRS.topic}))
+    assert THEIRS not in driver.view.work.reassignments
     records = [r for c in driver.changes for r in c.records]
     assert not [r for r in records if isinstance(r, RefusalRecord)]
 
@@ -117,11 +117,11 @@ def test_a_move_of_others_whose_topic_is_deleted_leaves_no_outcome() -> None:
 def test_a_move_of_others_that_has_ended_is_not_undone_by_a_later_cancellation() -> None:
     """A request that is accepted before anybody looked at that comes from where they left it."""
     driver = beside_a_move_of_others(ForeignMoves.ADOPT)
-    topic = driver.view.topics[THEIRS.topic]
+    topic = driver.view.session.topics[THEIRS.topic]
     ended = {**topic.partitions, THEIRS.partition: PartitionAssignment(replicas(2, 3))}
     version = ZkVersion(topic.version + 1)
     driver.fold(TopicsRead({THEIRS.topic: TopicAssignment(ended, version, topic.czxid)}))
-    assert driver.view.reassignments[THEIRS].spec.route is Route.FOREIGN
+    assert driver.view.work.reassignments[THEIRS].spec.route is Route.FOREIGN
     taken = spec_of(driver.view, FIRST, THEIRS, replicas(2, 4), Route.REQUEST)
     assert taken.original == (2, 3)
 
@@ -152,7 +152,7 @@ def test_a_partition_of_ours_that_others_turn_elsewhere_is_left_to_them_meanwhil
     submit(driver, submission(FIRST, {OURS: (1, 2)}))
     driver.order(OURS, replicas(5, 6))
     driver.settle()
-    blocked = driver.view.reassignments[OURS].blocked
+    blocked = driver.view.work.reassignments[OURS].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.FOREIGN_MOVES
     assert len(driver.orders) == 1
@@ -168,7 +168,7 @@ def test_a_move_of_others_has_the_target_that_they_give_it(target: tuple[int, ..
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     driver.order(THEIRS, replicas(*target))
     driver.settle()
-    assert driver.view.reassignments[THEIRS].spec.target == replicas(*target)
+    assert driver.view.work.reassignments[THEIRS].spec.target == replicas(*target)
 
 
 def test_a_move_that_others_took_back_is_not_taken_for_ended() -> None:
@@ -176,6 +176,6 @@ def test_a_move_that_others_took_back_is_not_taken_for_ended() -> None:
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     driver.order(THEIRS, None)
     driver.settle()
-    assert THEIRS not in driver.view.reassignments
+    assert THEIRS not in driver.view.work.reassignments
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
     assert [r.outcome for r in ended] == ["cancelled by its client"]

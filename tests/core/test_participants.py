@@ -122,7 +122,10 @@ def test_replica_that_others_removed_meanwhile_is_listed_as_a_receiver() -> None
     made.begin()
     made.ask_for({ORDERS: (4, 2, 3)})
     assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:4"
-    moved = {**made.view.topics["orders"].partitions, 0: PartitionAssignment(replicas(1, 3))}
+    moved = {
+        **made.view.session.topics["orders"].partitions,
+        0: PartitionAssignment(replicas(1, 3)),
+    }
     read = TopicsRead({"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))})
     observe(made.view, read, made.now)
     assert made.gate(ORDERS) is not None
@@ -135,14 +138,14 @@ def test_replica_that_others_removed_is_listed_though_its_topic_was_in_doubt_the
     made = ThrottleRig()
     made.begin()
     made.ask_for({ORDERS: (4, 2, 3)})
-    topic = made.view.topics["orders"]
+    topic = made.view.session.topics["orders"]
     topic.put_in_doubt(1)
     moved = {**topic.partitions, 0: PartitionAssignment(replicas(1, 3))}
     read = {"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))}
     observe(made.view, TopicsRead(read, read_generation=0), made.now)
-    assert made.view.assignment(ORDERS) is None
+    assert made.view.session.assignment(ORDERS) is None
     observe(made.view, TopicsRead(read, read_generation=1), made.now)
-    assert made.view.assignment(ORDERS) == moved[0]
+    assert made.view.session.assignment(ORDERS) == moved[0]
     assert made.gate(ORDERS) is not None
     made.settle()
     assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:2,0:4"

@@ -57,7 +57,7 @@ def scan_again(driver: Driver) -> bool:
 
 def end_those_in_flight(driver: Driver) -> None:
     """Let all that is being copied arrive."""
-    for partition in [p for p, r in driver.view.reassignments.items() if r.in_flight]:
+    for partition in [p for p, r in driver.view.work.reassignments.items() if r.in_flight]:
         driver.catch_up(partition)
 
 
@@ -89,7 +89,7 @@ def test_those_that_cannot_go_on_do_not_keep_those_behind_them_from_beginning(
     for _ in range(2 * len(others)):
         scan_again(driver)
         end_those_in_flight(driver)
-    assert driver.view.reassignments.keys() == set(stuck)
+    assert driver.view.work.reassignments.keys() == set(stuck)
 
 
 def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
@@ -100,8 +100,8 @@ def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
     for _ in range(ceil(MANY / SCAN_MAX) - 1):
         assert scan_again(driver)
     assert not scan_again(driver)
-    assert driver.view.in_flight == 2
-    waits = {told(driver, p) for p in driver.view.waiting}
+    assert driver.view.tenure.in_flight == 2
+    waits = {told(driver, p) for p in driver.view.tenure.waiting}
     assert waits == {"broker 6 receives its limit of copies"}
 
 
@@ -119,15 +119,15 @@ def test_nobody_waits_at_rest_who_could_begin_and_what_is_told_is_true() -> None
         }
     )
     looked = 0
-    while driver.view.reassignments:
+    while driver.view.work.reassignments:
         true = full_brokers(driver)
-        for partition in (*driver.view.resumed, *driver.view.waiting):
+        for partition in (*driver.view.tenure.resumed, *driver.view.tenure.waiting):
             budget = Budget(driver.view, driver.now)
             step = native.advance(driver.view, partition, driver.now, budget)
             assert isinstance(step, Blocked)
             assert told(driver, partition) in true
             looked += 1
-        moving = [p for p, r in driver.view.reassignments.items() if r.in_flight]
+        moving = [p for p, r in driver.view.work.reassignments.items() if r.in_flight]
         driver.catch_up(moving[looked % len(moving)])
     assert looked > len(entries)
 
@@ -137,16 +137,20 @@ def full_brokers(driver: Driver) -> set[str]:
     view = driver.view
     receive, serve = view.options.max_incoming_per_broker, view.options.max_outgoing_per_broker
     full = {
-        f"broker {b} receives its limit of copies" for b, n in view.incoming.items() if n >= receive
+        f"broker {b} receives its limit of copies"
+        for b, n in view.tenure.incoming.items()
+        if n >= receive
     }
     return full | {
-        f"broker {b} serves its limit of copies" for b, n in view.outgoing.items() if n >= serve
+        f"broker {b} serves its limit of copies"
+        for b, n in view.tenure.outgoing.items()
+        if n >= serve
     }
 
 
 def told(driver: Driver, partition: TopicPartition) -> str:
     """Return what a partition is said to wait for."""
-    blocked = driver.view.reassignments[partition].blocked
+    blocked = driver.view.work.reassignments[partition].blocked
     assert blocked is not None
     return blocked.detail
 
@@ -175,5 +179,5 @@ def test_a_scan_decides_once_for_all_that_wait_for_a_slot_of_the_same_broker() -
     driver.adopt({p: spec((r[0], 4 + p.partition % 2), r, LARGE) for p, r in entries.items()})
     budget = CountingBudget(driver.view, driver.now)
     decision = start_pending(driver.view, Worklist(capacity=True), driver.now, budget, ())
-    assert len(driver.view.waiting) == len(entries) - 2
+    assert len(driver.view.tenure.waiting) == len(entries) - 2
     assert (decision.changes, budget.asked) == ((), 2)

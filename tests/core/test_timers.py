@@ -21,8 +21,8 @@ def at_work() -> Driver:
     """Return ten reassignments: one in flight, and one that waits for leaderships to move again."""
     driver = Driver({tp(n): (1, 2) for n in range(10)}, options=Options(max_partitions_in_flight=1))
     driver.submit({tp(n): (1, 3) for n in range(10)})
-    driver.view.reassignments[tp(7)].blocked = Blocked(BlockedBy.LEADER_MOVES, "too many")
-    driver.view.reassignments[tp(8)].blocked = Blocked(BlockedBy.CONTROLLER_ANSWER, "not yet")
+    driver.view.work.reassignments[tp(7)].blocked = Blocked(BlockedBy.LEADER_MOVES, "too many")
+    driver.view.work.reassignments[tp(8)].blocked = Blocked(BlockedBy.CONTROLLER_ANSWER, "not yet")
     return driver
 
 
@@ -46,7 +46,7 @@ def test_a_timer_that_comes_often_has_only_that_looked_at_which_asked_for_it(
 ) -> None:
     """Where 100,000 partitions wait, everything is a tenth of a second."""
     driver = at_work()
-    states = driver.view.states = Walked(driver.view.states)
+    states = driver.view.tenure.states = Walked(driver.view.tenure.states)
     reassignments = watch_reassignments(driver.view)
     driver.fold(TimerFired(timer))
     assert noted(driver.view.due) == notes

@@ -51,7 +51,8 @@ from controller.core.records import (
     SubmissionEndedRecord,
 )
 from controller.core.requests.completion import conclude
-from controller.core.view import ClusterView, Tenure
+from controller.core.state.tenure import Tenure
+from controller.core.view import ClusterView
 from controller.reactor.group_commit import MAX_BYTES, Batch, Batcher, in_groups
 from controller.reactor.outcome_rows import SHARD_BYTES
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
@@ -77,9 +78,9 @@ def replicas(*ids: int) -> Replicas:
 def a_view(*, queue: dict[TopicPartition, Replicas] | None = None) -> ClusterView:
     """Build a view in a tenure of epoch 7."""
     view = ClusterView(Options())
-    view.tenure = Tenure(ControllerEpoch(7), Instant(0.0))
+    view.tenure.held = Tenure(ControllerEpoch(7), Instant(0.0))
     if queue is not None:
-        view.queue = PlanNode(queue, ZkVersion(4), Zxid(9))
+        view.intake.queue = PlanNode(queue, ZkVersion(4), Zxid(9))
     return view
 
 
@@ -158,7 +159,7 @@ def test_shards_of_several_requests_and_kinds_have_different_numbers() -> None:
 def test_numbers_go_on_where_the_view_and_the_batch_before_stopped() -> None:
     """A name is never used twice in a tenure."""
     view = a_view()
-    view.shards = 5
+    view.tenure.shards = 5
     many = [accepted(tp(n)) for n in range(MAX_OPERATIONS + 1)]
     first, second = batches(view, *many)
     assert first.operations[-1].path.endswith(f"accepted-7-5-{MAX_OPERATIONS}")
@@ -169,7 +170,7 @@ def test_numbers_go_on_where_the_view_and_the_batch_before_stopped() -> None:
 def test_outside_a_tenure_the_epoch_is_0() -> None:
     """A request can be refused by whoever leads."""
     view = a_view()
-    view.tenure = None
+    view.tenure.held = None
     assert only(view, [refused(1)])[0].path.endswith("/ended-0-0-1")
 
 
@@ -208,7 +209,7 @@ def with_topic(version: int = 3) -> ClusterView:
     """Build a view that read the topic at a version."""
     view = a_view()
     partitions = {n: PartitionAssignment(replicas(1, 2)) for n in range(MAX_OPERATIONS + 2)}
-    view.topics["t"] = Topic(partitions, ZkVersion(version), Zxid(5), None)
+    view.session.topics["t"] = Topic(partitions, ZkVersion(version), Zxid(5), None)
     return view
 
 
@@ -329,9 +330,9 @@ def test_a_request_kept_in_very_many_znodes_is_forgotten_in_several_multis() -> 
     children = (*(f"accepted-{n:05d}-0-9" for n in range(9000)), "summary")
     view = a_view()
     view.options = Options(outcomes_kept=0)
-    view.ended = {R1: EndedHistory(children, Zxid(9))}
+    view.work.ended = {R1: EndedHistory(children, Zxid(9))}
     deleted: list[str] = []
-    while view.ended:
+    while view.work.ended:
         changes = conclude(view, Instant(0.0)).changes
         for batch in Batcher(view).batches(changes):
             assert too_large(batch.operations) is None
@@ -406,8 +407,8 @@ def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
     """Topic and plan together have no room for more than one of them: the plan's follow."""
     view = with_topic()
     there = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4), replicas(3))
-    view.topics["t"].partitions = dict.fromkeys(range(partitions), there)
-    view.legacy = PlanNode(
+    view.session.topics["t"].partitions = dict.fromkeys(range(partitions), there)
+    view.intake.legacy = PlanNode(
         {tp(n): replicas(1, 2, 4) for n in range(partitions)}, ZkVersion(0), Zxid(1)
     )
     changes = [
@@ -439,7 +440,7 @@ def test_steps_of_a_topic_beyond_the_default_limit_share_a_write(
     view = with_topic()
     view.options = Options(request_bytes=request_bytes)
     there = PartitionAssignment(replicas(1, 2, 3))
-    view.topics["t"].partitions = dict.fromkeys(range(40_000), there)
+    view.session.topics["t"].partitions = dict.fromkeys(range(40_000), there)
     changes = [
         Change((AssignmentRecord(tp(n), PartitionAssignment(replicas(1, 2, 4))),), partition=tp(n))
         for n in range(100)

@@ -134,7 +134,7 @@ def test_what_a_claim_makes_unknown_is_asked_for_before_anything_is_noted() -> N
     partitions = {tp(n): (0, 1) for n in range(3)}
     driver = Driver(partitions, options=Options(max_partitions_in_flight=0))
     driver.submit(dict.fromkeys(partitions, (0, 2)))
-    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     turning = Turning(driver)
     turning.turn(Deposed("a new process"))
     noted = turning.turn(
@@ -155,7 +155,7 @@ def test_a_state_that_is_written_is_read_after_that() -> None:
     """A read that began before would be overtaken, and say nothing."""
     driver = Driver({tp(0): (0, 1)})
     turning = Turning(driver)
-    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.brokers}
+    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.cluster.brokers}
     noted = turning.turn(BrokersRead(bounced))
     written = f"write {paths.state_path(tp(0))}"
     assert [n for n in noted if not n.startswith("note")] == [written, f"read {tp(0)}"]
@@ -165,7 +165,7 @@ def test_a_request_is_read_before_what_others_want_is_written() -> None:
     """Nobody looked at it before, so nothing of the turn writes it; the writes may take a while."""
     driver = Driver({tp(0): (0, 1)})
     turning = Turning(driver)
-    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.brokers}
+    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.cluster.brokers}
     noted = turning.turn(SubmissionsListed(frozenset({"request_1"})), BrokersRead(bounced))
     assert noted.index("read request_1") < noted.index(f"write {paths.state_path(tp(0))}")
 
@@ -175,7 +175,7 @@ def test_a_turn_that_takes_long_leaves_the_rest_to_the_next_one() -> None:
     partitions = {tp(n): (0, 1) for n in range(6)}
     driver = Driver(partitions, options=Options(look_chunk=1, tenure=TenurePolicy.PERMANENT))
     turning = Turning(driver, Passing())
-    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.brokers}
+    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.cluster.brokers}
     written = [n for n in turning.turn(BrokersRead(bounced)) if n.startswith("write")]
     assert 0 < len(written) < len(partitions)
     for _ in partitions:

@@ -94,8 +94,8 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
 def test_a_member_of_the_isr_is_never_new() -> None:
     """It lost its log with a disk, and would lead with an empty one."""
     driver, outbox = opened(1)
-    written = replace(driver.view.states[tp(0)], leader_epoch=LeaderEpoch(1))
-    driver.view.states[tp(0)] = written
+    written = replace(driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1))
+    driver.view.tenure.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     ((state,),) = told(drain(driver, outbox))
     assert not state.is_new
@@ -104,8 +104,10 @@ def test_a_member_of_the_isr_is_never_new() -> None:
 def test_a_replica_that_got_into_the_isr_while_it_was_to_be_told_is_not_new() -> None:
     """It had its log, whoever told it of the partition."""
     driver, outbox = opened(1)
-    written = replace(driver.view.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(2))
-    driver.view.states[tp(0)] = written
+    written = replace(
+        driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(2)
+    )
+    driver.view.tenure.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     driver.change_isr(tp(0), replicas(2, 1))
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
@@ -117,8 +119,10 @@ def test_a_replica_of_a_new_partition_is_new_whatever_is_written_before_it_is_to
     """Another died meanwhile: nobody has a log yet, and nothing was acknowledged."""
     driver, outbox = opened(1)
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
-    written = replace(driver.view.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(1))
-    driver.view.states[tp(0)] = written
+    written = replace(
+        driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(1)
+    )
+    driver.view.tenure.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
     ((state,),) = told(drain(driver, outbox))
     assert (state.leader_epoch, state.is_new) == (1, True)

@@ -55,15 +55,15 @@ def test_the_role_is_given_up_with_a_session_that_may_be_over() -> None:
     world.settle()
     daemon = world.add_daemon(reactors(OPTIONS))
     world.submit_plan({TopicPartition("t", 0): [5, 4, 3]})
-    world.run_until(lambda: _view(daemon).tenure is not None, within_s=WITHIN_S)
+    world.run_until(lambda: _view(daemon).tenure.held is not None, within_s=WITHIN_S)
     daemon.store.session.suspend()
     world.run_for(daemon.store.timeout_s - 1.0)
-    assert _view(daemon).tenure is not None
+    assert _view(daemon).tenure.held is not None
     world.run_for(2.0)
     daemon.put(WallClockRead(0.0))  # as its host does now and then
     world.run_for(0.1)
     sent = daemon.channels.sent
-    assert _view(daemon).tenure is None
+    assert _view(daemon).tenure.held is None
     world.run_for(10.0)
     assert daemon.channels.sent == sent
 

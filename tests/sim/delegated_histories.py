@@ -127,12 +127,12 @@ class Observer(SilentObserver):
 
     def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
         """Judge what stands still."""
-        if view.tenure is None:
+        if view.tenure.held is None:
             return
         if self._lost is not None:
             self._lost.look(view)
-        for partition, reassignment in view.reassignments.items():
-            begin = max(view.tenure.since, reassignment.since, reassignment.phase_since)
+        for partition, reassignment in view.work.reassignments.items():
+            begin = max(view.tenure.held.since, reassignment.since, reassignment.phase_since)
             self._world.invariants.judge.ensure(
                 reassignment.blocked is not None
                 or isinstance(reassignment.phase, Ended)

@@ -50,13 +50,13 @@ class LostLogs:
 
     def look(self, view: ClusterView) -> None:
         """Note which drops the view of a daemon that leads tells of."""
-        for drop in self._drops if view.tenure is not None else ():
-            known = view.known_assignment(drop.partition)
+        for drop in self._drops if view.tenure.held is not None else ():
+            known = view.session.known_assignment(drop.partition)
             is_seen = (
-                drop.partition in view.reassignments
+                drop.partition in view.work.reassignments
                 and known is not None
                 and drop.broker not in known.replicas
-                and drop.broker not in view.brokers
+                and drop.broker not in view.cluster.brokers
             )
             if is_seen and drop.seen_at is None:
                 drop.seen_at = self._world.now

@@ -28,7 +28,8 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.reassignments import Reassignment
 from controller.core.records import Change, Decision
-from controller.core.view import ClusterView, Tenure
+from controller.core.state.tenure import Tenure
+from controller.core.view import ClusterView
 from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteError
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
@@ -597,10 +598,10 @@ def test_what_was_queued_before_a_replica_entered_the_isr_is_sent_late_only_to_b
 def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: bool) -> None:  # noqa: FBT001
     """What a reassignment waits for has to be seen by operators."""
     view = ClusterView(Options())
-    view.tenure = Tenure(ControllerEpoch(1), Instant(0.0))
+    view.tenure.held = Tenure(ControllerEpoch(1), Instant(0.0))
     waiting = Reassignment(spec=_spec([4]), since=Instant(0.0))
     waiting.blocked = Blocked(BlockedBy.LIMIT, "1 partition is in flight") if says_why else None
-    view.reassignments[P] = waiting
+    view.work.reassignments[P] = waiting
     bench.world.run_for(SILENT_S)
     observer = HistoryObserver(bench.world, Wishes(Ledger(bench.world)))
     with nullcontext() if says_why else pytest.raises(InvariantViolationError, match="stands"):

@@ -65,13 +65,13 @@ class HistoryObserver:
         """Judge that whatever stands still says why, and that nothing is tried in vain for long."""
         if self._was_refused:
             self._tried_in_vain(decision)
-        if view.tenure is None:
+        if view.tenure.held is None:
             return
         judge = self._world.invariants.judge
         since = self._world.now - SILENT_S
-        if view.tenure.since > since:
+        if view.tenure.held.since > since:
             return
-        for partition, reassignment in view.reassignments.items():
+        for partition, reassignment in view.work.reassignments.items():
             begin = max(reassignment.since, reassignment.phase_since)
             if begin <= since and not isinstance(reassignment.phase, Ended):
                 judge.ensure(

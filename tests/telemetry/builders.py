@@ -24,7 +24,8 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Pending, Phase
 from controller.core.reassignments import Reassignment, Request
-from controller.core.view import ClusterView, Tenure
+from controller.core.state.tenure import Tenure
+from controller.core.view import ClusterView
 from tests.core.builders import broker, replicas
 
 NOW = Instant(1000.0)
@@ -118,14 +119,14 @@ class ViewBuilder:
         state: PartitionState | None = None,
     ) -> ViewBuilder:
         """Add a partition, and its state if there is one."""
-        topic = self.view.topics.setdefault(
+        topic = self.view.session.topics.setdefault(
             partition.topic, Topic({}, ZkVersion(3), Zxid(30), None)
         )
         topic.partitions[partition.partition] = PartitionAssignment(
             replicas(*assigned), replicas(*adding), replicas(*removing)
         )
         if state is not None:
-            self.view.states[partition] = state
+            self.view.tenure.states[partition] = state
         return self
 
     def with_reassignment(
@@ -139,14 +140,14 @@ class ViewBuilder:
         step: int = 0,
     ) -> ViewBuilder:
         """Add a reassignment of a partition."""
-        self.view.reassignments[partition] = Reassignment(
+        self.view.work.reassignments[partition] = Reassignment(
             spec=a_goal(target, original),
             since=Instant(since),
             phase=phase if phase is not None else Pending(),
             phase_since=Instant(since),
             step=step,
         )
-        tally = self.view.requests.setdefault(REQUEST, Request(Route.LEGACY, Instant(since)))
+        tally = self.view.work.requests.setdefault(REQUEST, Request(Route.LEGACY, Instant(since)))
         tally.total += 1
         tally.open += 1
         return self
@@ -155,9 +156,9 @@ class ViewBuilder:
 def a_view(*brokers: int, options: Options | None = None, epoch: int | None = 9) -> ViewBuilder:
     """Begin a view of these live brokers, in a tenure unless ``epoch`` is None."""
     view = ClusterView(options or Options())
-    view.brokers = {BrokerId(b): broker(b) for b in brokers}
-    view.leading = True
+    view.cluster.brokers = {BrokerId(b): broker(b) for b in brokers}
+    view.role.leading = True
     if epoch is not None:
-        view.tenure = Tenure(ControllerEpoch(epoch), Instant(900.0))
-        view.heeded = True
+        view.tenure.held = Tenure(ControllerEpoch(epoch), Instant(900.0))
+        view.tenure.heeded = True
     return ViewBuilder(view)

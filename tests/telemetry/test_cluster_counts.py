@@ -14,7 +14,7 @@ def test_reassignments_are_counted_by_phase_and_reason() -> None:
     """Every reassignment has one phase and at most one reason."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=0.0, step=1)
     view = built.with_reassignment(tp(1), (4,)).with_reassignment(tp(2), (4,)).view
-    view.reassignments[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
+    view.work.reassignments[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
     counts = run_to_end(work_counts(view, Instant(1000.0), 300.0))
     assert counts.phases == {"A2-syncing": 1, "pending": 2}
     assert counts.blocked == {"limit": 1}
@@ -29,8 +29,8 @@ def test_queued_partition_is_not_stalled() -> None:
     built = a_view(1)
     for number, by in enumerate((BlockedBy.LIMIT, BlockedBy.BROKER_DEAD)):
         built.with_reassignment(tp(number), (4,), since=0.0)
-        built.view.reassignments[tp(number)].blocked = Blocked(by, "so it is")
-        built.view.reassignments[tp(number)].blocked_since = Instant(500.0)
+        built.view.work.reassignments[tp(number)].blocked = Blocked(by, "so it is")
+        built.view.work.reassignments[tp(number)].blocked_since = Instant(500.0)
     assert run_to_end(work_counts(built.view, Instant(799.0), 300.0)).stalled == {}
     assert run_to_end(work_counts(built.view, Instant(800.0), 300.0)).stalled == {
         tp(1): "broker_dead"
@@ -41,7 +41,7 @@ def test_standby_counts_no_stalls() -> None:
     """Two daemons would count everything twice."""
     view = a_view(1, epoch=None).with_reassignment(tp(), (4,), since=0.0, step=1).view
     assert run_to_end(work_counts(view, Instant(1000.0), 300.0)).blocked == {"controller_role": 1}
-    view.leading = False
+    view.role.leading = False
     counts = run_to_end(work_counts(view, Instant(1000.0), 300.0))
     assert (counts.blocked, counts.stalled) == ({}, {})
 
@@ -52,7 +52,7 @@ def test_alter_request_is_unanswered_until_its_response() -> None:
     for number, error in enumerate((None, 0, 39, None)):
         phase = AwaitingController((BrokerId(4),), Instant(0.0), error)
         built.with_reassignment(tp(number), (4,), phase, step=1)
-    built.view.in_flight = 4
+    built.view.tenure.in_flight = 4
     assert role_of(built.view, Instant(1.0)).orders_unanswered == 2
 
 
@@ -65,7 +65,7 @@ def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
     built.with_partition(tp(3), (1, 2), state=partition_state(-1, (2,)))
     built.with_partition(tp(4), (1, 2))
     built.with_partition(tp(0, "going"), (3,), state=partition_state(3, (3,)))
-    built.view.deletions = frozenset({"going"})
+    built.view.session.deletions = frozenset({"going"})
     assert run_to_end(cluster_counts(built.view)) == ClusterCounts(
         topics=2, partitions=6, offline_partitions=2, preferred_replica_imbalance=2
     )
@@ -74,5 +74,5 @@ def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
 def test_replica_on_a_failed_log_directory_does_not_lead() -> None:
     """Its broker is live, the replica is not."""
     built = a_view(1).with_partition(tp(), (1,), state=partition_state(1, (1,)))
-    built.view.offline.add((BrokerId(1), tp()))
+    built.view.tenure.offline.add((BrokerId(1), tp()))
     assert run_to_end(cluster_counts(built.view)).offline_partitions == 1

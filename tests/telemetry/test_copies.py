@@ -42,7 +42,7 @@ def told(copies: Copies, size: int) -> list[CopyEvent]:
 def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
     """Let the partition have this ISR."""
     state = partition_state(1, ids)
-    view.states[tp()] = state
+    view.tenure.states[tp()] = state
     at = Instant(AT + after_s)
     return list(copies.states_read(StatesRead({tp(): state}), view, at))
 
@@ -56,7 +56,7 @@ def a_copy(**changes: object) -> Copy:
 def test_copy_is_whole_when_it_is_in_the_isr() -> None:
     """With size, time and both brokers; its bytes count once."""
     view = adding_four().view
-    view.sizes[tp()] = 1000
+    view.work.sizes[tp()] = 1000
     copies = begun(view)
     assert isr(copies, view, 1, 2, 3, 4) == [
         Received(BrokerId(1), BrokerId(4), 1000),
@@ -70,7 +70,7 @@ def test_copy_is_whole_when_it_is_in_the_isr() -> None:
 def test_bytes_count_as_they_are_reported() -> None:
     """Each byte once, and the rest when the copy is whole."""
     view = adding_four().view
-    view.sizes[tp()] = 1000
+    view.work.sizes[tp()] = 1000
     copies = begun(view)
     assert told(copies, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
     assert told(copies, 300) == []
@@ -82,7 +82,7 @@ def test_bytes_count_as_they_are_reported() -> None:
 def test_bytes_of_an_inherited_copy_do_not_count() -> None:
     """Another controller may have started the step."""
     view = adding_four().view
-    view.sizes[tp()] = 1000
+    view.work.sizes[tp()] = 1000
     copies = begun(view, before=Expanding)
     assert told(copies, 900) == []
     assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 100)
@@ -115,7 +115,7 @@ def test_copies_end_with_the_reassignment_or_the_tenure() -> None:
     built = adding_four()
     copies = begun(built.view)
     told(copies, 300)
-    built.view.reassignments.clear()
+    built.view.work.reassignments.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
     assert len(list(copies.committed(end, [], built.view, AT))) == 1
     assert copies.held(tp()) == {}
@@ -130,5 +130,5 @@ def test_replica_that_leaves_the_isr_is_reported() -> None:
     ]
     assert isr(copies, built.view, 1, 3) == []
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(3,))
-    built.view.reassignments[tp()].phase = Stopping(frozenset(), frozenset(), AT)
+    built.view.work.reassignments[tp()].phase = Stopping(frozenset(), frozenset(), AT)
     assert isr(copies, built.view, 1) == []

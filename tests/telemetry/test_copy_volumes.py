@@ -26,8 +26,8 @@ def two_to_copy() -> ViewBuilder:
     built = a_view(1, 2, 3, 4, 5)
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
     built.with_reassignment(tp(), (1, 4, 5), Syncing(), step=1)
-    built.view.sizes[tp()] = 1000
-    built.view.reassignments[tp()].load = Load(replicas(4), BrokerId(1), 1000)
+    built.view.work.sizes[tp()] = 1000
+    built.view.work.reassignments[tp()].load = Load(replicas(4), BrokerId(1), 1000)
     return built
 
 
@@ -64,7 +64,7 @@ def test_partition_of_unknown_size_is_counted_apart() -> None:
 def test_ended_partitions_stay_moved() -> None:
     """The total does not shrink while a request makes progress."""
     view = two_to_copy().view
-    view.requests[REQUEST].moved_bytes = 7000
+    view.work.requests[REQUEST].moved_bytes = 7000
     volume = volumes(view).requests[REQUEST]
     assert (volume.moved, volume.remaining, volume.total) == (7000, 2000, 9000)
 
@@ -87,5 +87,5 @@ def test_without_original_replicas_only_the_remainder_is_known() -> None:
     built = a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
     built.with_reassignment(tp(), (1, 4), original=None)
-    built.view.sizes[tp()] = 10
+    built.view.work.sizes[tp()] = 10
     assert volumes(built.view).requests[REQUEST] == Volume(moved=0, remaining=10, known=1)

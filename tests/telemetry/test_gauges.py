@@ -36,9 +36,9 @@ def test_request_is_exported_by_slot_until_it_is_gone() -> None:
     assert value("broker_out_remaining_bytes", broker="2") == 1000
     assert value("brokers") == 5
     assert REQUEST.encode() not in metrics.exposition()
-    view.reassignments.clear()
-    view.requests.clear()
-    view.brokers = a_view(1).view.brokers
+    view.work.reassignments.clear()
+    view.work.requests.clear()
+    view.cluster.brokers = a_view(1).view.cluster.brokers
     clock.go(60)
     snapshot = publisher.tend(view)
     assert snapshot is not None
@@ -56,7 +56,7 @@ def test_estimate_is_exported_with_both_bounds() -> None:
     )
     built = two_to_copy()
     for n in range(1, 13):
-        built.view.requests[REQUEST].moved_bytes = n * 100
+        built.view.work.requests[REQUEST].moved_bytes = n * 100
         publisher.progress.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
         snapshot = publisher.tend(built.view)
         clock.go(10)
@@ -81,7 +81,7 @@ def test_oldest_wait_for_an_isr_is_exported() -> None:
     )
     built = two_to_copy()
     built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1), since=100)
-    built.view.in_flight = 1
+    built.view.tenure.in_flight = 1
     snapshot = publisher.tend(built.view)
     assert snapshot is not None
     metrics.show(snapshot)

@@ -96,9 +96,9 @@ def test_brokers_are_logged_as_they_join_bounce_and_die() -> None:
     """The first read is no change."""
     events, built = LogEvents(), a_view(1, 2)
     assert logged(events, TimerFired("claim"), a_view().view) == []
-    assert logged(events, BrokersRead(built.view.brokers), built.view) == []
-    built.view.brokers = {BrokerId(2): broker(2, epoch=500), BrokerId(3): broker(3)}
-    found = list(events.of(BrokersRead(built.view.brokers), built.view))
+    assert logged(events, BrokersRead(built.view.cluster.brokers), built.view) == []
+    built.view.cluster.brokers = {BrokerId(2): broker(2, epoch=500), BrokerId(3): broker(3)}
+    found = list(events.of(BrokersRead(built.view.cluster.brokers), built.view))
     assert [(n.kind, n.fields["broker"]) for n in found] == [
         ("broker_joined", 3),
         ("broker_died", 1),

@@ -79,7 +79,7 @@ def test_a_tenure_is_counted_from_claim_to_end() -> None:
     assert seen.value("claims_total") == 1
     assert seen.value("tenure_held") == 1
     assert seen.value("controller_epoch") == 9
-    view.tenure = None
+    view.tenure.held = None
     seen.measurements.event(Deposed("moved"), view, had_tenure=True)
     seen.measurements.event(Deposed("moved"), view, had_tenure=False)
     assert seen.value("resignations_total") == 1
@@ -169,7 +169,7 @@ def test_unregistered_broker_has_no_labels() -> None:
     seen, view = Measured(), a_view(1, 2).view
     seen.measurements.event(TimerFired("a"), view, had_tenure=True)
     seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
-    del view.brokers[ONE]
+    del view.cluster.brokers[ONE]
     seen.measurements.event(TimerFired("a"), view, had_tenure=True)
     assert seen.value("effects_inflight", {"broker": "1"}) is None
 
@@ -178,7 +178,7 @@ def test_end_of_a_tenure_clears_requests_in_flight() -> None:
     """The channels are closed."""
     seen, view = Measured(), a_view(1).view
     seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
-    view.tenure = None
+    view.tenure.held = None
     seen.measurements.event(Deposed("moved"), view, had_tenure=True)
     assert seen.value("effects_inflight", {"broker": "1"}) is None
 

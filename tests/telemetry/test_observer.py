@@ -204,13 +204,13 @@ def test_every_durable_record_is_journaled(seen: Observed) -> None:
 def test_end_of_a_short_request_is_journaled_before_the_process_ends(seen: Observed) -> None:
     """No further snapshot is due."""
     built = a_view(1, 2, 3)
-    built.view.leading = True
+    built.view.role.leading = True
     seen.observer.tend(built.view)
     now = seen.clock.now()
-    built.view.requests[REQUEST] = Request(Route.REQUEST, now, kind="request", total=1)
+    built.view.work.requests[REQUEST] = Request(Route.REQUEST, now, kind="request", total=1)
     outcome = RequestOutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1))
     seen.observer.on_committed(Change((outcome,)), built.view)
-    built.view.stopping = True
+    built.view.role.stopping = True
     seen.observer.on_cycle(Decision(), built.view, {})
     kinds = [line["kind"] for line in seen.journaled()]
     assert kinds == ["outcome", "request_begun", "progress", "request_ended"]
@@ -250,7 +250,7 @@ def test_a_change_of_role_is_published_at_once(seen: Observed) -> None:
     assert seen.publisher.latest is not None
     assert seen.publisher.latest.status["tenure"]["held"]
     assert seen.value("active_controller") == 1
-    claimed.tenure = None
+    claimed.tenure.held = None
     seen.observer.on_event(Deposed("moved"), claimed)
     assert not seen.publisher.latest.status["tenure"]["held"]
     assert seen.value("resignations_total") == 1
@@ -261,7 +261,7 @@ def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
     view = a_partition_in_flight().view
     seen.observer.on_cycle(Decision(), view, {"decide": 0.001, "commit": 0.01, "send": 0.0})
     assert seen.value("partitions", phase="A2-syncing") == 1
-    view.reassignments.clear()
+    view.work.reassignments.clear()
     seen.observer.on_cycle(Decision(), view, {})
     assert seen.value("partitions", phase="A2-syncing") == 0
     assert seen.publisher.latest is not None
@@ -310,7 +310,7 @@ def test_time_without_progress_is_exported_with_reassignments(seen: Observed) ->
     seen.clock.go(7)
     seen.observer.tend(view)
     assert seen.value("progress_age_seconds") == 7
-    view.reassignments.clear()
+    view.work.reassignments.clear()
     seen.clock.go(7)
     seen.observer.tend(view)
     assert seen.value("progress_age_seconds") == 0
@@ -325,7 +325,7 @@ def test_requests_are_counted(seen: Observed) -> None:
 def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed) -> None:
     """From the begin of its step into the ISR: journal, metrics and the brokers' traffic."""
     view = a_partition_in_flight().view
-    view.sizes[tp()] = 1000
+    view.work.sizes[tp()] = 1000
     begin = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
     seen.observer.on_committed(Change((begin,)), view)
     seen.clock.go(5)
@@ -333,8 +333,8 @@ def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed) -> None:
     seen.observer.on_event(held, view)
     assert seen.value("copied_bytes_total") == 400
     seen.clock.go(5)
-    view.states[tp()] = partition_state(1, (1, 2, 3, 4), leader_epoch=6)
-    seen.observer.on_event(StatesRead({tp(): view.states[tp()]}), view)
+    view.tenure.states[tp()] = partition_state(1, (1, 2, 3, 4), leader_epoch=6)
+    seen.observer.on_event(StatesRead({tp(): view.tenure.states[tp()]}), view)
     assert seen.value("copied_bytes_total") == 1000
     assert seen.value("replica_copy_seconds_sum") == 10
     assert seen.value("broker_served_bytes_total", broker="1") == 1000
@@ -348,7 +348,7 @@ def test_unfinished_copies_are_abandoned_with_the_tenure(seen: Observed) -> None
     view = a_partition_in_flight().view
     begin = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
     seen.observer.on_committed(Change((begin,)), view)
-    view.tenure = None
+    view.tenure.held = None
     seen.observer.on_event(Deposed("moved"), view)
     assert seen.value("copies_abandoned_total") == 1
 
@@ -359,8 +359,8 @@ def test_start_and_end_of_a_request_are_passed_to_the_notifier(seen: Observed) -
     seen.observer.on_event(LeadershipGained(), view)
     seen.clock.go(60)
     seen.observer.tend(view)
-    view.reassignments.clear()
-    view.requests[REQUEST].open = 0
+    view.work.reassignments.clear()
+    view.work.requests[REQUEST].open = 0
     for _ in range(3):
         seen.clock.go(60)
         seen.observer.tend(view)
@@ -373,7 +373,7 @@ def test_start_and_end_of_a_request_are_passed_to_the_notifier(seen: Observed) -
 def test_standby_passes_nothing_to_the_notifier(seen: Observed) -> None:
     """The leader sends the same notifications."""
     view = a_partition_in_flight().view
-    view.leading = False
+    view.role.leading = False
     seen.observer.on_event(LeadershipLost("the session expired"), view)
     assert seen.notifier.kinds == []
     assert seen.log.named("leadership_lost")

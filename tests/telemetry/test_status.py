@@ -57,7 +57,7 @@ def an_idle_broker(broker: int) -> dict[str, int]:
 def test_an_idle_standby_says_so() -> None:
     """Without work there are empty lists, not missing ones."""
     view = a_view(1, 2, epoch=None).view
-    view.leading = False
+    view.role.leading = False
     assert status(view) == {
         "role": "standby",
         "engine": "native",
@@ -106,7 +106,7 @@ def test_a_partition_that_copies_is_not_blocked() -> None:
     )
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1, since=100.0).view
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4 is not in ISR", is_copying=True)
-    view.reassignments[tp()].wait(copies, Instant(995.0))
+    view.work.reassignments[tp()].wait(copies, Instant(995.0))
     document = status(view)
     assert document["partitions"]["copying"] == 1
     assert document["blocked"] == {}
@@ -122,8 +122,8 @@ def test_partition_in_flight_has_all_fields() -> None:
         tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
     )
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1).view
-    view.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3")
-    view.reassignments[tp()].blocked_since = Instant(995.0)
+    view.work.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3")
+    view.work.reassignments[tp()].blocked_since = Instant(995.0)
     document = status(view)
     counts = {"in_flight": 1, "copying": 0, "waiting": 0, "undecided": 0}
     assert document["partitions"] == counts
@@ -176,7 +176,7 @@ def test_each_reason_has_a_few_examples() -> None:
     built = a_view(1, options=Options(max_partitions_in_flight=0))
     for number in range(20):
         built.with_reassignment(tp(number), (4,))
-    built.view.reassignments[tp(19)].blocked = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
+    built.view.work.reassignments[tp(19)].blocked = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
     document = status(built.view)
     assert document["blocked"] == {"broker_dead": 1, "limit": 19}
     assert [(w["partition"], w["blocked_on"]["by"]) for w in document["waiting"]] == [
@@ -189,7 +189,7 @@ def test_a_request_counts_its_partitions() -> None:
     """Total, done, in flight, waiting and refused come together."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), step=1)
     view = built.with_reassignment(tp(1), (4,)).view
-    tally = view.requests[REQUEST]
+    tally = view.work.requests[REQUEST]
     tally.total, tally.open = 5, 2
     tally.refused.append(
         Refusal(REQUEST, "t-9 -> [4]", RefusalReason.UNKNOWN_PARTITION, "it does not exist")
@@ -218,8 +218,8 @@ def test_a_request_counts_its_partitions() -> None:
 def test_a_request_without_work_left_is_over(done: int, refused: int, state: str) -> None:
     """Refused means that nothing at all of it was carried out."""
     view = a_view(1).with_reassignment(tp(), (4,)).view
-    del view.reassignments[tp()]
-    tally = view.requests[REQUEST]
+    del view.work.reassignments[tp()]
+    tally = view.work.requests[REQUEST]
     tally.total, tally.open = done + refused, 0
     refusal = Refusal(REQUEST, "t-9", RefusalReason.MALFORMED, "no")
     tally.refused += [refusal] * refused
@@ -249,7 +249,7 @@ def test_progress_survives_a_restart() -> None:
     """It is computed from the assignment."""
     begun = Starting(LeaderEpoch(1), None)
     view = a_view(1).with_reassignment(tp(), (3, 4, 5), begun, original=(0, 1, 2), step=1).view
-    reassignment = view.reassignments[tp()]
+    reassignment = view.work.reassignments[tp()]
     expected = {(0, 1, 2, 3): 1, (0, 2, 3, 4): 2, (0, 3, 4, 5): 3, (3, 4, 5): 4}
     for current, step in expected.items():
         assert progress(replicas(*current), reassignment, Options()) == (step, 4)
@@ -259,7 +259,7 @@ def test_progress_without_originals_counts_what_is_left() -> None:
     """The steps seen and the steps left."""
     stopping = Stopping(frozenset(), frozenset(), Instant(0.0))
     view = a_view(1).with_reassignment(tp(), (3, 4), stopping, original=None, step=2).view
-    assert progress(replicas(1, 3), view.reassignments[tp()], Options()) == (2, 4)
+    assert progress(replicas(1, 3), view.work.reassignments[tp()], Options()) == (2, 4)
 
 
 def test_reasons_against_the_native_engine_are_in_the_status() -> None:
@@ -273,18 +273,18 @@ def test_entries_that_are_not_judged_yet_are_not_done() -> None:
     view = a_view(1, 2, 3).view
     name = "request_0000000001"
     entries = {tp(n): replicas(1, 3) for n in range(1000)}
-    view.submissions[name] = Submission(name, entries, ZkVersion(0), Zxid(1), 0)
+    view.session.submissions[name] = Submission(name, entries, ZkVersion(0), Zxid(1), 0)
     request = Request(Route.REQUEST, Instant(990.0), kind="request", total=1000)
     request.parts[name] = Part(name, 1000, 0)
-    view.requests[RequestId(name)] = request
+    view.work.requests[RequestId(name)] = request
     (found,) = status(view)["requests"]
     assert found["state"] == "waiting"
     assert (found["partitions"]["done"], found["partitions"]["waiting"]) == (0, 1000)
     request.settled.update(tp(n) for n in range(500))
-    view.judged[name] = 400
+    view.session.judged[name] = 400
     (found,) = status(view)["requests"]
     assert (found["partitions"]["done"], found["partitions"]["waiting"]) == (500, 500)
-    del view.submissions[name]
+    del view.session.submissions[name]
     (found,) = status(view)["requests"]
     assert (found["state"], found["partitions"]["done"]) == ("done", 1000)
 
@@ -296,8 +296,8 @@ TOLD = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
 def test_every_pause_has_who_and_why() -> None:
     """With the kill switch and the live throttle."""
     view = a_view(1).view
-    view.kill_switch = True
-    view.controls = Controls(
+    view.session.kill_switch = True
+    view.intake.controls = Controls(
         Pauses(PAUSE, {REQUEST: PAUSE}, {BrokerId(5): PAUSE}), throttle=50_000_000
     )
     assert controls_of(view) == {
@@ -310,7 +310,7 @@ def test_every_pause_has_who_and_why() -> None:
 def test_limits_are_live_ones_or_those_of_the_settings() -> None:
     """Each limit of all, by the name it is turned by."""
     view = a_view(1, options=Options(step_size=None, max_incoming_per_broker=7)).view
-    view.controls = Controls(
+    view.intake.controls = Controls(
         limits=Limits(max_partitions_in_flight=3, order=QueueOrder.SMALL_FIRST)
     )
     found = limits_of(view)

@@ -92,8 +92,8 @@ def test_changes_during_a_snapshot_leave_it_consistent() -> None:
     clock = SlowClock()
     publisher, view = a_board(clock), many_in_flight().view
     assert publisher.tend(view) is None
-    request = view.requests[REQUEST]
-    view.reassignments.clear()
+    request = view.work.requests[REQUEST]
+    view.work.reassignments.clear()
     request.open = 0
     ended = made_in_slices(publisher, view, clock).status
     assert ended["in_flight"] == []
@@ -101,9 +101,9 @@ def test_changes_during_a_snapshot_leave_it_consistent() -> None:
     built = many_in_flight()
     publisher = a_board(clock)
     assert publisher.tend(built.view) is None
-    built.view.reassignments.clear()
+    built.view.work.reassignments.clear()
     built.with_reassignment(tp(0, "later"), (4,))
-    built.view.requests[REQUEST].open = 1
+    built.view.work.requests[REQUEST].open = 1
     (shown,) = made_in_slices(publisher, built.view, clock).status["requests"]
     assert shown["partitions"]["in_flight"] + shown["partitions"]["waiting"] == 1
 
@@ -112,7 +112,7 @@ def test_snapshot_at_shutdown_is_complete() -> None:
     """There may be no further call."""
     clock = SlowClock()
     publisher, view = a_board(clock), many_in_flight().view
-    view.stopping = True
+    view.role.stopping = True
     assert publisher.tend(view, at_once=True) is not None
 
 
@@ -121,7 +121,7 @@ def test_change_of_role_is_published_without_waiting() -> None:
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).view
     publisher.tend(view)
-    view.leading = False
+    view.role.leading = False
     publisher.tend(view, at_once=True)
     assert publisher.latest is not None
     assert publisher.latest.status["role"] == "standby"
@@ -132,7 +132,7 @@ def test_snapshot_does_not_change_with_the_view() -> None:
     publisher, built = a_board(FixedClock()), a_view(1)
     built.with_reassignment(tp(), (4,))
     snapshot = publisher.tend(built.view)
-    built.view.reassignments.clear()
+    built.view.work.reassignments.clear()
     assert snapshot is not None
     assert snapshot.status["partitions"]["waiting"] == 1
 
@@ -148,7 +148,7 @@ def test_the_cluster_is_counted_less_often_and_only_in_a_tenure() -> None:
     second = publisher.tend(built.view)
     clock.go(5)
     third = publisher.tend(built.view)
-    built.view.tenure = None
+    built.view.tenure.held = None
     clock.go(5)
     fourth = publisher.tend(built.view)
     assert first is not None

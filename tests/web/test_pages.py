@@ -98,9 +98,11 @@ def a_busy_view() -> ClusterView:
         tp(), (1, 2, 3), adding=(3,), state=partition_state(1, (1, 2))
     )
     view = built.with_reassignment(tp(), (2, 3), Syncing(), step=1, since=0.0).view
-    view.reassignments[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "<b>broker 3</b> is dead")
+    view.work.reassignments[tp()].blocked = Blocked(
+        BlockedBy.BROKER_DEAD, "<b>broker 3</b> is dead"
+    )
     refusal = Refusal(REQUEST, "x", RefusalReason.MALFORMED, "no")
-    view.requests[REQUEST].refused.append(refusal)
+    view.work.requests[REQUEST].refused.append(refusal)
     return view
 
 
@@ -139,7 +141,7 @@ def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
     """Its state is copying; without progress for too long it is stalled."""
     view = a_busy_view()
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3 is not in ISR", is_copying=True)
-    view.reassignments[tp()].wait(copies, Instant(0.0))
+    view.work.reassignments[tp()].wait(copies, Instant(0.0))
     html = page(view)
     assert "<h2>Blocked (0)</h2>" in html
     assert "No partition is blocked." in html
@@ -190,8 +192,8 @@ def test_only_the_overview_refreshes() -> None:
 def test_ended_cancellation_is_at_100_percent() -> None:
     """It has no partitions of its own."""
     view = a_busy_view()
-    view.requests[REQUEST] = replace(view.requests[REQUEST], total=0, open=0, refused=[])
-    view.reassignments.clear()
+    view.work.requests[REQUEST] = replace(view.work.requests[REQUEST], total=0, open=0, refused=[])
+    view.work.reassignments.clear()
     html = page(view)
     assert "100 %" in html
     assert "0 of 0 done" not in html
@@ -201,8 +203,8 @@ def test_pauses_and_kill_switch_are_at_the_top() -> None:
     """With the reason, escaped."""
     view = a_view(1).view
     assert "paused" not in page(view)
-    view.controls = Controls(Pauses(brokers={BrokerId(5): Pause("<swap>", "ann@desk")}))
-    view.kill_switch = True
+    view.intake.controls = Controls(Pauses(brokers={BrokerId(5): Pause("<swap>", "ann@desk")}))
+    view.session.kill_switch = True
     html = page(view)
     assert "broker 5 is paused by ann@desk: &lt;swap&gt;" in html
     assert "new reassignments are disabled" in html

@@ -26,12 +26,15 @@ from controller.core.worklist import Worklist
 
 def channels(view: ClusterView, due: Worklist) -> Decision:
     """Open and close channels, and send every broker the live brokers."""
+    cluster = view.cluster
     effects: list[Effect] = []
     if due.claimed:
-        effects += [OpenChannel(b) for b in view.brokers.values()]
+        effects += [OpenChannel(b) for b in cluster.brokers.values()]
     else:
         effects += [CloseChannel(b) for b in sorted(due.left | due.bounced | due.elsewhere)]
-        effects += [OpenChannel(view.brokers[b]) for b in sorted(due.joined) if b in view.brokers]
+        effects += [
+            OpenChannel(cluster.brokers[b]) for b in sorted(due.joined) if b in cluster.brokers
+        ]
     if due.claimed or due.brokers_changed:
         effects.append(SendLiveBrokers())
     return Decision(effects=tuple(effects))
@@ -45,14 +48,15 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
 
     After a claim nothing is needed: the seeding informs every broker.
     """
-    joined = tuple(b for b in sorted(due.joined) if b in view.brokers)
+    tenure = view.tenure
+    joined = tuple(b for b in sorted(due.joined) if b in view.cluster.brokers)
     if due.claimed or not joined:
         return Decision()
-    effects: list[Effect] = [SendUpdateMetadata(tuple(view.states), joined)]
+    effects: list[Effect] = [SendUpdateMetadata(tuple(tenure.states), joined)]
     for broker in joined:
         # A dictionary: it keeps the order, and a broker may lead tens of thousands.
-        led = dict.fromkeys(p for p, state in view.states.items() if state.leader == broker)
-        for partition in view.states:
+        led = dict.fromkeys(p for p, state in tenure.states.items() if state.leader == broker)
+        for partition in tenure.states:
             if broker in view.serving_replicas(partition) and partition not in led:
                 effects += send_leader_and_isr(view, partition, (broker,))
         if led:
@@ -65,11 +69,12 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
 
 def _stops(view: ClusterView, broker: BrokerId) -> list[Effect]:
     """Repeat the StopReplica requests that may be lost with a broker's former channel."""
+    tenure = view.tenure
     return [
-        SendStopReplica(partition, broker, view.states[partition].leader_epoch, delete)
-        for partition, reassignment in view.reassignments.items()
+        SendStopReplica(partition, broker, tenure.states[partition].leader_epoch, delete)
+        for partition, reassignment in view.work.reassignments.items()
         if isinstance(reassignment.phase, Stopping)
         and broker in reassignment.phase.waiting
-        and partition in view.states
+        and partition in tenure.states
         for delete in (False, True)
     ]

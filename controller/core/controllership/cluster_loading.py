@@ -29,12 +29,13 @@ HEAD_START_S = 0.5
 
 def read_topics(view: ClusterView, due: Worklist) -> Decision:
     """Read topics that are listed and not known yet, and those that a claim left stale."""
+    session = view.session
     wanted = set(due.overtaken_topics)
     if due.claimed:
-        wanted |= {name for name, topic in view.topics.items() if topic.stale}
-    if due.listed_topics and view.listed is not None:
-        known = view.topics.keys() | view.asked_topics | view.unreadable_topics.keys()
-        wanted |= view.listed - known
+        wanted |= {name for name, topic in session.topics.items() if topic.stale}
+    if due.listed_topics and session.listed is not None:
+        known = session.topics.keys() | session.asked_topics | session.unreadable_topics.keys()
+        wanted |= session.listed - known
     return Decision(effects=(ReadTopics(tuple(sorted(wanted))),) if wanted else ())
 
 
@@ -44,21 +45,22 @@ def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
     The rest waits a moment where there is work: reading thousands of states keeps a processor busy.
     """
-    if not view.unseeded or view.tenure is None:
+    tenure = view.tenure
+    if not tenure.unseeded or tenure.held is None:
         return Decision()
     first: dict[TopicPartition, None] = {}
     if due.claimed or due.plan:
-        plan = view.legacy.entries if view.legacy is not None else {}
+        plan = view.intake.legacy.entries if view.intake.legacy is not None else {}
         first = dict.fromkeys(
             p
-            for p in chain(view.reassignments, plan)
-            if p in view.unseeded and p not in view.seeding
+            for p in chain(view.work.reassignments, plan)
+            if p in tenure.unseeded and p not in tenure.seeding
         )
-    if not first and not view.seeding:
-        ready_at = Instant(view.tenure.since + HEAD_START_S)
-        if now < ready_at and (view.legacy is not None or view.reassignments):
+    if not first and not tenure.seeding:
+        ready_at = Instant(tenure.held.since + HEAD_START_S)
+        if now < ready_at and (view.intake.legacy is not None or view.work.reassignments):
             return Decision(effects=(SetTimer(SEED_TIMER, ready_at),))
-        first = dict.fromkeys(islice(view.unseeded, view.options.seed_chunk))
+        first = dict.fromkeys(islice(tenure.unseeded, view.options.seed_chunk))
     return Decision(effects=(ReadStates(tuple(first), ReadPurpose.SEED),) if first else ())
 
 
@@ -69,12 +71,13 @@ def send_reads(view: ClusterView, due: Worklist) -> Decision:
     Brokers ignore an epoch they have; others may lack it, as the former controller died before it
     sent. The answers are also the only source for offline log directories.
     """
+    tenure = view.tenure
     effects: list[Effect] = []
     for partition in due.seeded:
-        if partition in view.states and not leader_bounced(view, due, partition):
+        if partition in tenure.states and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += send_leader_and_isr(view, partition, replicas)
-    changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in view.states)
+    changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in tenure.states)
     if changed:
         effects.append(SendUpdateMetadata(changed))
     return Decision(effects=tuple(effects))
@@ -82,9 +85,10 @@ def send_reads(view: ClusterView, due: Worklist) -> Decision:
 
 def follow_watches(view: ClusterView, due: Worklist) -> Decision:
     """Read the states whose watch fired and that a reassignment waits for."""
+    work = view.work
     wanted = tuple(
         p
         for p in sorted(due.changed)
-        if p in view.reassignments and isinstance(view.reassignments[p].phase, Syncing)
+        if p in work.reassignments and isinstance(work.reassignments[p].phase, Syncing)
     )
     return Decision(effects=(ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ())

@@ -51,7 +51,7 @@ def send_leader_and_isr(
     log on a failed disk, and the leader may have taken it into the ISR since our read.
     """
     recipients = tuple(brokers)
-    if view.assignment(partition) is None or not recipients:
+    if view.session.assignment(partition) is None or not recipients:
         return ()
     return (SendLeaderAndIsr(partition, recipients),)
 
@@ -63,11 +63,11 @@ def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) 
     It is sent nothing before that: it is to hear of the repair's epoch only, whenever that is
     durable. It may have lost what it acknowledged at the present one.
     """
-    state = view.states.get(partition)
+    state = view.tenure.states.get(partition)
     if state is None:
         return False
     now = due.bounced | due.bounced_from.get(partition, set())
-    later = view.due.held.get(partition, NO_BROKERS) | view.bounced.get(partition, set())
+    later = view.due.held.get(partition, NO_BROKERS) | view.tenure.bounced.get(partition, set())
     return state.leader in now | later
 
 
@@ -83,12 +83,12 @@ def repair(
         bounced: Brokers that restarted between two reads: treated as failed first.
 
     """
-    assignment = view.assignment(partition)
-    if assignment is None or view.tenure is None:
+    assignment = view.session.assignment(partition)
+    if assignment is None or view.tenure.held is None:
         return None
-    if partition in view.stateless:
+    if partition in view.tenure.stateless:
         return _create(view, partition)
-    state = view.states.get(partition)
+    state = view.tenure.states.get(partition)
     if state is None:
         return None
     if not view.is_live(state.leader, partition) or state.leader in bounced:
@@ -112,14 +112,18 @@ def repair(
 
 def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
     """Create a new partition's state: the first live replica leads, all live ones are in sync."""
-    assignment = view.assignment(partition)
-    if assignment is None or view.tenure is None or partition.topic in (view.deletions or ()):
+    assignment = view.session.assignment(partition)
+    if (
+        assignment is None
+        or view.tenure.held is None
+        or partition.topic in (view.session.deletions or ())
+    ):
         return None
     live = view.live(assignment.replicas, partition)
     if not live:
         return None
     return Change(
-        records=(StateCreatedRecord(partition, live[0], live, view.tenure.epoch),),
+        records=(StateCreatedRecord(partition, live[0], live, view.tenure.held.epoch),),
         effects=(SendLeaderAndIsr(partition, live, live), SendUpdateMetadata((partition,))),
         partition=partition,
     )
@@ -139,9 +143,9 @@ def _elect(
     elects no leader for a topic that is being deleted; but a step in flight has to end before the
     deletion can have the role, and so has all pending work once the deletion had its time.
     """
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
-    if partition.topic in (view.deletions or ()) and not is_moved:
+    if partition.topic in (view.session.deletions or ()) and not is_moved:
         return None
     candidates = view.serving_replicas(partition)
     leader = offline_leader(
@@ -174,7 +178,7 @@ def _elect(
 
 def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
     """Return the serving replicas, those being added last: they may have no data yet."""
-    assignment = view.known_assignment(partition)
+    assignment = view.session.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
     return tuple(sorted(view.serving_replicas(partition), key=lambda r: r in adding))
 
@@ -195,8 +199,8 @@ def _write(
 
 def elect_preferred(view: ClusterView, partition: TopicPartition) -> Change | None:
     """Return the move of the leadership to the first assigned replica, if it can lead."""
-    assignment = view.assignment(partition)
-    state = view.states.get(partition)
+    assignment = view.session.assignment(partition)
+    state = view.tenure.states.get(partition)
     if assignment is None or state is None or assignment.is_reassigning:
         return None
     leader = preferred_leader(assignment.replicas, state.isr, lambda r: view.is_live(r, partition))

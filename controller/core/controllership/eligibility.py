@@ -16,13 +16,15 @@ from controller.core.view import ClusterView
 def native_refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against claiming ``/controller`` here; empty when there is none."""
     reasons: list[str] = []
-    modern = sorted(b.id for b in view.brokers.values() if b.has_features)
+    modern = sorted(b.id for b in view.cluster.brokers.values() if b.has_features)
     if modern:
         reasons.append(
             f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration "
             "carries features): leaders would send their ISR changes to the controller"
         )
-    with_id = sorted(name for name, topic in view.topics.items() if topic.topic_id is not None)
+    with_id = sorted(
+        name for name, topic in view.session.topics.items() if topic.topic_id is not None
+    )
     if with_id:
         reasons.append(
             f"topic {with_id[0]} and {len(with_id) - 1} others carry a topic id, which only "
@@ -31,12 +33,12 @@ def native_refusals(view: ClusterView) -> tuple[str, ...]:
             else f"topic {with_id[0]} carries a topic id, which only inter-broker protocol 2.8 or "
             "later writes"
         )
-    if view.options.controller_id in view.brokers:
+    if view.options.controller_id in view.cluster.brokers:
         reasons.append(
             f"controller id {view.options.controller_id} is the id of a broker: that broker would "
             "consider itself the controller"
         )
-    guards = view.guards
+    guards = view.session.guards
     if guards is not None and guards.feature_enabled:
         reasons.append("/feature is enabled: the cluster runs inter-broker protocol 2.7 or later")
     return (*reasons, *_kraft(view))
@@ -44,7 +46,7 @@ def native_refusals(view: ClusterView) -> tuple[str, ...]:
 
 def _kraft(view: ClusterView) -> tuple[str, ...]:
     """Return the signs of a KRaft controller: the cluster is being migrated, or was."""
-    guards, reasons = view.guards, []
+    guards, reasons = view.session.guards, []
     if guards is None:
         return ()
     if guards.migration is not None:
@@ -59,7 +61,7 @@ def _kraft(view: ClusterView) -> tuple[str, ...]:
 def delegated_refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against delegating to the cluster's own controller."""
     reasons = _kraft(view)
-    return reasons if view.undelegable is None else (*reasons, view.undelegable)
+    return reasons if view.role.undelegable is None else (*reasons, view.role.undelegable)
 
 
 def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
@@ -75,7 +77,7 @@ def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
     if wanted is not EngineName.AUTO:
         return None
     native = native_refusals(view)
-    if not native and view.engine is not EngineName.DELEGATED:
+    if not native and view.role.engine is not EngineName.DELEGATED:
         return (
             EngineName.NATIVE,
             "nothing shows inter-broker protocol 2.7 or later: leaders write ISR to ZooKeeper",
@@ -102,4 +104,4 @@ def refusals(view: ClusterView) -> tuple[str, ...]:
 
 def _unheeded(view: ClusterView) -> tuple[str, ...]:
     """Return why brokers refuse requests; the role is claimed again only after a back-off."""
-    return () if view.unheeded is None else (view.unheeded,)
+    return () if view.role.unheeded is None else (view.role.unheeded,)

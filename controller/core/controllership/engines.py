@@ -95,7 +95,7 @@ class NativeEngine:
         The cluster's controller would carry out the whole plan. One that begins a plan delays no
         requests, so nothing is lost by interrupting it.
         """
-        came = view.legacy_came
+        came = view.intake.legacy_came
         return (effects.ClaimController(at_once=came is not None and now < came + RACE_S),)
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
@@ -106,7 +106,7 @@ class NativeEngine:
         tenure: the write could not be delivered.
         """
         opened = channels(view, due)
-        if not view.heeded:
+        if not view.tenure.heeded:
             return [opened]
         return [opened, seed(view, due, now), send_reads(view, due), inform_joined(view, due)]
 
@@ -121,7 +121,7 @@ class NativeEngine:
             parts.append(balance_leaders(view, now))
         parts += [follow_notifications(view, due), announce_departures(view, due)]
         # A missing state is created by ourselves.
-        parts.append(read_missing(view, due, view.unreadable_states, now))
+        parts.append(read_missing(view, due, view.tenure.unreadable_states, now))
         return [*parts, delete_orphans(view, due)]
 
     def repair(
@@ -149,10 +149,10 @@ class DelegatedEngine:
 
     def begin(self, view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         """Begin the tenure once the controller is known to support AlterPartitionReassignments."""
-        if view.delegable:
+        if view.role.delegable:
             return (effects.BeginTenure(),)
         again = effects.SetTimer(PROBE_TIMER, Instant(now + PROBE_AGAIN_S))
-        return (again,) if view.probing else (effects.ProbeReassignments(), again)
+        return (again,) if view.tenure.probing else (effects.ProbeReassignments(), again)
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
         """Read states; no broker is sent any."""
@@ -165,7 +165,7 @@ class DelegatedEngine:
         del budget
         elected = order_elections(view, now) if due.elections else Decision()
         answers = follow_answers(view, due, now)
-        missing = chain(view.stateless, view.unreadable_states)
+        missing = chain(view.tenure.stateless, view.tenure.unreadable_states)
         read = [poll_states(view, due, now), read_missing(view, due, missing, now)]
         return [follow_watched(view, due), *read, elected, answers]
 
@@ -191,9 +191,9 @@ ENGINES: Final[Mapping[EngineName, Engine]] = {
 
 def holds_role(view: ClusterView) -> bool:
     """Return whether the daemon is the cluster's controller."""
-    return view.tenure is not None and engine_of(view).holds_role
+    return view.tenure.held is not None and engine_of(view).holds_role
 
 
 def engine_of(view: ClusterView) -> Engine:
     """Return the engine at work; before one is chosen, the native one."""
-    return ENGINES[view.engine or EngineName.NATIVE]
+    return ENGINES[view.role.engine or EngineName.NATIVE]

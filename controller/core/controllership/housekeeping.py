@@ -55,13 +55,16 @@ def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
     The change that writes an election removes it from the list: if the write is rejected the
     election is decided again, and only after all of them the request is deleted.
     """
-    ready = [p for p in view.preferred if p not in view.reassignments]
+    tenure = view.tenure
+    ready = [p for p in tenure.preferred if p not in view.work.reassignments]
     if not ready:
-        if view.preferred_version is not None and not view.preferred and not view.unseeded:
-            return Decision((Change((PreferredElectionEndedRecord(view.preferred_version),)),))
+        if tenure.preferred_version is not None and not tenure.preferred and not tenure.unseeded:
+            return Decision((Change((PreferredElectionEndedRecord(tenure.preferred_version),)),))
         return Decision()
-    if now < view.preferred_at + 1.0:
-        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    if now < view.cluster.preferred_at + 1.0:
+        return Decision(
+            effects=(SetTimer(PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),)
+        )
     changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
     held = tuple(islice(changes, view.options.preferred_elections_per_second))
     # Also for the last ones: their write may be rejected.
@@ -75,7 +78,7 @@ def _election(
     tried = PreferredTriedRecord((partition,), now)
     if _is_out_of_question(view, partition):
         return Change((tried,))
-    if partition not in view.states or view.assignment(partition) is None:
+    if partition not in view.tenure.states or view.session.assignment(partition) is None:
         return None
     elected = elect_preferred(view, partition)
     if elected is None:
@@ -91,16 +94,19 @@ def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
     It has no state, or its topic is to be deleted: Kafka's controller refuses elections of topics
     that are queued for deletion. A state or topic that is being read is still undecided.
     """
+    session, tenure = view.session, view.tenure
     name, number = partition
-    topic = view.topics.get(name)
-    if name in (view.deletions or ()) or name in view.unreadable_topics:
+    topic = session.topics.get(name)
+    if name in (session.deletions or ()) or name in session.unreadable_topics:
         return True
     if topic is None:
-        return view.listed is not None and name not in view.listed
-    if topic.stale or partition in view.states:
+        return session.listed is not None and name not in session.listed
+    if topic.stale or partition in tenure.states:
         return False
     is_awaited = (
-        partition in view.unseeded or partition in view.seeding or partition in view.distrusted
+        partition in tenure.unseeded
+        or partition in tenure.seeding
+        or partition in tenure.distrusted
     )
     return number not in topic.partitions or not is_awaited
 
@@ -110,7 +116,7 @@ def _moved_leader(
 ) -> LeaderMovedRecord | None:
     """Return the record of the leader move; None where a broker's limit is reached."""
     (write,) = [r for r in elected.records if isinstance(r, StateRecord)]
-    old = view.states[write.partition].leader
+    old = view.tenure.states[write.partition].leader
     if budget.leader_gate(old, write.leader) is not None:
         return None
     budget.move_leader(old, write.leader)
@@ -127,10 +133,10 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
     elects none while any partition is reassigned, which is nearly always so while we have the role;
     here only partitions with a reassignment are left out.
     """
-    if not view.options.auto_leader_rebalance or view.tenure is None:
+    if not view.options.auto_leader_rebalance or view.tenure.held is None:
         return Decision()
     interval_s = view.options.leader_imbalance_check_interval_s
-    check_at = Instant(max(view.balanced_at, view.tenure.since) + interval_s)
+    check_at = Instant(max(view.cluster.balanced_at, view.tenure.held.since) + interval_s)
     if now < check_at:
         return Decision(effects=(SetTimer(BALANCE_TIMER, check_at),))
     checked = LeadersBalancedRecord(tuple(_unbalanced(view)), now)
@@ -140,11 +146,12 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
 
 def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
     """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
+    session = view.session
     preferring: Counter[BrokerId] = Counter()
     led_by_others: dict[BrokerId, list[TopicPartition]] = {}
-    for partition in view.partitions():
-        assignment, state = view.assignment(partition), view.states.get(partition)
-        if assignment is None or partition.topic in (view.deletions or ()):
+    for partition in session.partitions():
+        assignment, state = session.assignment(partition), view.tenure.states.get(partition)
+        if assignment is None or partition.topic in (session.deletions or ()):
             continue
         preferred = assignment.replicas[0]
         preferring[preferred] += 1
@@ -157,37 +164,40 @@ def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
 
 
 def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
-    return partition not in view.reassignments and elect_preferred(view, partition) is not None
+    return partition not in view.work.reassignments and elect_preferred(view, partition) is not None
 
 
 def order_elections(view: ClusterView, now: Instant) -> Decision:
     """Have the cluster's controller elect preferred leaders, at a limited rate."""
-    ready = [p for p in view.preferred if p not in view.reassignments]
+    ready = [p for p in view.tenure.preferred if p not in view.work.reassignments]
     if not ready:
         return Decision()
-    if now < view.preferred_at + 1.0:
-        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    if now < view.cluster.preferred_at + 1.0:
+        return Decision(
+            effects=(SetTimer(PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),)
+        )
     tried = tuple(ready[: view.options.preferred_elections_per_second])
     again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
-    ordered = tuple(p for p in tried if p.topic not in (view.deletions or ()))
+    ordered = tuple(p for p in tried if p.topic not in (view.session.deletions or ()))
     effects = (ElectPreferred(ordered), *again) if ordered else again
     return Decision((Change((PreferredTriedRecord(tried, now),)),), effects)
 
 
 def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
     """Handle the notifications of leaders and brokers, and delete them."""
+    tenure = view.tenure
     effects: list[Effect] = []
-    notified = tuple(p for p in due.notified if p in view.states)
+    notified = tuple(p for p in due.notified if p in tenure.states)
     if notified:
         effects.append(ReadStates(notified, ReadPurpose.REFRESH))
     for broker in sorted(due.log_dir_brokers):
-        for partition in view.states:
+        for partition in tenure.states:
             is_served = broker in view.serving_replicas(partition)
             if is_served and not leader_bounced(view, due, partition):
                 effects += send_leader_and_isr(view, partition, (broker,))
     changes = [
         Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
-        for kind, names in view.notifications.items()
+        for kind, names in view.cluster.notifications.items()
         for start in range(0, len(names), NAMES_AT_ONCE)
     ]
     return Decision(tuple(changes), tuple(effects))
@@ -200,18 +210,21 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
     Recorded once: the record is deleted when the broker confirmed that no log is left. Where a
     reassignment of ours continues, its own end records them.
     """
+    work, cluster = view.work, view.cluster
     changes = []
     # Of other topics nothing new is known before a read.
-    for broker, partition in view.departed if due.claimed or due.plan else ():
-        topic = view.topics.get(partition.topic)
+    for broker, partition in cluster.departed if due.claimed or due.plan else ():
+        topic = view.session.topics.get(partition.topic)
         assignment = topic.partitions.get(partition.partition) if topic else None
-        if topic is None or topic.stale or assignment is None or partition in view.reassignments:
+        if topic is None or topic.stale or assignment is None or partition in work.reassignments:
             continue
-        if broker not in assignment.replicas and (broker, partition) not in view.orphans:
+        if broker not in assignment.replicas and (broker, partition) not in work.orphans:
             left = ((broker, "dropped by another controller"),)
-            state = view.states.get(partition)
+            state = view.tenure.states.get(partition)
             # Nothing is deleted before the leader confirmed the present epoch.
-            leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
+            leader = (
+                (state.leader,) if state is not None and state.leader in cluster.brokers else ()
+            )
             is_informed = not leader_bounced(view, due, partition)
             effects = send_leader_and_isr(view, partition, leader) if is_informed else ()
             records = orphan_records(view, partition, left)
@@ -221,17 +234,18 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
 
 def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
     """Delete orphans whose broker is back, if it is still safe."""
+    tenure = view.tenure
     ended = set(due.buried)
     effects: list[Effect] = []
     if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
-        for orphan in view.orphans.values():
+        for orphan in view.work.orphans.values():
             if _is_obsolete(view, orphan):
                 ended.add(orphan)
                 continue
-            if orphan in view.orphans_tried or view.is_undeletable(orphan):
+            if orphan in tenure.orphans_tried or view.is_undeletable(orphan):
                 continue
-            if orphan.broker in view.brokers and _is_nobodys(view, orphan):
-                epoch = view.states[orphan.partition].leader_epoch
+            if orphan.broker in view.cluster.brokers and _is_nobodys(view, orphan):
+                epoch = tenure.states[orphan.partition].leader_epoch
                 effects += [
                     SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
                     for delete in (False, True)
@@ -252,9 +266,9 @@ def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
     endless work, and the role would be held for it.
     """
     name, number = orphan.partition
-    topic = view.topics.get(name)
+    topic = view.session.topics.get(name)
     if topic is None or topic.stale:
-        return view.listed is not None and name not in view.listed
+        return view.session.listed is not None and name not in view.session.listed
     assignment = topic.partitions.get(number)
     again = assignment is not None and orphan.broker in assignment.replicas
     return again or topic.czxid != orphan.topic_czxid
@@ -267,15 +281,15 @@ def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
     Its very topic exists, has no replica on that broker, and the present leader confirmed the
     present epoch in this tenure; and no live replica lacks its data.
     """
-    topic = view.topics.get(orphan.partition.topic)
+    topic = view.session.topics.get(orphan.partition.topic)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
         return False
     assignment = topic.partitions.get(orphan.partition.partition)
-    state = view.states.get(orphan.partition)
+    state = view.tenure.states.get(orphan.partition)
     if assignment is None or state is None:
         return False
     if orphan.broker in assignment.replicas or orphan.broker in state.isr:
         return False
     if is_kept(view, orphan.partition):
         return False
-    return view.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)
+    return view.tenure.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)

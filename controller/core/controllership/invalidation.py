@@ -32,7 +32,8 @@ def invalidate(  # noqa: C901 - one arm per record
     view: ClusterView, change: records.Change
 ) -> list[Effect]:
     """Invalidate the basis of a rejected change; return the reads that restore it."""
-    view.read_generation += 1
+    session, cluster = view.session, view.cluster
+    cluster.read_generation += 1
     keep_bounces(view, change)
     topics: dict[str, None] = {}
     states: dict[TopicPartition, None] = {}
@@ -52,12 +53,12 @@ def invalidate(  # noqa: C901 - one arm per record
                 | records.SpecEndedRecord(partition=partition)
             ):
                 # The topic may have changed since the record was decided on it.
-                view.doubtful_specs.add(partition)
+                view.own_records.doubtful_specs.add(partition)
                 topics[partition.topic] = None
             case records.NotificationsDeletedRecord(kind=kind, names=names):
                 # One of them is gone already: the rest is read with the next change.
-                left = view.notifications.get(kind, ())
-                view.notifications[kind] = tuple(n for n in left if n not in names)
+                left = cluster.notifications.get(kind, ())
+                cluster.notifications[kind] = tuple(n for n in left if n not in names)
             case (
                 records.SubmissionReliedRecord(name=name) | records.SubmissionEndedRecord(name=name)
             ):
@@ -68,9 +69,9 @@ def invalidate(  # noqa: C901 - one arm per record
                 effects.append(applied_throttle_doubted(view, record))
             case _:
                 pass
-    doubted = tuple(name for name in topics if name in view.topics)
+    doubted = tuple(name for name in topics if name in session.topics)
     for name in doubted:
-        view.topics[name].put_in_doubt(view.read_generation)
+        session.topics[name].put_in_doubt(cluster.read_generation)
     if doubted:
         effects.append(ReadTopics(doubted))
     if states:
@@ -92,9 +93,10 @@ def set_aside(
         now: The present instant.
 
     """
+    tenure = view.tenure
     throttles_refused(view, change, why, now)
     keep_bounces(view, change)
-    moved = None if change.partition is None else view.reassignments.get(change.partition)
+    moved = None if change.partition is None else view.work.reassignments.get(change.partition)
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
         detail = f"ZooKeeper rejects the write of {path}: {why}"
         if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
@@ -105,16 +107,16 @@ def set_aside(
         match record:
             case records.OrphanEndedRecord(orphan=orphan):
                 # Its broker is asked once more, and confirms again that no log is left.
-                view.orphans_tried.discard(orphan)
+                tenure.orphans_tried.discard(orphan)
             case records.PreferredTriedRecord(partitions=partitions):
                 # The role is not held for it. The znode stays for the next controller.
                 for partition in partitions:
-                    view.preferred.pop(partition, None)
-                view.preferred_version = None
+                    tenure.preferred.pop(partition, None)
+                tenure.preferred_version = None
                 view.due.tenure = True
             case records.SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
-                view.left_submissions.add(name)
+                view.session.left_submissions.add(name)
                 view.due.cancel = view.due.tenure = True
                 effects.append(SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
             case _:
@@ -125,12 +127,13 @@ def set_aside(
 def keep_bounces(view: ClusterView, change: records.Change) -> None:
     """Keep the bounces of a change that is not written, for the next decision."""
     if change.partition is not None and change.bounced:
-        view.bounced.setdefault(change.partition, set()).update(change.bounced)
+        view.tenure.bounced.setdefault(change.partition, set()).update(change.bounced)
 
 
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
     """Forget a state; a read of it that is under way is ignored."""
-    view.states.pop(partition, None)
-    view.distrusted[partition] = view.read_generation
-    view.stateless.discard(partition)
-    view.unreadable_states.pop(partition, None)
+    tenure = view.tenure
+    tenure.states.pop(partition, None)
+    tenure.distrusted[partition] = view.cluster.read_generation
+    tenure.stateless.discard(partition)
+    tenure.unreadable_states.pop(partition, None)

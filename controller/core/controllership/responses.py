@@ -35,11 +35,12 @@ HEED_PATIENCE_S: Final = 30.0
 
 def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     """Return whether a request failed as a whole; note when the broker knows a newer controller."""
-    if error == STALE_CONTROLLER_EPOCH and view.tenure is not None:
-        view.fenced = f"broker {broker} knows a newer controller"
+    tenure = view.tenure
+    if error == STALE_CONTROLLER_EPOCH and tenure.held is not None:
+        tenure.fenced = f"broker {broker} knows a newer controller"
         view.due.tenure = True
-    if error in LASTING and view.tenure is not None and view.refusers.get(broker) != error:
-        view.refusers[broker] = error
+    if error in LASTING and tenure.held is not None and tenure.refusers.get(broker) != error:
+        tenure.refusers[broker] = error
         view.due.tenure = True
     return error != NONE
 
@@ -52,12 +53,12 @@ def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnsw
     """
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
-    if view.refusers.pop(event.broker, None) is not None and view.heeded:
+    if view.tenure.refusers.pop(event.broker, None) is not None and view.tenure.heeded:
         view.due.joined.add(event.broker)
         view.due.elsewhere.add(event.broker)
-    view.heeded = True
+    view.tenure.heeded = True
     if not _is_refused_by_most(view):
-        view.unheeded = None
+        view.role.unheeded = None
 
 
 def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
@@ -67,31 +68,36 @@ def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
     Most refuse them, or none has accepted any for a while. Holding the role nevertheless would
     leave the cluster without a controller.
     """
+    tenure = view.tenure
     if _is_refused_by_most(view):
-        refused = sorted(b for b in view.refusers if b in view.brokers)
-        reasons = sorted({LASTING[view.refusers[b]] for b in refused})
+        refused = sorted(b for b in tenure.refusers if b in view.cluster.brokers)
+        reasons = sorted({LASTING[tenure.refusers[b]] for b in refused})
         return (
-            f"{len(refused)} of {len(view.brokers)} live brokers refuse our requests as the "
-            f"controller: {', '.join(reasons)}"
+            f"{len(refused)} of {len(view.cluster.brokers)} live brokers refuse our requests as "
+            f"the controller: {', '.join(reasons)}"
         )
-    if view.tenure is None or view.heeded or now < view.tenure.since + HEED_PATIENCE_S:
+    if tenure.held is None or tenure.heeded or now < tenure.held.since + HEED_PATIENCE_S:
         return None
     return (
-        f"none of {len(view.brokers)} live brokers accepted an UpdateMetadata within "
+        f"none of {len(view.cluster.brokers)} live brokers accepted an UpdateMetadata within "
         f"{HEED_PATIENCE_S:.0f} s of the claim"
     )
 
 
 def _is_refused_by_most(view: ClusterView) -> bool:
-    return 2 * sum(b in view.brokers for b in view.refusers) > len(view.brokers)
+    return 2 * sum(b in view.cluster.brokers for b in view.tenure.refusers) > len(
+        view.cluster.brokers
+    )
 
 
 def _is_current(
     view: ClusterView,
     event: events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered,
 ) -> bool:
-    broker = view.brokers.get(event.broker)
-    return view.tenure is not None and broker is not None and broker.epoch == event.broker_epoch
+    broker = view.cluster.brokers.get(event.broker)
+    return (
+        view.tenure.held is not None and broker is not None and broker.epoch == event.broker_epoch
+    )
 
 
 def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswered) -> None:
@@ -102,41 +108,42 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
     tenure can be the cause: on a resend, or when this tenure wrote the epoch and an answer was lost
     with its channel.
     """
+    tenure, work = view.tenure, view.work
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     for partition, epoch, error in event.results:
         if error == KAFKA_STORAGE_ERROR:
-            if (event.broker, partition) not in view.offline:
-                view.offline.add((event.broker, partition))
+            if (event.broker, partition) not in tenure.offline:
+                tenure.offline.add((event.broker, partition))
                 view.due.add((partition,))
-                view.due.orphans = view.due.orphans or partition in view.orphaned
+                view.due.orphans = view.due.orphans or partition in work.orphaned
             continue
         repeated = error == STALE_CONTROLLER_EPOCH
-        if (error == NONE or repeated) and (event.broker, partition) in view.offline:
-            view.offline.discard((event.broker, partition))
+        if (error == NONE or repeated) and (event.broker, partition) in tenure.offline:
+            tenure.offline.discard((event.broker, partition))
             view.note_candidate(partition)
-        state = view.states.get(partition)
+        state = tenure.states.get(partition)
         if state is None:
             continue
         if (
-            (partition in view.orphaned or partition in view.reassignments)
+            (partition in work.orphaned or partition in work.reassignments)
             and state.leader == event.broker
             and (error == NONE or repeated)
         ):
             # It has this epoch, whatever the source: it does not rely on the orphan any more.
-            view.confirmed[partition] = (event.broker, epoch)
-            view.due.orphans = view.due.orphans or partition in view.orphaned
+            tenure.confirmed[partition] = (event.broker, epoch)
+            view.due.orphans = view.due.orphans or partition in work.orphaned
         known = repeated and (event.resent or _is_ours(view, state))
-        if partition not in view.reassignments or not (error == NONE or known):
+        if partition not in work.reassignments or not (error == NONE or known):
             continue
         if state.leader == event.broker and state.leader_epoch == epoch:
-            view.acked[partition] = (event.broker, epoch)
+            tenure.acked[partition] = (event.broker, epoch)
             view.due.add((partition,))
 
 
 def _is_ours(view: ClusterView, state: PartitionState) -> bool:
     """Return whether this tenure wrote the leader epoch: then no other controller sent it."""
-    return view.tenure is not None and state.controller_epoch == view.tenure.epoch
+    return view.tenure.held is not None and state.controller_epoch == view.tenure.held.epoch
 
 
 def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) -> None:
@@ -147,7 +154,7 @@ def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) 
         if not delete:
             continue
         _orphan_answered(view, event.broker, partition, error)
-        reassignment = view.reassignments.get(partition)
+        reassignment = view.work.reassignments.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, Stopping):
             continue
         phase = reassignment.phase
@@ -156,7 +163,7 @@ def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) 
         if error == NONE:
             reassignment.deleted |= {event.broker}
         else:
-            view.offline.add((event.broker, partition))
+            view.tenure.offline.add((event.broker, partition))
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
         waiting = phase.waiting - {event.broker}
         reassignment.update(Stopping(waiting, given_up, phase.deadline), partition)
@@ -166,15 +173,15 @@ def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) 
 def _orphan_answered(
     view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
 ) -> None:
-    orphan = view.orphans.get((broker, partition))
-    if orphan is None or orphan not in view.orphans_tried:
+    orphan = view.work.orphans.get((broker, partition))
+    if orphan is None or orphan not in view.tenure.orphans_tried:
         return
     if error != NONE:
-        view.orphans_failed.add(orphan)
+        view.work.orphans_failed.add(orphan)
         view.due.tenure = True
     elif not view.is_undeletable(orphan):
         view.due.buried.add(orphan)
-        if partition in view.reassignments:
+        if partition in view.work.reassignments:
             view.due.add((partition,))
 
 
@@ -182,10 +189,10 @@ def reassignments_altered(
     view: ClusterView, event: events.ReassignmentsAltered, now: Instant
 ) -> None:
     """Note the outcome of each alter entry: the controller's answer, or that there was none."""
-    if view.tenure is None:
+    if view.tenure.held is None:
         return
     for result in event.results:
-        reassignment = view.reassignments.get(result.partition)
+        reassignment = view.work.reassignments.get(result.partition)
         if reassignment is None:
             continue
         if result.fate is AlterOutcome.UNKNOWN:
@@ -206,17 +213,17 @@ def reassignments_altered(
 
 def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
     """Note that no request is left to be carried out; a late effect has to be read first."""
-    topic = view.topics.get(partition.topic)
+    topic = view.session.topics.get(partition.topic)
     if reassignment.in_doubt and topic is not None:
-        view.read_generation += 1
-        topic.put_in_doubt(view.read_generation)
+        view.cluster.read_generation += 1
+        topic.put_in_doubt(view.cluster.read_generation)
     reassignment.in_doubt = False
 
 
 def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn) -> None:
     """Note which alter entries were not sent; they are decided again."""
     for partition in event.partitions:
-        reassignment = view.reassignments.get(partition)
+        reassignment = view.work.reassignments.get(partition)
         if reassignment is None:
             continue
         reassignment.is_requested = False
@@ -228,7 +235,7 @@ def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn)
 
 def reassignments_probed(view: ClusterView, event: events.ReassignmentsProbed) -> None:
     """Note whether the cluster's controller supports AlterPartitionReassignments."""
-    view.probing = False
-    view.delegable = event.problem is None
-    view.undelegable = event.problem if event.is_final else None
+    view.tenure.probing = False
+    view.role.delegable = event.problem is None
+    view.role.undelegable = event.problem if event.is_final else None
     view.due.tenure = True

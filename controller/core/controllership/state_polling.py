@@ -29,20 +29,21 @@ MISSING_EVERY_S: Final = 1.0
 
 def follow_watched(view: ClusterView, due: Worklist) -> Decision:
     """Read the awaited states whose watch fired; delete obsolete orphan records."""
-    wanted = tuple(p for p in sorted(due.changed) if p in view.reassignments)
+    wanted = tuple(p for p in sorted(due.changed) if p in view.work.reassignments)
     effects: tuple[Effect, ...] = (ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ()
     return Decision(tuple(_readopted(view, due)), effects)
 
 
 def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
     """End the records of orphans whose topic is gone, or whose broker is a replica again."""
+    session = view.session
     if not (due.orphans or due.claimed or due.listed_topics):
         return []
     ended = []
-    for orphan in view.orphans.values():
-        topic = view.topics.get(orphan.partition.topic)
+    for orphan in view.work.orphans.values():
+        topic = session.topics.get(orphan.partition.topic)
         if topic is None:
-            is_over = view.listed is not None and orphan.partition.topic not in view.listed
+            is_over = session.listed is not None and orphan.partition.topic not in session.listed
         else:
             assignment = topic.partitions.get(orphan.partition.partition)
             is_over = topic.czxid != orphan.topic_czxid or (
@@ -55,15 +56,19 @@ def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
 
 def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Read some states again while there is work: steps depend on the health of the cluster."""
-    if not view.reassignments or not (due.timer or due.claimed or due.plan):
+    tenure, cluster = view.tenure, view.cluster
+    if not view.work.reassignments or not (due.timer or due.claimed or due.plan):
         return Decision()
-    if now < view.round_at:
-        return Decision(effects=(SetTimer(ROUND_TIMER, view.round_at),))
-    known = [*view.states, *(p for p in view.stateless if p not in view.states)]
-    rest = islice(chain(known[view.round_from :], known[: view.round_from]), ROUND_STATES)
-    wanted = tuple(dict.fromkeys(chain(islice(view.shrunk, ROUND_STATES), rest)))
+    if now < cluster.round_at:
+        return Decision(effects=(SetTimer(ROUND_TIMER, cluster.round_at),))
+    known = [
+        *tenure.states,
+        *(p for p in tenure.stateless if p not in tenure.states),
+    ]
+    rest = islice(chain(known[cluster.round_from :], known[: cluster.round_from]), ROUND_STATES)
+    wanted = tuple(dict.fromkeys(chain(islice(tenure.shrunk, ROUND_STATES), rest)))
     again = Instant(now + ROUND_EVERY_S)
-    record = StatesPolledRecord(again, (view.round_from + ROUND_STATES) % max(len(known), 1))
+    record = StatesPolledRecord(again, (cluster.round_from + ROUND_STATES) % max(len(known), 1))
     effects: list[Effect] = [SetTimer(ROUND_TIMER, again)]
     if wanted:
         effects.append(ReadStates(wanted, ReadPurpose.ROUND))
@@ -85,12 +90,12 @@ def read_missing(
         now: The time of this cycle.
 
     """
-    if not view.reassignments:
+    if not view.work.reassignments:
         return Decision()
-    if now < view.missing_at:
-        again = SetTimer(MISSING_TIMER, view.missing_at)
+    if now < view.cluster.missing_at:
+        again = SetTimer(MISSING_TIMER, view.cluster.missing_at)
         return Decision(effects=(again,) if due.timer else ())
-    wanted = tuple(sorted(p for p in missing if p in view.reassignments))
+    wanted = tuple(sorted(p for p in missing if p in view.work.reassignments))
     if not wanted:
         return Decision()
     again = SetTimer(MISSING_TIMER, missing_again(wanted, now))

@@ -64,32 +64,33 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     Held work does not, except its steps in flight while they make progress. Foreign reassignments
     do not: a Kafka controller carries them out as well.
     """
+    work = view.work
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
-    if view.tenure is not None and would_be_started(view):
+    if view.tenure.held is not None and would_be_started(view):
         return True
     held = {
         name: request_hold(view, name, now) is not None
-        for name, request in view.requests.items()
+        for name, request in work.requests.items()
         if request.open and request.route is not Route.FOREIGN
     }
     if not all(held.values()) or _leads_back(view):
         return True
-    if view.legacy is not None and (
-        has_undecided(view) or not any(view.requests[name].route is Route.LEGACY for name in held)
+    if view.intake.legacy is not None and (
+        has_undecided(view) or not any(work.requests[name].route is Route.LEGACY for name in held)
     ):
         return True
-    return view.tenure is not None and (_has_elections(view) or now < _progress_ends(view))
+    return view.tenure.held is not None and (_has_elections(view) or now < _progress_ends(view))
 
 
 def _leads_back(view: ClusterView) -> bool:
     """Return whether a rollback is due: only a pause of everything holds it."""
-    return bool(view.led_back) and view.controls.pauses.everything is None
+    return bool(view.work.led_back) and view.intake.controls.pauses.everything is None
 
 
 def _has_cancellation(view: ClusterView) -> bool:
     """Return whether a cancellation needs the role; a pause of everything holds its rollbacks."""
-    if view.controls.pauses.everything is not None and not is_choosing(view):
+    if view.intake.controls.pauses.everything is not None and not is_choosing(view):
         return False
     return needs_the_role(view)
 
@@ -101,27 +102,27 @@ def _has_elections(view: ClusterView) -> bool:
     Partitions with a reassignment are elected afterwards. Outside a tenure a Kafka controller does
     all of it.
     """
-    if not view.preferred:
-        return view.preferred_version is not None
-    return any(p not in view.reassignments for p in view.preferred)
+    if not view.tenure.preferred:
+        return view.tenure.preferred_version is not None
+    return any(p not in view.work.reassignments for p in view.tenure.preferred)
 
 
 def _progress_ends(view: ClusterView) -> Instant:
     """Return until when a step of ours in flight is expected to make progress."""
     if not view.is_moving_ours:
         return START
-    return Instant(view.progress_at + PROGRESS_PATIENCE_S)
+    return Instant(view.tenure.progress_at + PROGRESS_PATIENCE_S)
 
 
 def _has_submissions(view: ClusterView) -> bool:
     """Return whether a request can be accepted or refused; refusing disabled ones needs no role."""
-    if view.kill_switch:
+    if view.session.kill_switch:
         return False
-    return any(is_due(view, s) for s in view.submissions.values())
+    return any(is_due(view, s) for s in view.session.submissions.values())
 
 
 def _has_queue(view: ClusterView) -> bool:
-    queue = view.queue
+    queue = view.intake.queue
     if queue is None:
         return False
     if queue.unreadable is not None or queue.refused or not queue.entries:
@@ -131,24 +132,24 @@ def _has_queue(view: ClusterView) -> bool:
 
 def has_orphans(view: ClusterView, now: Instant) -> bool:
     """Return whether an orphan's broker is back, and it is time to try, or to await the answer."""
-    if view.tenure is None:
-        if now < view.orphans_after:
+    if view.tenure.held is None:
+        if now < view.role.orphans_after:
             return False
-    elif now >= view.tenure.since + ORPHAN_PATIENCE_S:
+    elif now >= view.tenure.held.since + ORPHAN_PATIENCE_S:
         return False
-    return any(view.is_in_reach(orphan) for orphan in view.orphans.values())
+    return any(view.is_in_reach(orphan) for orphan in view.work.orphans.values())
 
 
 def hold_of(view: ClusterView) -> Blocked | None:
     """Return why no new step may begin now; None if it may."""
-    if view.stopping or view.resigning:
+    if view.role.stopping or view.tenure.resigning:
         return Blocked(BlockedBy.DRAINING, "the controller role is being given up")
-    if view.tenure is not None and engine_of(view).holds_role and not view.heeded:
+    if view.tenure.held is not None and engine_of(view).holds_role and not view.tenure.heeded:
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
     if _owes_a_yield(view) and not is_hurried(view):
-        topics = ", ".join(sorted(view.deletions or ())[:3])
+        topics = ", ".join(sorted(view.session.deletions or ())[:3])
         return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
     return None
 
@@ -168,14 +169,15 @@ def consider_tenure(view: ClusterView, now: Instant) -> Decision:
 
 
 def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
-    if view.tenure is None:
+    tenure = view.tenure
+    if tenure.held is None:
         chosen = _chosen(view)
         return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
-    if view.resigning:
+    if tenure.resigning:
         return Decision()
-    if view.fenced is not None:
-        return Decision(effects=(ResignController(view.fenced),))
-    if view.stopping:
+    if tenure.fenced is not None:
+        return Decision(effects=(ResignController(tenure.fenced),))
+    if view.role.stopping:
         return _resign(view, "the daemon is stopping")
     engine = engine_of(view)
     refusals = engine.refusals(view)
@@ -186,8 +188,8 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     in_vain = refusal_by_brokers(view, now)
     if in_vain is not None:
         return _resign(view, in_vain, UpdateRefusedRecord(in_vain))
-    if not view.heeded:
-        until = Instant(view.tenure.since + HEED_PATIENCE_S)
+    if not tenure.heeded:
+        until = Instant(tenure.held.since + HEED_PATIENCE_S)
         return Decision(effects=(SetTimer(HEED_TIMER, until),))
     return _hold(view, now)
 
@@ -201,7 +203,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
         )
         if has_undecided(view) or (is_at_work and now < until):
             return Decision(effects=(SetTimer(DELETION_TIMER, until),) if now < until else ())
-        yielded = YieldedRecord(view.deletions or frozenset())
+        yielded = YieldedRecord(view.session.deletions or frozenset())
         return _resign(view, "topic deletion is pending", yielded)
     if view.options.tenure is TenurePolicy.PERMANENT:
         return Decision()
@@ -220,16 +222,17 @@ def _resign(view: ClusterView, reason: str, *records: Record) -> Decision:
 def _chosen(view: ClusterView) -> EngineRecord | None:
     """Return the choice of an engine, if there is one to make or to change."""
     choice = choice_of(view)
-    if choice is None or choice[0] is view.engine:
+    if choice is None or choice[0] is view.role.engine:
         return None
     return EngineRecord(*choice)
 
 
 def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
-    if view.stopping:
-        return () if view.claiming else (Stop(),)
+    role = view.role
+    if role.stopping:
+        return () if view.tenure.claiming else (Stop(),)
     engine = engine_of(view)
-    if not (view.leading and view.is_warm) or view.claiming or engine.refusals(view):
+    if not (role.leading and view.is_warm) or view.tenure.claiming or engine.refusals(view):
         return ()
     wanted = (
         not engine.holds_role
@@ -239,31 +242,32 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
     )
     if not wanted:
         # A quiet cluster has no events: the next try for orphans needs a timer.
-        waits = view.orphans and now < view.orphans_after
-        return (SetTimer(ORPHAN_TIMER, view.orphans_after),) if waits else ()
+        waits = view.work.orphans and now < role.orphans_after
+        return (SetTimer(ORPHAN_TIMER, role.orphans_after),) if waits else ()
     until = claim_due(view)
     if engine.holds_role and now < until:
         return (SetTimer(DELETION_TIMER, until),)
-    if now < view.retry_claim_at:
-        return (SetTimer(CLAIM_TIMER, view.retry_claim_at),)
+    if now < role.retry_claim_at:
+        return (SetTimer(CLAIM_TIMER, role.retry_claim_at),)
     return engine.begin(view, now)
 
 
 def _linger(view: ClusterView, now: Instant) -> Decision:
+    tenure = view.tenure
     if has_work(view, now) or has_orphans(view, now):
         until = _progress_ends(view)
         again = (SetTimer(PROGRESS_TIMER, until),) if now < until else ()
-        if view.idle_since is None:
+        if tenure.idle_since is None:
             return Decision(effects=again)
         return Decision((Change((IdleRecord(None),)),), again)
-    if view.idle_since is None:
+    if tenure.idle_since is None:
         until = Instant(now + view.options.tenure_linger_s)
         return Decision(
             changes=(Change((IdleRecord(now),)),), effects=(SetTimer(LINGER_TIMER, until),)
         )
     # Computed as the timer was, or a rounding step would make it fire just too early.
-    if now >= view.idle_since + view.options.tenure_linger_s:
-        why = "what is left is held back" if view.reassignments else "nothing left to do"
+    if now >= tenure.idle_since + view.options.tenure_linger_s:
+        why = "what is left is held back" if view.work.reassignments else "nothing left to do"
         return _resign(view, why)
-    until = Instant(view.idle_since + view.options.tenure_linger_s)
+    until = Instant(tenure.idle_since + view.options.tenure_linger_s)
     return Decision(effects=(SetTimer(LINGER_TIMER, until),))

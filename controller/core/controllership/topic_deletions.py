@@ -28,9 +28,9 @@ DELETIONS_PATIENCE_S: Final = 120.0
 
 def owes_a_yield(view: ClusterView) -> bool:
     """Return whether the role is still owed to a broker that deletes topics."""
-    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.deletions:
+    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.session.deletions:
         return False
-    return not view.deletions <= view.yielded
+    return not view.session.deletions <= view.role.yielded
 
 
 def is_hurried(view: ClusterView) -> bool:
@@ -40,7 +40,7 @@ def is_hurried(view: ClusterView) -> bool:
     Such a tenure lasts until the deletion is due, and steps begin in it: otherwise it would end
     before anything was done.
     """
-    claimed = START if view.tenure is None else view.tenure.since
+    claimed = START if view.tenure.held is None else view.tenure.held.since
     return any(since < claimed for since in _owed(view))
 
 
@@ -51,7 +51,7 @@ def yield_due(view: ClusterView) -> Instant:
     A copy may take days, or never end where its broker is dead; the next controller carries out
     what is in flight. Later deletions do not extend that time.
     """
-    claimed = START if view.tenure is None else view.tenure.since
+    claimed = START if view.tenure.held is None else view.tenure.held.since
     return Instant(max(claimed, min(_owed(view), default=START)) + DELETION_PATIENCE_S)
 
 
@@ -61,33 +61,36 @@ def claim_due(view: ClusterView) -> Instant:
     if not owed or not owes_a_yield(view):
         return START
     last = max(owed) + DELETION_PATIENCE_S
-    return Instant(min(last, view.held_up_since + DELETIONS_PATIENCE_S))
+    return Instant(min(last, view.role.held_up_since + DELETIONS_PATIENCE_S))
 
 
 def note_deletions(view: ClusterView, topics: frozenset[str], now: Instant) -> None:
     """Note the pending deletions; one that ended, or was revoked, is forgotten."""
+    role = view.role
     if not any(now < since + DELETION_PATIENCE_S for since in _owed(view)):
-        view.held_up_since = now
-    view.deletions_since = {t: view.deletions_since.get(t, now) for t in topics}
+        role.held_up_since = now
+    role.deletions_since = {t: role.deletions_since.get(t, now) for t in topics}
     # A later deletion of a topic with the same name is owed the role again.
-    view.yielded &= topics
+    role.yielded &= topics
 
 
 def note_yielded(view: ClusterView, now: Instant) -> None:
     """Note at a claim which deletions had their time while a broker could be the controller."""
-    known = view.deletions_since.items()
-    view.yielded |= {t for t, since in known if now >= since + DELETION_PATIENCE_S}
+    known = view.role.deletions_since.items()
+    view.role.yielded |= {t for t, since in known if now >= since + DELETION_PATIENCE_S}
 
 
 def begin_to_yield(view: ClusterView, now: Instant) -> None:
     """Restart the time of deletions that did not have it: a tenure ended."""
-    view.held_up_since = now
-    view.deletions_since = {
-        topic: since if topic in view.yielded else now
-        for topic, since in view.deletions_since.items()
+    role = view.role
+    role.held_up_since = now
+    role.deletions_since = {
+        topic: since if topic in role.yielded else now
+        for topic, since in role.deletions_since.items()
     }
 
 
 def _owed(view: ClusterView) -> list[Instant]:
     """Return since when each deletion is pending that did not have its time before a claim."""
-    return [since for t, since in view.deletions_since.items() if t not in view.yielded]
+    role = view.role
+    return [since for t, since in role.deletions_since.items() if t not in role.yielded]

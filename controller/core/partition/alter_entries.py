@@ -44,17 +44,19 @@ class AlterPreconditions(NamedTuple):
 
 def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
     """Return the facts; None where one is unknown or may have changed since it was read."""
-    reassignment = view.reassignments.get(partition)
-    assignment, state = view.assignment(partition), view.states.get(partition)
+    reassignment = view.work.reassignments.get(partition)
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
     if reassignment is None or assignment is None or state is None:
         return None
-    if view.watched.get(partition) is not True:
+    if view.tenure.watched.get(partition) is not True:
         return None
     spec = reassignment.spec
     concerned = {*assignment.replicas, *spec.target, *(spec.original or ())}
-    live = ((b, view.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition))
+    live = (
+        (b, view.cluster.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition)
+    )
     return AlterPreconditions(
-        spec, assignment, state, view.configs.get(partition.topic), tuple(live)
+        spec, assignment, state, view.session.configs.get(partition.topic), tuple(live)
     )
 
 
@@ -93,12 +95,12 @@ def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if not (due.timer or due.answered):
         return Decision()
     effects: list[Effect] = []
-    stale = tuple(sorted(name for name, topic in view.topics.items() if topic.stale))
+    stale = tuple(sorted(name for name, topic in view.session.topics.items() if topic.stale))
     if stale and due.answered:
         effects.append(ReadTopics(stale))
     times = [
         max(phase.since + (backoff_of(phase) if phase.error else SEEN_S), now + UNSENT_S)
-        for phase in (r.phase for r in view.reassignments.values())
+        for phase in (r.phase for r in view.work.reassignments.values())
         if isinstance(phase, AwaitingController) and phase.error is not None
     ]
     if times:

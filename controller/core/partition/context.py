@@ -70,11 +70,11 @@ class PartitionContext:
         cls, view: ClusterView, partition: TopicPartition, now: Instant
     ) -> Self | Blocked | None:
         """Return a partition's context, or which fact is unknown; None if it is not reassigning."""
-        reassignment = view.reassignments.get(partition)
+        reassignment = view.work.reassignments.get(partition)
         if reassignment is None:
             return None
-        assignment = view.assignment(partition)
-        state = view.states.get(partition)
+        assignment = view.session.assignment(partition)
+        state = view.tenure.states.get(partition)
         if assignment is None or state is None:
             return state_unknown(view, partition)
         return cls(view, partition, reassignment, assignment, state, now)
@@ -106,9 +106,9 @@ class PartitionContext:
     def listing(self) -> tuple[Record, ...]:
         """Return the legacy entry that has to appear because the partition is in flight."""
         view = self.view
-        if self.spec.route is not Route.LEGACY or view.legacy is None:
+        if self.spec.route is not Route.LEGACY or view.intake.legacy is None:
             return ()
-        if view.legacy.entries.get(self.partition) == self.spec.target:
+        if view.intake.legacy.entries.get(self.partition) == self.spec.target:
             return ()
         return (LegacyEntryRecord(self.partition, self.spec.target),)
 
@@ -187,7 +187,7 @@ class PartitionContext:
     def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
         """Return a record for each replica whose deletion was not confirmed."""
         return self.orphan_records(
-            (b, "not live" if b not in self.view.brokers else "not confirmed")
+            (b, "not live" if b not in self.view.cluster.brokers else "not confirmed")
             for b in sorted(brokers)
         )
 
@@ -233,14 +233,14 @@ def state_record(
         InvariantError: there is no tenure.
 
     """
-    if view.tenure is None:
+    if view.tenure.held is None:
         raise InvariantError("a state is written outside a tenure")
     return StateRecord(
         partition=partition,
         leader=leader,
         leader_epoch=LeaderEpoch(state.leader_epoch + 1),
         isr=without_strangers(view, partition, leader, isr),
-        controller_epoch=view.tenure.epoch,
+        controller_epoch=view.tenure.held.epoch,
         expected_version=state.version,
         leader_recovery_state=state.leader_recovery_state,
     )

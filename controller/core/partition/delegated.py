@@ -132,11 +132,11 @@ class DelegatedContext(StepStart):
 
     def unread(self) -> Change | Blocked | None:
         """Have a state read that may have changed: no compare-and-set would notice that."""
-        if self.view.watched.get(self.partition) is True:
+        if self.view.tenure.watched.get(self.partition) is True:
             return None
-        if self.partition in self.view.unreadable_states:
+        if self.partition in self.view.tenure.unreadable_states:
             return state_unknown(self.view, self.partition)
-        if self.partition in self.view.watched:
+        if self.partition in self.view.tenure.watched:
             return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
         return self.change(effects=self.look())
 
@@ -189,7 +189,7 @@ class DelegatedContext(StepStart):
                     return moved
                 records += moved
         for broker in target:
-            orphan = self.view.orphans.get((broker, self.partition))
+            orphan = self.view.work.orphans.get((broker, self.partition))
             if orphan is not None and self.is_live(broker):
                 # Its old copy is reused.
                 records += (OrphanEndedRecord(orphan),)
@@ -352,7 +352,8 @@ class DelegatedContext(StepStart):
         return self.orphan_records(
             (b, "its broker was dead when the controller dropped the replica")
             for b in sorted(self.reassignment.lost)
-            if b not in self.assignment.replicas and (b, self.partition) not in self.view.orphans
+            if b not in self.assignment.replicas
+            and (b, self.partition) not in self.view.work.orphans
         )
 
     # --- foreign reassignments -----------------------------------------------------------------

@@ -47,7 +47,7 @@ def isr_floor(view: ClusterView, topic: str, spec: ReassignmentSpec) -> int | No
     max(1, min(min.insync.replicas, |FTR|)): Kafka's controller does not check it, and producers
     fail.
     """
-    config = view.configs.get(topic)
+    config = view.session.configs.get(topic)
     if config is None:
         return None
     return max(1, min(config.min_insync_replicas, len(spec.target)))
@@ -55,7 +55,7 @@ def isr_floor(view: ClusterView, topic: str, spec: ReassignmentSpec) -> int | No
 
 def config_unknown(view: ClusterView, topic: str) -> Blocked:
     """Return that the topic's settings are awaited, and why they are unknown."""
-    why = view.config_errors.get(topic, "not read yet")
+    why = view.session.config_errors.get(topic, "not read yet")
     return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
 
 
@@ -86,7 +86,7 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 
 def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     """Return that a topic is to be deleted soon: a copy would delay its deletion."""
-    if topic not in (view.deletions or ()) or topic in view.yielded:
+    if topic not in (view.session.deletions or ()) or topic in view.role.yielded:
         return None
     if view.options.tenure is not TenurePolicy.ON_DEMAND:
         return None
@@ -94,7 +94,7 @@ def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
 
 
 def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | None:
-    if partition.topic in view.configs:
+    if partition.topic in view.session.configs:
         return None
     return config_unknown(view, partition.topic)
 
@@ -107,14 +107,15 @@ def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -
 
 
 def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+    work = view.work
     for broker in adding:
-        orphan = view.orphans.get((broker, partition))
+        orphan = work.orphans.get((broker, partition))
         if orphan is not None and view.is_undeletable(orphan):
             # A second copy on another disk would keep the broker from starting with both disks.
             return Blocked(
                 BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
             )
-        if orphan is not None and orphan not in view.orphans_failed:
+        if orphan is not None and orphan not in work.orphans_failed:
             # A StopReplica may be under way, and below version 3 no epoch would fence it.
             detail = f"broker {broker} is still deleting its old copy"
             if is_kept(view, partition):
@@ -158,7 +159,7 @@ def sync_gate(
     lagging = tuple(r for r in target if r in spec.target and r not in state.isr)
     if not lagging:
         return None
-    assignment = view.known_assignment(partition)
+    assignment = view.session.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
     is_copying = view.is_live(state.leader, partition) and set(lagging) <= set(adding)
     return _not_in_isr(view, partition, lagging, is_copying=is_copying)
@@ -200,22 +201,22 @@ def drop_gate(
 
 def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether the partition is known not to exist; its topic may have been recreated."""
-    topic = view.topics.get(partition.topic)
+    topic = view.session.topics.get(partition.topic)
     if topic is None:
-        return partition.topic not in (view.listed or ())
+        return partition.topic not in (view.session.listed or ())
     return not topic.stale and partition.partition not in topic.partitions
 
 
 def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
     """Return that the znodes of the partition are not known, and why."""
-    why = view.unreadable_topics.get(partition.topic)
+    why = view.session.unreadable_topics.get(partition.topic)
     if why is not None:
         return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be decoded: {why}")
-    if partition in view.stateless:
+    if partition in view.tenure.stateless:
         return Blocked(
             BlockedBy.STATE_UNKNOWN, "it has no state znode: no controller wrote one yet"
         )
-    why = view.unreadable_states.get(partition)
+    why = view.tenure.unreadable_states.get(partition)
     if why is not None:
         return Blocked(BlockedBy.STATE_UNKNOWN, f"its state znode cannot be decoded: {why}")
     return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")

@@ -166,7 +166,9 @@ class NativeContext(StepStart):
 
     def excluding(self, epoch: LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
         """Wait for the leader's acknowledgement of A1 (or B3), then stop the excluded replicas."""
-        acked = self.view.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
+        acked = (
+            self.view.tenure.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
+        )
         if not acked:
             return Blocked(
                 BlockedBy.LEADER_ACK,
@@ -265,7 +267,7 @@ class NativeContext(StepStart):
         assigned = any(isinstance(r, AssignmentRecord) for r in records)
         if not assigned and self.assignment != PartitionAssignment(self.spec.target):
             written = (AssignmentRecord(self.partition, PartitionAssignment(self.spec.target)),)
-        legacy = self.view.legacy
+        legacy = self.view.intake.legacy
         if legacy is not None and self.partition in legacy.entries:
             written += (LegacyEntryRecord(self.partition, None),)
         effects: tuple[Effect, ...] = (SendUpdateMetadata((self.partition,)),)
@@ -322,7 +324,7 @@ def _edited(
     znode would restore the old one. The end of a reassignment removes its entry, which would be
     rejected repeatedly until the znode is read.
     """
-    legacy, spec = view.legacy, reassignment.spec
+    legacy, spec = view.intake.legacy, reassignment.spec
     if legacy is None:
         return None
     if legacy.stale and (spec.route is Route.LEGACY or partition in legacy.entries):

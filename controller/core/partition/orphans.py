@@ -20,7 +20,7 @@ def orphan_records(
     view: ClusterView, partition: TopicPartition, left: Iterable[tuple[BrokerId, str]]
 ) -> tuple[OrphanRecord, ...]:
     """Return the records of replicas that may still be on disk, each with its reason."""
-    topic = view.topics[partition.topic]
+    topic = view.session.topics[partition.topic]
     return tuple(
         OrphanRecord(
             Orphan(
@@ -67,7 +67,7 @@ def left_behind(
             for b in dict.fromkeys(left)
             if b not in known
             and b not in reassignment.deleted
-            and (b, partition) not in view.orphans
+            and (b, partition) not in view.work.orphans
         ),
     )
 
@@ -83,8 +83,8 @@ def left_where_it_stands(
 
     With the delegated engine the cluster's controller does not report what it left.
     """
-    assignment = view.assignment(partition)
-    if assignment is None or view.engine is EngineName.DELEGATED:
+    assignment = view.session.assignment(partition)
+    if assignment is None or view.role.engine is EngineName.DELEGATED:
         return ()
     return left_behind(view, partition, reassignment, assignment.replicas)
 
@@ -113,10 +113,10 @@ def is_kept(view: ClusterView, partition: TopicPartition) -> bool:
     An orphan may be the only other copy. Dead or leaving replicas are not awaited: the former may
     never return, the latter may never catch up.
     """
-    assignment, state = view.assignment(partition), view.states.get(partition)
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
     if assignment is None or state is None:
         return True
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     staying = assignment.replicas if running is None else running.spec.target
     live = view.live((r for r in assignment.replicas if r in staying), partition)
     return any(r not in state.isr for r in live)

@@ -91,7 +91,7 @@ class StepStart(PartitionContext):
         if assignment != self.assignment:
             records += (AssignmentRecord(self.partition, assignment),)
         for broker in assignment.adding_replicas:
-            orphan = self.view.orphans.get((broker, self.partition))
+            orphan = self.view.work.orphans.get((broker, self.partition))
             if orphan is not None:
                 records += (OrphanEndedRecord(orphan),)
         if leader is None:

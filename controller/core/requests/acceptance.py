@@ -78,32 +78,33 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Refusal | None:
     """Return why an entry is refused, None when it is valid or cannot be judged yet."""
+    session = view.session
 
     def refuse(reason: RefusalReason, detail: str) -> Refusal:
         return Refusal(request, entry_text(partition, target), reason, detail, partition)
 
-    topic = view.topics.get(partition.topic)
+    topic = session.topics.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
     record = f"{SPECS_PATH}/{partition.topic}/{partition.partition}"
-    why = view.unreadable_topics.get(partition.topic) or view.unreadable_specs.get(record)
+    why = session.unreadable_topics.get(partition.topic) or view.work.unreadable_specs.get(record)
     if why is not None:
         return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
     if assignment is None:
         what = "partition" if topic else "topic"
         return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
-    if partition.topic in (view.deletions or ()):
+    if partition.topic in (session.deletions or ()):
         return refuse(RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
     if not target:
         return refuse(RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
     if len(set(target)) != len(target):
         return refuse(RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
     origin = assignment.replicas
-    dead = tuple(r for r in target if r not in origin and r not in view.brokers)
+    dead = tuple(r for r in target if r not in origin and r not in view.cluster.brokers)
     if dead:
         return refuse(
             RefusalReason.UNKNOWN_BROKER, f"broker {ids(dead)} is not live and not a replica yet"
         )
-    config = view.configs.get(partition.topic)
+    config = session.configs.get(partition.topic)
     if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
         return refuse(
             RefusalReason.BELOW_MIN_ISR,
@@ -124,7 +125,7 @@ def malformed(
     refusals = [
         Refusal(request, entry, RefusalReason.MALFORMED, reason) for entry, reason in refused
     ]
-    known = view.requests.get(request)
+    known = view.work.requests.get(request)
     if refusals and known is not None:
         # Counted: several may have the same text.
         refusals = list((Counter(refusals) - Counter(known.refused)).elements())
@@ -146,9 +147,9 @@ def refused_as_disabled(
 
 def is_unread(view: ClusterView, topic: str) -> bool:
     """Return whether a read that is still to come decides about a topic."""
-    known = view.topics.get(topic)
-    awaits_read = topic in (view.listed or ()) if known is None else known.stale
-    return awaits_read and topic not in view.unreadable_topics
+    known = view.session.topics.get(topic)
+    awaits_read = topic in (view.session.listed or ()) if known is None else known.stale
+    return awaits_read and topic not in view.session.unreadable_topics
 
 
 def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
@@ -179,7 +180,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
 
 def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> bool:
     """Return whether an entry of the plan is recorded as it is listed."""
-    known = view.reassignments.get(partition)
+    known = view.work.reassignments.get(partition)
     return known is not None and known.spec.route is Route.LEGACY and known.spec.target == target
 
 
@@ -192,12 +193,12 @@ def _judge(
 ) -> None:
     if is_taken(view, partition, target):
         return
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     if is_unread(view, partition.topic):
         outcome.is_complete = False
         return
     refusal = refusal_of(view, request, partition, target)
-    if refusal is None and view.kill_switch and running is None:
+    if refusal is None and view.session.kill_switch and running is None:
         refusal = refused_as_disabled(request, entry_text(partition, target), partition)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
         refusal = Refusal(
@@ -215,7 +216,7 @@ def _judge(
             )
         )
         return
-    if partition.topic not in view.configs:
+    if partition.topic not in view.session.configs:
         outcome.unknown_topics[partition.topic] = None
         outcome.is_complete = False
         return
@@ -230,9 +231,9 @@ def accept_entry(
     route: Route = Route.REQUEST,
 ) -> Change:
     """Return the acceptance of an entry; one that is at its target already is done."""
-    assignment = view.topics[partition.topic].partitions[partition.partition]
+    assignment = view.session.topics[partition.topic].partitions[partition.partition]
     spec = spec_of(view, request, partition, target, route)
-    if not is_there(view, partition, assignment, target) or partition in view.reassignments:
+    if not is_there(view, partition, assignment, target) or partition in view.work.reassignments:
         return Change(accepted(view, partition, spec), partition=partition)
     done = found_done(partition, spec)
     if route is Route.LEGACY:
@@ -244,7 +245,7 @@ def is_there(
     view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment, target: Replicas
 ) -> bool:
     """Return whether a partition is at its target and has no step in flight."""
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     idle = not assignment.is_reassigning and (running is None or not running.in_flight)
     return idle and assignment.replicas == target
 
@@ -257,12 +258,14 @@ def spec_of(
     route: Route,
 ) -> ReassignmentSpec:
     """Return the spec of an accepted entry; one in flight keeps its original replicas."""
-    assignment = view.topics[partition.topic].partitions[partition.partition]
-    running = view.reassignments.get(partition)
+    assignment = view.session.topics[partition.topic].partitions[partition.partition]
+    running = view.work.reassignments.get(partition)
     if running is None or _has_ended(running, assignment):
         original = original_of(view, partition, assignment)
-        if route is Route.LEGACY and view.legacy is not None:
-            original = _original_of_entry(view, partition, target, original, view.legacy.czxid)
+        if route is Route.LEGACY and view.intake.legacy is not None:
+            original = _original_of_entry(
+                view, partition, target, original, view.intake.legacy.czxid
+            )
         return ReassignmentSpec(target, original, request, route)
     before = running.spec
     original = before.original
@@ -286,7 +289,7 @@ def accepted(
         SpecRecord(partition, spec),
         AcceptedRecord(spec.request, AcceptedEntry(partition, spec.original, spec.target)),
     )
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     if running is None or running.spec.request == spec.request:
         return records if running is None else records[:1]
     if running.spec.route is Route.FOREIGN:
@@ -331,7 +334,7 @@ def original_of(
     if not assignment.is_reassigning:
         return assignment.replicas
     proven = assignment.origin_replicas
-    seen = view.before.get(partition)
+    seen = view.cluster.before.get(partition)
     if seen is not None and set(seen) == set(proven):
         return seen
     return proven or None
@@ -351,12 +354,12 @@ def _original_of_entry(
     together, unmarked, after the plan appeared. What we saw before that proves which were the
     former.
     """
-    topic = view.topics[partition.topic]
+    topic = view.session.topics[partition.topic]
     written = topic.unmarked.get(partition.partition)
     if written is None or original is None or not set(target) <= set(original):
         return original
     is_older = 0 < written < plan
-    seen = view.before.get(partition)
+    seen = view.cluster.before.get(partition)
     if seen is not None and not is_older and set(seen) | set(target) == set(original):
         return seen
     return None if written > plan else original

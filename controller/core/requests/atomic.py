@@ -45,7 +45,7 @@ def _take_back(
     if spec.rolls_back:
         return None
     # Where that is stale, the end is written on the condition that the topic is unchanged.
-    original, assignment = spec.original, view.known_assignment(partition)
+    original, assignment = spec.original, view.session.known_assignment(partition)
     is_there = assignment is None or assignment == PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
         back = spec.led_back(original, request)
@@ -59,14 +59,14 @@ def _take_back(
 
 def take_back(view: ClusterView, request: RequestId, because: str) -> list[records.Change]:
     """Take back every accepted entry of a request, of any of its parts."""
-    of_it = [(p, r) for p, r in view.reassignments.items() if r.spec.request == request]
+    of_it = [(p, r) for p, r in view.work.reassignments.items() if r.spec.request == request]
     changes = (_take_back(view, partition, running, because) for partition, running in of_it)
     return [change for change in changes if change is not None]
 
 
 def parts_of(view: ClusterView, request: RequestId) -> Iterator[Submission]:
     """Yield the parts of a request that are not completely accepted."""
-    return (s for s in view.submissions.values() if s.request == request)
+    return (s for s in view.session.submissions.values() if s.request == request)
 
 
 def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | None:
@@ -75,7 +75,7 @@ def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | 
 
     Parts that were accepted meanwhile do not matter.
     """
-    known = view.found_good.get(request)
+    known = view.session.found_good.get(request)
     if known is None or not known.parts >= {_version_of(s) for s in parts_of(view, request)}:
         return None
     now = _check(view, request, known.parts, known.topics)
@@ -101,24 +101,24 @@ def _check(
     parts: frozenset[tuple[str, Zxid, ZkVersion]],
     topics: Iterable[str],
 ) -> AtomicCheck:
-    known = view.requests.get(request)
+    known = view.work.requests.get(request)
     return AtomicCheck(
         parts=parts,
         refused=0 if known is None else len(known.refused),
-        brokers=frozenset(view.brokers),
-        deletions=view.deletions,
-        unreadable_specs=frozenset(view.unreadable_specs),
-        engine=view.engine,
-        other_routes=view.other_routes,
+        brokers=frozenset(view.cluster.brokers),
+        deletions=view.session.deletions,
+        unreadable_specs=frozenset(view.work.unreadable_specs),
+        engine=view.role.engine,
+        other_routes=view.work.other_routes,
         topics={name: _topic_check(view, name) for name in topics},
     )
 
 
 def _topic_check(view: ClusterView, name: str) -> TopicCheck | None:
-    topic = view.topics.get(name)
-    if topic is None or topic.stale or name in view.unreadable_topics:
+    topic = view.session.topics.get(name)
+    if topic is None or topic.stale or name in view.session.unreadable_topics:
         return None
-    return TopicCheck(topic.czxid, topic.version, view.configs.get(name))
+    return TopicCheck(topic.czxid, topic.version, view.session.configs.get(name))
 
 
 def atomic_refused(

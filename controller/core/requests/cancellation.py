@@ -63,18 +63,18 @@ CHUNK: Final = 2000
 
 def is_choosing(view: ClusterView) -> bool:
     """Return whether a cancellation exists whose selection is not complete."""
-    cancellation = view.cancellation
+    cancellation = view.intake.cancellation
     return cancellation is not None and not _is_chosen(view, cancellation)
 
 
 def _is_chosen(view: ClusterView, cancellation: Cancellation) -> bool:
-    known = view.requests.get(cancellation.request)
+    known = view.work.requests.get(cancellation.request)
     return known is not None and str(cancellation.version) in known.parts
 
 
 def is_selected(view: ClusterView, submission: Submission) -> bool:
     """Return whether the cancellation selects a request that was not accepted yet."""
-    cancellation = view.cancellation
+    cancellation = view.intake.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
         return False
     if is_skipped(view, submission):
@@ -84,8 +84,8 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
 
 def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
     """Return what a cancellation wants next."""
-    cancellation = view.cancellation
-    if cancellation is None or view.cancellation_stale or not view.history_read:
+    cancellation = view.intake.cancellation
+    if cancellation is None or view.intake.cancellation_stale or not view.own_records.history_read:
         return Decision()
     if cancellation.unreadable is not None:
         return Decision((_unreadable(cancellation, cancellation.unreadable),))
@@ -99,8 +99,8 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
 def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
     """Return whether any rollback is still in progress."""
     # Finished entries are moved back as a request of their own.
-    own = view.requests.get(cancellation.request)
-    return cancellation.request in view.led_back or (own is not None and own.open > 0)
+    own = view.work.requests.get(cancellation.request)
+    return cancellation.request in view.work.led_back or (own is not None and own.open > 0)
 
 
 # --- choosing ----------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
     changes: list[Change] = []
     is_complete = True
     is_adopted = view.options.foreign_moves is ForeignMoves.ADOPT
-    for partition, reassignment in view.reassignments.items():
+    for partition, reassignment in view.work.reassignments.items():
         if len(changes) >= CHUNK:
             return Decision(tuple(changes))
         if not _selects(cancellation, partition, reassignment, is_adopted=is_adopted):
@@ -122,7 +122,9 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
         elif reversed_ is NotReversed.NOT_YET:
             is_complete = False
     changes += _remove_from_queue(view, cancellation)
-    if any(is_selected(view, s) for s in view.submissions.values()) or not _is_all_known(view):
+    if any(is_selected(view, s) for s in view.session.submissions.values()) or not _is_all_known(
+        view
+    ):
         is_complete = False
     undone, effects = undo_finished(view, cancellation, CHUNK, now)
     changes += undone
@@ -135,29 +137,29 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
 
 def _is_all_known(view: ClusterView) -> bool:
     """Return whether everything that may be selected was read, accepted or adopted."""
-    if (view.submissions_listed or frozenset()) - view.submissions.keys():
+    if (view.session.submissions_listed or frozenset()) - view.session.submissions.keys():
         return False
-    if view.queue is not None and view.queue.stale:
+    if view.intake.queue is not None and view.intake.queue.stale:
         return False
-    if view.tenure is not None and view.may_have_foreign:
+    if view.tenure.held is not None and view.tenure.may_have_foreign:
         return False
-    legacy = view.legacy
+    legacy = view.intake.legacy
     return legacy is None or (not legacy.stale and is_judged(view))
 
 
 def needs_the_role(view: ClusterView) -> bool:
     """Return whether a cancellation may affect anything; else it needs no role."""
-    cancellation = view.cancellation
+    cancellation = view.intake.cancellation
     if cancellation is None or cancellation.unreadable is not None:
         return False
-    if view.reassignments or view.legacy is not None or view.queue is not None:
+    if view.work.reassignments or view.intake.legacy is not None or view.intake.queue is not None:
         return True
-    if cancellation.scope is CancelScope.ALL or view.submissions_listed:
+    if cancellation.scope is CancelScope.ALL or view.session.submissions_listed:
         return True
     return any(
         assignment.is_reassigning
         and (name in cancellation.topics or TopicPartition(name, n) in cancellation.partitions)
-        for name, topic in view.topics.items()
+        for name, topic in view.session.topics.items()
         for n, assignment in topic.partitions.items()
     )
 
@@ -197,13 +199,14 @@ def _reverse(  # noqa: PLR0911 - one return per case
     reassignment: Reassignment,
 ) -> Change | NotReversed:
     """Reverse one reassignment, or return why there is no change."""
-    known = view.requests.get(cancellation.request)
+    intake = view.intake
+    known = view.work.requests.get(cancellation.request)
     if known is not None and partition in known.endings:
         return NotReversed.NEEDLESS
-    if view.legacy is not None and view.legacy.stale:
+    if intake.legacy is not None and intake.legacy.stale:
         # Its entry is written with it, which would be rejected until the znode is read again.
         return NotReversed.NOT_YET
-    assignment = view.assignment(partition)
+    assignment = view.session.assignment(partition)
     if assignment is None:
         is_over = is_deleted(view, partition)
         return NotReversed.NEEDLESS if is_over else NotReversed.NOT_YET
@@ -213,7 +216,7 @@ def _reverse(  # noqa: PLR0911 - one return per case
     has_begun = reassignment.in_flight or reassignment.may_be_made
     if not has_begun and assignment == PartitionAssignment(spec.original):
         return _end_unbegun(view, cancellation, partition, reassignment)
-    state = view.states.get(partition)
+    state = view.tenure.states.get(partition)
     if state is None:
         return NotReversed.NOT_YET
     others = [r for r in assignment.replicas if r not in spec.original]
@@ -225,7 +228,7 @@ def _reverse(  # noqa: PLR0911 - one return per case
     if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     records: tuple[Record, ...] = (SpecRecord(partition, back),)
-    if view.legacy is not None and partition in view.legacy.entries:
+    if intake.legacy is not None and partition in intake.legacy.entries:
         # Otherwise a Kafka controller that takes over would start it again.
         records += (LegacyEntryRecord(partition, spec.original),)
     return Change(records, partition=partition)
@@ -247,14 +250,14 @@ def _end_unbegun(
         SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.CANCELLED, stands=True),
         PartitionOutcomeRecord(outcome),
     )
-    if view.legacy is not None and partition in view.legacy.entries:
+    if view.intake.legacy is not None and partition in view.intake.legacy.entries:
         records += (LegacyEntryRecord(partition, None),)
     return Change(records, partition=partition)
 
 
 def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Change]:
     """Remove selected entries from the queue."""
-    queue = view.queue
+    queue = view.intake.queue
     if queue is None or queue.stale or queue.czxid > cancellation.written:
         return []
     name = RequestId(f"queue-{queue.czxid:016x}")
@@ -306,13 +309,13 @@ def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Chang
     """Record the outcome of the cancellation and delete its znode."""
     name = cancellation.request
     fates: dict[OutcomeKind, int] = {}
-    for request in view.requests.values():
+    for request in view.work.requests.values():
         for ending in request.endings.values():
             if name in {ending.by, ending.request}:
                 fates[ending.fate] = fates.get(ending.fate, 0) + 1
-    known = view.requests.get(name)
+    known = view.work.requests.get(name)
     undone = 0 if known is None else known.done
-    unix_s = view.unix_s(now)
+    unix_s = view.cluster.unix_s(now)
     summary = Summary(
         request=name,
         kind="cancel",

@@ -36,47 +36,48 @@ Intake = (
 
 def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
     """Fold one event into the view."""
+    session, intake = view.session, view.intake
     match event:
         case events.SubmissionsListed(names=names):
-            view.submissions_listed = names
-            for name in [n for n in view.submissions if n not in names]:
-                del view.submissions[name]
-                view.judged.pop(name, None)
-            view.asked_submissions &= names
-            view.left_submissions &= names
+            session.submissions_listed = names
+            for name in [n for n in session.submissions if n not in names]:
+                del session.submissions[name]
+                session.judged.pop(name, None)
+            session.asked_submissions &= names
+            session.left_submissions &= names
             view.due.submissions = view.due.tenure = view.due.endings = True
             view.due.capacity = view.due.cancel = True
         case events.SubmissionsRead(submissions=read):
-            listed = view.submissions_listed or frozenset()
+            listed = session.submissions_listed or frozenset()
             for name, submission in read.items():
                 if submission is not None and name in listed:
-                    view.submissions[name] = submission
+                    session.submissions[name] = submission
                     _doubt_lacking(view, submission.entries)
                 else:
-                    view.asked_submissions.discard(name)
-            view.submissions = dict(sorted(view.submissions.items()))
+                    session.asked_submissions.discard(name)
+            session.submissions = dict(sorted(session.submissions.items()))
             view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
         case events.CancellationRead(cancellation=cancellation):
-            view.cancellation_read = True
-            view.cancellation_stale = False
+            session.cancellation_read = True
+            intake.cancellation_stale = False
             ended_already = (
-                cancellation is not None and cancellation.czxid == view.cancellation_ended
+                cancellation is not None and cancellation.czxid == intake.cancellation_ended
             )
-            view.cancellation = None if ended_already else cancellation
+            intake.cancellation = None if ended_already else cancellation
             # It may select entries of theirs that could not be refused.
-            view.left_submissions.clear()
+            session.left_submissions.clear()
             view.due.cancel = view.due.tenure = view.due.submissions = True
         case events.KillSwitchRead(is_on=is_on):
-            view.kill_switch = is_on
-            view.left_submissions.clear()
+            session.kill_switch = is_on
+            session.left_submissions.clear()
             view.due.submissions = view.due.plan = view.due.queue = True
             view.due.capacity = view.due.tenure = True
         case events.QueueRead(plan=plan):
             _queue(view, plan)
         case events.ControlsRead(controls=controls):
-            view.controls = _understood(view, controls)
-            view.controls_known = view.controls_known or not controls.unreadable
-            view.controls_read = True
+            intake.controls = _understood(view, controls)
+            intake.controls_known = intake.controls_known or not controls.unreadable
+            session.controls_read = True
             view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
             throttles_doubted(view)
         case events.HistoryRead():
@@ -84,7 +85,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
         case events.AcceptedRead():
             _accepted(view, event, now)
         case events.WallClockRead(unix_s=unix_s):
-            view.wall = (now, unix_s)
+            view.cluster.wall = (now, unix_s)
             view.due.capacity = view.due.tenure = True
         case _:
             assert_never(event)
@@ -96,16 +97,17 @@ def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> N
 
     They may have grown before the request was submitted: topics and requests are read concurrently.
     """
+    session = view.session
     lacking = {
         p.topic
         for p in partitions
-        if p.topic in view.topics and p.partition not in view.topics[p.topic].partitions
+        if p.topic in session.topics and p.partition not in session.topics[p.topic].partitions
     }
     if not lacking:
         return
-    view.read_generation += 1
+    view.cluster.read_generation += 1
     for name in lacking:
-        view.topics[name].put_in_doubt(view.read_generation)
+        session.topics[name].put_in_doubt(view.cluster.read_generation)
     view.due.overtaken_topics |= lacking
 
 
@@ -116,8 +118,8 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
     Where the former value is unknown, everything is paused until an operator repairs it.
     """
     pauses, limits, throttle = read.pauses, read.limits, read.throttle
-    if view.controls_known:
-        held, unreadable = view.controls, read.unreadable
+    if view.intake.controls_known:
+        held, unreadable = view.intake.controls, read.unreadable
         pauses = held.pauses if PAUSES in unreadable else pauses
         limits = held.limits if LIMITS in unreadable else limits
         throttle = held.throttle if THROTTLE in unreadable else throttle
@@ -128,24 +130,25 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
 
 
 def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
-    view.queue_read = True
-    known = view.queue
+    intake = view.intake
+    view.session.queue_read = True
+    known = intake.queue
     view.due.queue = view.due.tenure = view.due.cancel = True
     if plan is None:
-        view.queue = None
+        intake.queue = None
         return
-    if plan.czxid == view.queue_ended:
+    if plan.czxid == intake.queue_ended:
         return
     same = known is not None and plan.czxid == known.czxid
     if known is not None and same and plan.version <= known.version and not known.stale:
         return
-    view.queue = PlanNode.of(plan)
+    intake.queue = PlanNode.of(plan)
 
 
 def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None:
-    view.history_read = True
+    view.own_records.history_read = True
     oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
-    view.ended = dict(oldest_first)
+    view.work.ended = dict(oldest_first)
     for name, history in event.open.items():
         _open_history(view, name, history, now)
     for name in event.ended:
@@ -154,21 +157,21 @@ def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None
 
 
 def _accepted(view: ClusterView, event: events.AcceptedRead, now: Instant) -> None:
-    if event.request in view.unlearned:
-        view.unlearned.discard(event.request)
+    if event.request in view.work.unlearned:
+        view.work.unlearned.discard(event.request)
         settled = request_of(view, event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
-    if event.request in view.asked_accepted:
+    if event.request in view.session.asked_accepted:
         # Requested again where more of it turns up: another daemon accepted entries meanwhile.
-        view.asked_accepted.discard(event.request)
-        if view.cancellation is not None:
-            view.accepted[event.request] = event
+        view.session.asked_accepted.discard(event.request)
+        if view.intake.cancellation is not None:
+            view.intake.accepted[event.request] = event
     view.due.cancel = view.due.submissions = True
 
 
 def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
     """Mark a request as ended whose summary was written by another daemon or tenure."""
-    request = view.requests.get(name)
+    request = view.work.requests.get(name)
     if request is not None and not request.open:
         request.has_ended = True
         request.settled.clear()
@@ -193,7 +196,7 @@ def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now:
     request.fates.clear()
     request.parts.clear()
     if request.kind == "request" and history.accepted > request.accepted:
-        view.unlearned.add(name)
+        view.work.unlearned.add(name)
     request.accepted = history.accepted
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():

@@ -51,7 +51,7 @@ def follow_plan(
 ) -> Decision:
     """Accept new entries, end removed ones, tidy the znode, request topic settings."""
     changes = [*drop_taken_out(view, due, starting).changes]
-    legacy = view.legacy
+    legacy = view.intake.legacy
     if legacy is not None and not legacy.stale:
         accepted = accept_legacy(view, legacy)
         if not (accepted.changes or changes) and accepted.is_complete:
@@ -70,8 +70,9 @@ def drop_taken_out(
 
 def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
     """Request the settings of every topic with work, again when they are old."""
-    planned = {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
-    return ask(view, (planned | view.topics_at_work.keys()) & view.topics.keys(), now)
+    intake = view.intake
+    planned = {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
+    return ask(view, (planned | view.work.topics_at_work.keys()) & view.session.topics.keys(), now)
 
 
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
@@ -80,7 +81,10 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
 
     Another controller may have begun it: the topic znode says so before its next step is decided.
     """
-    reassignment, assignment = view.reassignments.get(partition), view.assignment(partition)
+    reassignment, assignment = (
+        view.work.reassignments.get(partition),
+        view.session.assignment(partition),
+    )
     if reassignment is None or reassignment.has_moved:
         return None
     if assignment is None or assignment.is_reassigning:
@@ -88,7 +92,7 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     if reassignment.spec.route is not Route.LEGACY or reassignment.spec.rolls_back:
         # A rollback has no entry any more: the removed one was another plan's.
         return None
-    listed = {} if view.legacy is None else view.legacy.entries
+    listed = {} if view.intake.legacy is None else view.intake.legacy.entries
     if listed.get(partition) == reassignment.spec.target:
         # It was listed again while it was not known whether it has begun.
         return None
@@ -118,7 +122,7 @@ def _tidy(
     view: ClusterView, legacy: PlanNode, starting: Collection[TopicPartition], now: Instant
 ) -> list[Change]:
     """Leave in the znode only what belongs there, and delete it with the last entry."""
-    if not legacy.entries and not view.legacy_reassignments():
+    if not legacy.entries and not view.work.legacy_reassignments():
         return [_plan_ended(view, legacy, now)]
     mirror = view.options.legacy_mode is LegacyMode.MIRROR
     surplus = tuple(
@@ -130,7 +134,7 @@ def _tidy(
 
 
 def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> bool:
-    reassignment = view.reassignments.get(partition)
+    reassignment = view.work.reassignments.get(partition)
     return reassignment is not None and (mirror or reassignment.begun)
 
 
@@ -141,16 +145,18 @@ def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
     Pending ones, also between two steps, are durable in our own records. What is in flight stays,
     and so do unjudged entries, which exist nowhere else.
     """
-    legacy = view.legacy
+    legacy = view.intake.legacy
     if legacy is None or legacy.stale or view.options.legacy_mode is LegacyMode.MIRROR:
         return ()
     waiting = (p for p, target in legacy.entries.items() if is_taken(view, p, target))
-    return tuple(LegacyEntryRecord(p, None) for p in waiting if not view.reassignments[p].in_flight)
+    return tuple(
+        LegacyEntryRecord(p, None) for p in waiting if not view.work.reassignments[p].in_flight
+    )
 
 
 def would_be_started(view: ClusterView) -> bool:
     """Return whether entries are listed that a broker would start as the controller."""
-    legacy = view.legacy
+    legacy = view.intake.legacy
     return (
         legacy is not None
         and view.options.legacy_mode is LegacyMode.MIRROR
@@ -160,11 +166,11 @@ def would_be_started(view: ClusterView) -> bool:
 
 def has_undecided(view: ClusterView) -> bool:
     """Return whether entries will soon be accepted or refused."""
-    legacy = view.legacy
+    legacy = view.intake.legacy
     if legacy is None:
         return False
     return legacy.stale or any(
-        p.topic not in view.config_errors and not is_taken(view, p, target)
+        p.topic not in view.session.config_errors and not is_taken(view, p, target)
         for p, target in legacy.entries.items()
     )
 
@@ -177,24 +183,25 @@ def _plan_ended(view: ClusterView, legacy: PlanNode, now: Instant) -> Change:
 
 def is_judged(view: ClusterView) -> bool:
     """Return whether every entry of the znode was accepted or refused."""
-    if view.legacy is None:
+    if view.intake.legacy is None:
         return True
-    accepted = accept_legacy(view, view.legacy)
+    accepted = accept_legacy(view, view.intake.legacy)
     return accepted.is_complete and not accepted.changes
 
 
 def adopt_foreign(view: ClusterView) -> Decision:
     """Adopt the foreign reassignments in the topic znodes, with their own target."""
+    session = view.session
     changes: list[Change] = []
-    for name, topic in view.topics.items():
+    for name, topic in session.topics.items():
         if topic.stale:
             continue
         for number, assignment in topic.partitions.items():
             partition = TopicPartition(name, number)
-            if not assignment.is_reassigning or partition in view.reassignments:
+            if not assignment.is_reassigning or partition in view.work.reassignments:
                 continue
             told = SpecRecord(partition, foreign_spec(assignment))
             changes.append(Change((told,), partition=partition))
-    if not any(topic.stale for topic in view.topics.values()):
+    if not any(topic.stale for topic in session.topics.values()):
         changes.append(Change((ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))

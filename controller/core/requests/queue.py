@@ -55,16 +55,16 @@ def queue_request_id(czxid: Zxid) -> RequestId:
 
 def is_standing_still(view: ClusterView) -> bool:
     """Return whether nothing may leave the queue."""
-    if view.kill_switch or view.controls.pauses.everything is not None:
+    if view.session.kill_switch or view.intake.controls.pauses.everything is not None:
         return True
-    queue = view.queue
-    return queue is None or queue_request_id(queue.czxid) in view.controls.pauses.requests
+    queue = view.intake.queue
+    return queue is None or queue_request_id(queue.czxid) in view.intake.controls.pauses.requests
 
 
 def drain_queue(view: ClusterView, now: Instant) -> Decision:
     """Take as many entries as there are slots, in their order."""
-    queue = view.queue
-    if queue is None or queue.stale or is_choosing(view) or not view.history_read:
+    queue = view.intake.queue
+    if queue is None or queue.stale or is_choosing(view) or not view.own_records.history_read:
         return Decision()
     request = queue_request_id(queue.czxid)
     if queue.unreadable is not None:
@@ -74,7 +74,12 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         return Decision((Change((QueueEndedRecord(queue.version),)),))
     if is_standing_still(view):
         return Decision(tuple(changes))
-    free = in_flight_max(view) - view.in_flight - len(view.waiting) - len(view.resumed)
+    free = (
+        in_flight_max(view)
+        - view.tenure.in_flight
+        - len(view.tenure.waiting)
+        - len(view.tenure.resumed)
+    )
     unknown: set[str] = set()
     for partition, target in islice(queue.entries.items(), max(free, 0)):
         change = _entry(view, request, partition, target, unknown)
@@ -101,10 +106,10 @@ def _entry(
         return Change((left, RefusalRecord((refusal,))), partition=partition)
     if waits_for_foreign(view, partition):
         return None
-    if partition.topic not in view.configs:
+    if partition.topic not in view.session.configs:
         unknown.add(partition.topic)
         return None
-    running, legacy = view.reassignments.get(partition), view.legacy
+    running, legacy = view.work.reassignments.get(partition), view.intake.legacy
     if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:
         # Its entry is removed with it: that would be rejected until the znode is read again.
         return None

@@ -19,7 +19,7 @@ from controller.core.view import ClusterView
 
 def settled_of(view: ClusterView, request: RequestId) -> set[TopicPartition]:
     """Return the partitions of a request that were accepted, refused or ended."""
-    known = view.requests.get(request)
+    known = view.work.requests.get(request)
     return set() if known is None else known.settled
 
 
@@ -31,7 +31,7 @@ def settled_count(view: ClusterView, submission: Submission) -> int:
 
 def opening(view: ClusterView, submission: Submission) -> list[records.Change]:
     """Return the change that opens a part, once: its number of entries, then its malformed ones."""
-    known = view.requests.get(submission.request)
+    known = view.work.requests.get(submission.request)
     if known is not None and submission.name in known.parts:
         return malformed(view, submission.request, malformed_in(submission))
     total = len(submission.entries) + len(submission.refused)
@@ -47,7 +47,7 @@ def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:
 
 def is_skipped(view: ClusterView, submission: Submission) -> bool:
     """Return whether a submitted znode is skipped for now."""
-    return submission.name in view.left_submissions or shares_name(view, submission)
+    return submission.name in view.session.left_submissions or shares_name(view, submission)
 
 
 def shares_name(view: ClusterView, submission: Submission) -> bool:
@@ -56,10 +56,10 @@ def shares_name(view: ClusterView, submission: Submission) -> bool:
 
     Names repeat where the parent znode was deleted and created again.
     """
-    known = view.requests.get(submission.request)
+    known = view.work.requests.get(submission.request)
     if known is None or known.has_ended:
         return False
-    first = view.submissions.get(submission.request, submission)
+    first = view.session.submissions.get(submission.request, submission)
     return any(
         s.name in known.parts
         and s.created_ms != UNKNOWN_MS
@@ -75,13 +75,13 @@ def name_freed(view: ClusterView, submission: Submission) -> list[records.Change
     The former outcome is deleted: a name has one outcome. A part of the later one waits meanwhile.
     """
     request = submission.request
-    if request not in view.ended or request not in (view.submissions_listed or ()):
+    if request not in view.work.ended or request not in (view.session.submissions_listed or ()):
         return None
     if submission.name != request:
         return []
     # The znode's version is checked with it: otherwise we might delete the later one's own outcome.
     there = records.SubmissionReliedRecord(submission.name, submission.version)
-    former = view.ended[request]
+    former = view.work.ended[request]
     return [
         records.Change(
             (
@@ -95,7 +95,7 @@ def name_freed(view: ClusterView, submission: Submission) -> list[records.Change
 def unreadable(view: ClusterView, submission: Submission, why: str) -> records.Change:
     """Refuse a znode that cannot be decoded at all; its content is kept in the outcome."""
     request = RequestId(submission.name)
-    known = view.requests.get(request)
+    known = view.work.requests.get(request)
     if known is not None and submission.name in known.parts:
         # It was readable when its acceptance began.
         return records.Change((records.SubmissionEndedRecord(submission.name, submission.version),))
@@ -116,9 +116,9 @@ def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> reco
 
 def is_surplus(view: ClusterView, submission: Submission) -> bool:
     """Return whether a part exceeds the number that its request announced."""
-    if submission.request in view.ended:
+    if submission.request in view.work.ended:
         return True
-    known = view.requests.get(submission.request)
+    known = view.work.requests.get(submission.request)
     if known is None or submission.name in known.parts or not known.parts:
         return False
     return len(known.parts) >= known.options.parts
@@ -126,7 +126,7 @@ def is_surplus(view: ClusterView, submission: Submission) -> bool:
 
 def surplus(view: ClusterView, submission: Submission) -> records.Change:
     """Refuse a part in excess."""
-    known = view.requests.get(submission.request)
+    known = view.work.requests.get(submission.request)
     count = "all its parts" if known is None else f"{known.options.parts} parts"
     entries = len(submission.entries) + len(submission.refused)
     refusal = Refusal(

@@ -91,24 +91,27 @@ class _Judgement:
 
 def read_submissions(view: ClusterView) -> Decision:
     """Read the requests that are listed and not known yet, and their accepted entries."""
-    listed = view.submissions_listed or frozenset()
-    wanted = listed - view.submissions.keys() - view.asked_submissions
+    session = view.session
+    listed = session.submissions_listed or frozenset()
+    wanted = listed - session.submissions.keys() - session.asked_submissions
     effects: list[Effect] = [ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
-    begun = {s.request for s in view.submissions.values()} & view.unlearned
-    effects += [ReadAccepted(request) for request in sorted(begun - view.asked_accepted)]
+    begun = {s.request for s in session.submissions.values()} & view.work.unlearned
+    effects += [ReadAccepted(request) for request in sorted(begun - session.asked_accepted)]
     return Decision(effects=tuple(effects))
 
 
 def refuse_disabled(view: ClusterView) -> Decision:
     """Refuse every request while reassignments are disabled: that needs no controller role."""
-    if not view.kill_switch or is_choosing(view):
+    if not view.session.kill_switch or is_choosing(view):
         return Decision()
-    changes = chain.from_iterable(_whole_refused(view, s) for s in view.submissions.values())
+    changes = chain.from_iterable(
+        _whole_refused(view, s) for s in view.session.submissions.values()
+    )
     return Decision(tuple(changes))
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
-    if is_skipped(view, submission) or submission.request in view.unlearned:
+    if is_skipped(view, submission) or submission.request in view.work.unlearned:
         return []
     freed = name_freed(view, submission)
     if freed is not None:
@@ -122,7 +125,7 @@ def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
         taken = take_back(view, submission.request, "all or nothing, and the rest is disabled")
         if taken:
             # That needs the role; without it the rest waits to be judged.
-            return taken if view.tenure is not None else []
+            return taken if view.tenure.held is not None else []
     left = max(len(submission.entries) - settled_count(view, submission), 0)
     refusal = refused_as_disabled(submission.request, f"all {left} entries", None)
     records: tuple[Record, ...] = (RefusalRecord((_of(refusal, left),)),) if left else ()
@@ -135,17 +138,18 @@ def _of(refusal: Refusal, entries: int) -> Refusal:
 
 def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     """Judge the next entries of every request, by priority."""
-    unread = (view.submissions_listed or frozenset()) - view.submissions.keys()
+    session = view.session
+    unread = (session.submissions_listed or frozenset()) - session.submissions.keys()
     first_unread = min(unread, default=None)
     waiting = [
         s
-        for s in view.submissions.values()
+        for s in session.submissions.values()
         # The later of two requests wins; accepted first, it would be replaced by the earlier one.
         if is_due(view, s) and (first_unread is None or s.name < first_unread)
     ]
-    if not waiting or not view.history_read:
+    if not waiting or not view.own_records.history_read:
         return Decision()
-    if view.kill_switch:
+    if session.kill_switch:
         return refuse_disabled(view)
     chunk = max(view.shared(view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
@@ -205,8 +209,8 @@ def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
     options = submission.options
     if not options.atomic:
         return False
-    known = view.requests.get(submission.request)
-    there = {s.name for s in view.submissions.values() if s.request == submission.request}
+    known = view.work.requests.get(submission.request)
+    there = {s.name for s in view.session.submissions.values() if s.request == submission.request}
     there |= set(known.parts) if known is not None and not known.has_ended else set()
     return len(there) < options.parts
 
@@ -215,7 +219,7 @@ def _accept(  # noqa: PLR0911 - one return per stage
     view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
 ) -> _Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
-    if submission.request in view.unlearned:
+    if submission.request in view.work.unlearned:
         # Finished entries may have been moved again since: they must not be repeated.
         return _Judgement(waits=True)
     freed = name_freed(view, submission)
@@ -248,7 +252,7 @@ def _accept(  # noqa: PLR0911 - one return per stage
 
 def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: _Judgement) -> None:
     """Judge the next entries; with none left the znode is deleted."""
-    first = view.judged.get(submission.name, 0)
+    first = view.session.judged.get(submission.name, 0)
     settled = settled_of(view, submission.request)
     entries = list(submission.entries.items())
     passed = first
@@ -278,7 +282,7 @@ def _judge(
     request = submission.request
     if is_choosing(view) and is_selected(view, submission):
         told = PartitionOutcome(request, partition, OutcomeKind.CANCELLED, "before it was accepted")
-        assignment = view.known_assignment(partition)
+        assignment = view.session.known_assignment(partition)
         original = None if assignment is None else assignment.replicas
         counted = AcceptedEntry(partition, original, target)
         records = (PartitionOutcomeRecord(told), AcceptedRecord(request, counted))
@@ -313,7 +317,7 @@ def _is_good(
     if waits_for_foreign(view, partition):
         judged.waits = True
         return False
-    if partition.topic not in view.configs:
+    if partition.topic not in view.session.configs:
         judged.unknown_topics.add(partition.topic)
         judged.waits = True
         return False
@@ -323,7 +327,7 @@ def _is_good(
 def _other_route(
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Refusal | None:
-    running = view.reassignments.get(partition)
+    running = view.work.reassignments.get(partition)
     if running is None or running.spec.route is not Route.LEGACY:
         return None
     return Refusal(
@@ -357,7 +361,7 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
         for partition, target in part.entries.items():
             if partition not in settled and (topics is None or partition.topic in topics):
                 _is_good(view, request, partition, target, judged)
-    known = view.requests.get(request)
+    known = view.work.requests.get(request)
     if known is not None:
         judged.refused += known.refused
     if not (judged.waits or judged.refused):

@@ -49,12 +49,12 @@ def skipped(cancellation: Cancellation, partition: TopicPartition, why: str) -> 
 
 def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
     """Return whether the original replicas of a request are not read yet."""
-    return any(name not in view.accepted for name in _whole_requests(view, cancellation))
+    return any(name not in view.intake.accepted for name in _whole_requests(view, cancellation))
 
 
 def options_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
     """Return the options with which a cancellation moves partitions back."""
-    known = view.requests.get(cancellation.request)
+    known = view.work.requests.get(cancellation.request)
     options = RequestOptions() if known is None else known.options
     return replace(options, reason=cancellation.reason, requested_by=cancellation.requested_by)
 
@@ -68,11 +68,11 @@ def undo_finished(
     Return the changes, and the settings to read before the selection is complete.
     """
     names = _whole_requests(view, cancellation)
-    unread = [name for name in names if name not in view.accepted]
+    unread = [name for name in names if name not in view.intake.accepted]
     if unread:
-        asked = view.asked_accepted
+        asked = view.session.asked_accepted
         return [], tuple(ReadAccepted(name) for name in unread if name not in asked)
-    known = view.requests.get(cancellation.request)
+    known = view.work.requests.get(cancellation.request)
     done = known.settled if known is not None else frozenset()
     changes: list[records.Change] = []
     unknown: set[str] = set()
@@ -98,15 +98,16 @@ def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[Requ
     return tuple(
         sorted(
             name
-            for name, request in view.requests.items()
+            for name, request in view.work.requests.items()
             if not request.has_ended and request.kind in {"request", "queue", "legacy"}
         )
     )
 
 
 def _with_history(view: ClusterView) -> set[RequestId]:
-    return set(view.ended) | {
-        name for name, request in view.requests.items() if request.kind != "cancel"
+    work = view.work
+    return set(work.ended) | {
+        name for name, request in work.requests.items() if request.kind != "cancel"
     }
 
 
@@ -114,7 +115,8 @@ def _opened(
     view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
 ) -> records.Change:
     """Record the options of the rollback before its first step."""
-    asked = {n: view.accepted[n].options for n in names if view.accepted[n].entries}
+    intake = view.intake
+    asked = {n: intake.accepted[n].options for n in names if intake.accepted[n].entries}
     wishes = asked.values()
     throttles = [t for n, w in asked.items() if (t := own_throttle(view, n, w)) is not None]
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
@@ -130,7 +132,7 @@ def _opened(
 
 def _smallest(view: ClusterView, sizes: list[StepSize | None]) -> StepSize | None:
     """Return the smallest step size, None where all leave it to the daemon's."""
-    live, own = view.controls.limits.step_size, view.options.step_size
+    live, own = view.intake.controls.limits.step_size, view.options.step_size
     default: StepSize = live or own or "all"
     if all(size is None for size in sizes):
         return None
@@ -150,7 +152,7 @@ def _by_partition(
     """Return the finished entries of each selected partition that is not done."""
     found: dict[TopicPartition, list[Past]] = {}
     for name in names:
-        request, read = view.requests.get(name), view.accepted[name]
+        request, read = view.work.requests.get(name), view.intake.accepted[name]
         for entry in reversed(read.entries):
             if entry.partition in done:
                 continue
@@ -180,8 +182,8 @@ def _undo(  # noqa: PLR0911 - one return per case
     The original replicas are checked as any other target is: brokers, the topic and its settings
     may have changed since. A topic whose settings decide and are unknown is added to ``unknown``.
     """
-    topic = view.topics.get(partition.topic)
-    if partition in view.reassignments or topic is None or topic.stale:
+    topic = view.session.topics.get(partition.topic)
+    if partition in view.work.reassignments or topic is None or topic.stale:
         return None
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:
@@ -201,7 +203,7 @@ def _undo(  # noqa: PLR0911 - one return per case
     refusal = refusal_of(view, cancellation.request, partition, original)
     if refusal is not None:
         return skipped(cancellation, partition, refusal.detail)
-    if partition.topic not in view.configs:
+    if partition.topic not in view.session.configs:
         unknown.add(partition.topic)
         return None
     spec = ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)

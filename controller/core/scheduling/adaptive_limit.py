@@ -28,21 +28,22 @@ GROWTH_SHARE: Final = 0.1
 
 def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Begin with a share of the limit, then adjust it interval by interval."""
-    if not view.options.adaptive or view.tenure is None:
+    tenure = view.tenure
+    if not view.options.adaptive or tenure.held is None:
         return Decision()
     timer = SetTimer(PACE_TIMER, Instant(now + PACE_EVERY_S))
     limit = in_flight_limit(view)
-    if view.pace is None:
+    if tenure.pace is None:
         first = max(1, ceil(limit * FIRST_SHARE))
         record = PaceRecord(None, first, f"start at a quarter of the limit of {limit}", now)
         return Decision((Change((record,)),), (timer,))
     if not (due.timer or due.pace):
         return Decision()
-    over_at = Instant(view.pace_since + PACE_EVERY_S)
+    over_at = Instant(tenure.pace_since + PACE_EVERY_S)
     if now < over_at:
         return Decision(effects=(SetTimer(PACE_TIMER, over_at),))
     against = evidence_against(view)
-    before = min(view.pace, limit)
+    before = min(tenure.pace, limit)
     if against:
         after = max(1, before // 2)
     else:
@@ -53,9 +54,10 @@ def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 def evidence_against(view: ClusterView) -> str:
     """Return the evidence against the present limit since the interval began; empty if none."""
-    since = view.pace_since
-    lost = [loss for loss in view.isr_losses if loss.at > since]
-    slow = [answer for answer in view.slow_answers if answer.at > since]
+    tenure = view.tenure
+    since = tenure.pace_since
+    lost = [loss for loss in tenure.isr_losses if loss.at > since]
+    slow = [answer for answer in tenure.slow_answers if answer.at > since]
     said = []
     if lost:
         said.append(f"{len(lost)} times the ISR of a partition outside the plan shrank, ")
@@ -71,12 +73,12 @@ def evidence_against(view: ClusterView) -> str:
 
 def limit_adapted(view: ClusterView, record: PaceRecord) -> None:
     """Fold in a new limit; the next interval begins."""
-    view.pace = record.in_flight_max
-    view.pace_since = record.at
+    view.tenure.pace = record.in_flight_max
+    view.tenure.pace_since = record.at
     view.due.capacity = True
 
 
 def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:
     """Keep a slow answer of a broker as evidence."""
     if took_s > view.options.slow_answer_s:
-        view.slow_answers.append(SlowAnswer(broker, took_s, now))
+        view.tenure.slow_answers.append(SlowAnswer(broker, took_s, now))

@@ -34,17 +34,17 @@ def begin(
     if reassignment.spec.route is Route.FOREIGN:
         request.route, request.kind = Route.FOREIGN, "foreign"
         request.total += 1
-    view.reassignments[partition] = reassignment
-    view.other_routes += reassignment.spec.route is not Route.REQUEST
-    _count(view.topics_at_work, partition.topic, 1)
+    view.work.reassignments[partition] = reassignment
+    view.work.other_routes += reassignment.spec.route is not Route.REQUEST
+    _count(view.work.topics_at_work, partition.topic, 1)
     _count_led_back(view, reassignment.spec, 1)
     _reflect_spec(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
     elif reassignment.spec.rolls_back:
-        view.resumed[partition] = None
+        view.tenure.resumed[partition] = None
     else:
-        view.waiting.add(partition, reassignment.spec.request)
+        view.tenure.waiting.add(partition, reassignment.spec.request)
 
 
 def change_spec(
@@ -55,6 +55,7 @@ def change_spec(
     now: Instant,
 ) -> None:
     """Give a reassignment another spec, of the same request or of another."""
+    tenure = view.tenure
     moving = reassignment.in_flight
     if moving:
         count_in_flight(view, reassignment, -1)
@@ -64,7 +65,7 @@ def change_spec(
         later.open += 1
         later.settled.add(partition)
         view.due.endings = True
-    view.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
+    view.work.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
     _count_led_back(view, reassignment.spec, -1)
     reassignment.spec = spec
     _count_led_back(view, spec, 1)
@@ -73,15 +74,15 @@ def change_spec(
         count_in_flight(view, reassignment, 1)
     elif spec.rolls_back:
         # A rollback precedes what has not begun.
-        view.waiting.discard(partition)
-        view.resumed[partition] = None
-    elif partition in view.waiting:
-        view.waiting.add(partition, spec.request)
+        tenure.waiting.discard(partition)
+        tenure.resumed[partition] = None
+    elif partition in tenure.waiting:
+        tenure.waiting.add(partition, spec.request)
 
 
 def _count_led_back(view: ClusterView, spec: ReassignmentSpec, change: int) -> None:
     if spec.cancelled_by is not None:
-        _count(view.led_back, spec.cancelled_by, change)
+        _count(view.work.led_back, spec.cancelled_by, change)
 
 
 def _count(counts: Counter[Key], key: Key, change: int) -> None:
@@ -94,8 +95,8 @@ def _count(counts: Counter[Key], key: Key, change: int) -> None:
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, in total and for its request."""
     if reassignment.spec.route is not Route.FOREIGN or policy_of(view) is ForeignMoves.ADOPT:
-        view.in_flight += change
-    request = view.requests.get(reassignment.spec.request)
+        view.tenure.in_flight += change
+    request = view.work.requests.get(reassignment.spec.request)
     if request is not None:
         request.in_flight += change
 
@@ -104,9 +105,9 @@ def restart_step(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
     """Continue a step from the topic znode, whatever this tenure did with a former one."""
-    assignment = view.known_assignment(partition)
-    view.acked.pop(partition, None)
-    view.watched.pop(partition, None)
+    assignment = view.session.known_assignment(partition)
+    view.tenure.acked.pop(partition, None)
+    view.tenure.watched.pop(partition, None)
     unload(view, reassignment)
     reassignment.inherited = True
     view.due.add((partition,))
@@ -115,34 +116,36 @@ def restart_step(
         return
     reassignment.enter(Pending(), now, partition, PhaseChange.RESET)
     count_in_flight(view, reassignment, -1)
-    view.resumed[partition] = None
+    view.tenure.resumed[partition] = None
     view.due.tenure = True
 
 
 def drop(view: ClusterView, partition: TopicPartition) -> None:
     """Drop a reassignment that ended, or whose record turned out not to exist."""
-    reassignment = view.reassignments.pop(partition, None)
-    view.waiting.discard(partition)
-    view.resumed.pop(partition, None)
+    work = view.work
+    reassignment = work.reassignments.pop(partition, None)
+    view.tenure.waiting.discard(partition)
+    view.tenure.resumed.pop(partition, None)
     if reassignment is None:
         return
-    view.other_routes += reassignment.spec.route is not Route.REQUEST
-    _count(view.topics_at_work, partition.topic, -1)
+    work.other_routes += reassignment.spec.route is not Route.REQUEST
+    _count(work.topics_at_work, partition.topic, -1)
     _count_led_back(view, reassignment.spec, -1)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
     unload(view, reassignment)
-    request = view.requests.get(reassignment.spec.request)
+    request = work.requests.get(reassignment.spec.request)
     if request is not None:
         request.open -= 1
-    view.watched.pop(partition, None)
+    view.tenure.watched.pop(partition, None)
     _reflect_end(view, partition)
 
 
 def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
     """Count what the step in flight copies against the limits."""
-    assignment = view.assignment(partition)
-    state = view.states.get(partition)
+    tenure = view.tenure
+    assignment = view.session.assignment(partition)
+    state = tenure.states.get(partition)
     if assignment is None or state is None:
         return
     if isinstance(reassignment.phase, AwaitingController):
@@ -153,13 +156,13 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
         removing = assignment.removing_replicas
         incoming = tuple(r for r in assignment.adding_replicas if r not in removing)
     outgoing: BrokerId | None = state.leader if incoming else None
-    size = view.sizes.get(partition, 0) * len(incoming)
+    size = view.work.sizes.get(partition, 0) * len(incoming)
     reassignment.load = Load(incoming, outgoing, size)
-    view.bytes_in_flight += size
+    tenure.bytes_in_flight += size
     for broker in incoming:
-        view.incoming[broker] = view.incoming.get(broker, 0) + 1
+        tenure.incoming[broker] = tenure.incoming.get(broker, 0) + 1
     if outgoing is not None:
-        view.outgoing[outgoing] = view.outgoing.get(outgoing, 0) + 1
+        tenure.outgoing[outgoing] = tenure.outgoing.get(outgoing, 0) + 1
 
 
 def unload(view: ClusterView, reassignment: Reassignment) -> None:
@@ -168,17 +171,19 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
     if load is None:
         return
     view.due.capacity = True
-    view.bytes_in_flight -= load.size
+    view.tenure.bytes_in_flight -= load.size
     for broker in load.incoming:
-        view.incoming[broker] -= 1
+        view.tenure.incoming[broker] -= 1
     if load.outgoing is not None:
-        view.outgoing[load.outgoing] -= 1
+        view.tenure.outgoing[load.outgoing] -= 1
 
 
 def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Update throttles, sizes and health for a reassignment that is new or has another spec."""
-    reassignment = view.reassignments[partition]
-    view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
+    reassignment = view.work.reassignments[partition]
+    view.work.participants.put(
+        partition, reassignment.spec, view.session.known_assignment(partition)
+    )
     size_wanted(view, partition, now)
     judge(view, partition)
     view.due.throttles = True
@@ -186,7 +191,7 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
 
 def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
     """Update throttles, sizes and health for a reassignment that is gone."""
-    view.participants.drop(partition)
+    view.work.participants.drop(partition)
     forget_size(view, partition)
     judge(view, partition)
     view.due.throttles = True

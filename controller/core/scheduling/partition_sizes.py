@@ -33,30 +33,33 @@ GROWTH_AFTER_S: Final = 5.0
 
 def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Request the sizes of the partitions in work."""
-    if not (due.sizes or due.timer) or not view.leading or not view.reassignments:
+    work = view.work
+    if not (due.sizes or due.timer) or not view.role.leading or not work.reassignments:
         return Decision()
-    soon = Instant(view.unmeasured_since + SOON_S)
+    soon = Instant(work.unmeasured_since + SOON_S)
     refresh = Instant(now + view.options.size_refresh_s)
-    if now >= view.measure_at:
-        effect = MeasureSizes(tuple(view.reassignments))
+    if now >= work.measure_at:
+        effect = MeasureSizes(tuple(work.reassignments))
         return Decision(effects=(effect, SetTimer(SIZES_TIMER, refresh)))
     effects: list[Effect] = []
-    copying = _copying(view) if now >= view.copies_at else ()
+    copying = _copying(view) if now >= work.copies_at else ()
     if copying:
         effects.append(MeasureSizes(copying, copies=True))
-    if view.unmeasured and now >= soon:
-        effects.append(MeasureSizes(tuple(view.unmeasured)))
-    at = min(soon, view.measure_at) if view.unmeasured and now < soon else view.measure_at
+    if work.unmeasured and now >= soon:
+        effects.append(MeasureSizes(tuple(work.unmeasured)))
+    at = min(soon, work.measure_at) if work.unmeasured and now < soon else work.measure_at
     later = Instant(now + view.options.copy_refresh_s)
-    at = min(at, view.copies_at if now < view.copies_at else later)
+    at = min(at, work.copies_at if now < work.copies_at else later)
     return Decision(effects=(*effects, SetTimer(SIZES_TIMER, at)))
 
 
 def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
     """Return the partitions whose step in flight copies something."""
-    if not view.in_flight:
+    if not view.tenure.in_flight:
         return ()
-    return tuple(p for p, r in view.reassignments.items() if r.load is not None and r.load.incoming)
+    return tuple(
+        p for p, r in view.work.reassignments.items() if r.load is not None and r.load.incoming
+    )
 
 
 # --- what is folded into the view --------------------------------------------------------------
@@ -64,65 +67,70 @@ def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
 
 def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Note a new reassignment."""
-    if not view.unmeasured:
-        view.unmeasured_since = now
-    if partition not in view.sizes:
-        view.unmeasured[partition] = None
+    work = view.work
+    if not work.unmeasured:
+        work.unmeasured_since = now
+    if partition not in work.sizes:
+        work.unmeasured[partition] = None
     view.due.sizes = True
 
 
 def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
     """Note that sizes were requested."""
+    work = view.work
     if effect.copies:
-        view.copies_at = Instant(now + view.options.copy_refresh_s)
+        work.copies_at = Instant(now + view.options.copy_refresh_s)
         return
-    if now >= view.measure_at:
-        view.measure_at = Instant(now + view.options.size_refresh_s)
-        view.copies_at = Instant(now + view.options.copy_refresh_s)
+    if now >= work.measure_at:
+        work.measure_at = Instant(now + view.options.size_refresh_s)
+        work.copies_at = Instant(now + view.options.copy_refresh_s)
     for partition in effect.partitions:
-        view.unmeasured.pop(partition, None)
+        work.unmeasured.pop(partition, None)
 
 
 def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
     """Take sizes as reported and the growth since; forget those of ended reassignments."""
-    for partition in [p for p in view.sizes if p not in view.reassignments]:
+    work = view.work
+    for partition in [p for p in work.sizes if p not in work.reassignments]:
         forget_size(view, partition)
     for partition, size in event.sizes.items():
-        reassignment = view.reassignments.get(partition)
+        reassignment = work.reassignments.get(partition)
         if reassignment is None:
             continue
         if not reassignment.in_flight:
             view.due.order = True
         _note_copied(view, partition, event.replicas.get(partition, {}), now)
-        view.sizes[partition] = size
-        at, before = view.measured.setdefault(partition, (now, size))
+        work.sizes[partition] = size
+        at, before = work.measured.setdefault(partition, (now, size))
         if now - at >= GROWTH_AFTER_S:
             # Less than before: retention or compaction removed more than producers sent.
-            view.growth[partition] = max(0, size - before) / (now - at)
-            view.measured[partition] = (now, size)
+            work.growth[partition] = max(0, size - before) / (now - at)
+            work.measured[partition] = (now, size)
 
 
 def _note_copied(
     view: ClusterView, partition: TopicPartition, held: Mapping[BrokerId, int], now: Instant
 ) -> None:
     """Note that a copy made progress where the added replicas hold more bytes than before."""
-    load = view.reassignments[partition].load
+    work = view.work
+    load = work.reassignments[partition].load
     if load is None or not load.incoming or not held:
-        view.copied.pop(partition, None)
+        work.copied.pop(partition, None)
         return
     copied = sum(held.get(broker, 0) for broker in load.incoming)
-    if copied > view.copied.get(partition, 0):
+    if copied > work.copied.get(partition, 0):
         view.note_progress(partition, now)
-    view.copied[partition] = copied
+    work.copied[partition] = copied
 
 
 def forget_size(view: ClusterView, partition: TopicPartition) -> None:
     """Forget what was known of a partition's size."""
-    view.sizes.pop(partition, None)
-    view.measured.pop(partition, None)
-    view.growth.pop(partition, None)
-    view.unmeasured.pop(partition, None)
-    view.copied.pop(partition, None)
+    work = view.work
+    work.sizes.pop(partition, None)
+    work.measured.pop(partition, None)
+    work.growth.pop(partition, None)
+    work.unmeasured.pop(partition, None)
+    work.copied.pop(partition, None)
 
 
 # --- throttles that copies cannot keep up with -------------------------------------------------
@@ -159,12 +167,13 @@ def slow_throttles(
         in_flight: The partitions with a step in flight.
 
     """
-    if not view.applied_throttles and not view.kept_throttles:
+    work = view.work
+    if not work.applied_throttles and not view.own_records.kept_throttles:
         return ()
     grown: dict[tuple[BrokerId, bool], float] = {}
     for partition in in_flight:
-        growth = view.growth.get(partition)
-        reassignment = view.reassignments.get(partition)
+        growth = work.growth.get(partition)
+        reassignment = work.reassignments.get(partition)
         load = None if reassignment is None else reassignment.load
         if load is None or growth is None:
             continue
@@ -181,6 +190,6 @@ def slow_throttles(
 
 
 def _rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
-    config = view.entity_configs.get(broker_entity(broker))
+    config = view.own_records.entity_configs.get(broker_entity(broker))
     text = config.values.get(key, "") if isinstance(config, EntityConfig) else ""
     return int(text) if text.isascii() and text.isdigit() else None

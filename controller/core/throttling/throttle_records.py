@@ -23,30 +23,32 @@ from controller.core.view import ClusterView
 
 def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> None:
     """Take the applied throttles as read; once known, only doubtful ones."""
+    work, own_records = view.work, view.own_records
     read = dict(event.applied_throttles)
-    if view.applied_throttles_read:
-        for entity in view.doubtful_throttles:
+    if own_records.applied_throttles_read:
+        for entity in own_records.doubtful_throttles:
             if entity in read:
-                view.applied_throttles[entity] = read[entity]
+                work.applied_throttles[entity] = read[entity]
             else:
-                view.applied_throttles.pop(entity, None)
+                work.applied_throttles.pop(entity, None)
     else:
-        view.applied_throttles = read
-    view.applied_throttles_read = view.due.tenure = True
-    view.doubtful_throttles.clear()
+        work.applied_throttles = read
+    own_records.applied_throttles_read = view.due.tenure = True
+    own_records.doubtful_throttles.clear()
     throttles_doubted(view)
 
 
 def entity_configs_read(view: ClusterView, event: EntityConfigsRead, now: Instant) -> None:
     """Take settings as read, unless our own are newer; have changed ones examined."""
+    own_records = view.own_records
     for entity, read in event.configs.items():
-        known = view.entity_configs.get(entity)
-        view.asked_entities[entity] = now
+        known = own_records.entity_configs.get(entity)
+        own_records.asked_entities[entity] = now
         if isinstance(known, EntityConfig) and _is_older(read, known):
             continue
-        view.entity_configs[entity] = read
+        own_records.entity_configs[entity] = read
         if read != known:
-            view.participants.note(entity)
+            view.work.participants.note(entity)
     view.due.throttles = True
 
 
@@ -61,51 +63,52 @@ def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
 
 def throttles_doubted(view: ClusterView) -> None:
     """Have every throttle examined: what is wanted, or what is set, may have changed."""
-    view.participants.note_all(view.applied_throttles)
+    view.work.participants.note_all(view.work.applied_throttles)
     view.due.throttles = True
 
 
 def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
     """Fold in an applied throttle and the settings written with it."""
     applied = record.lease
-    view.applied_throttles[applied.entity] = replace(applied, version=_next(applied.version))
-    view.doubtful_throttles.discard(applied.entity)
+    view.work.applied_throttles[applied.entity] = replace(applied, version=_next(applied.version))
+    view.own_records.doubtful_throttles.discard(applied.entity)
     config = EntityConfig(dict(record.values), _next(record.expected_version))
-    view.entity_configs[applied.entity] = config
-    view.throttle_refusals.pop(applied.entity, None)
-    view.participants.note(applied.entity)
+    view.own_records.entity_configs[applied.entity] = config
+    view.own_records.throttle_refusals.pop(applied.entity, None)
+    view.work.participants.note(applied.entity)
     view.due.throttles = True
 
 
 def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord) -> None:
     """Fold in the end of an applied throttle; the entity is read and decided again."""
-    view.applied_throttles.pop(record.entity, None)
-    view.doubtful_throttles.discard(record.entity)
+    view.work.applied_throttles.pop(record.entity, None)
+    view.own_records.doubtful_throttles.discard(record.entity)
     _forget(view, record.entity)
-    view.throttle_refusals.pop(record.entity, None)
-    view.participants.note(record.entity)
+    view.own_records.throttle_refusals.pop(record.entity, None)
+    view.work.participants.note(record.entity)
     view.due.throttles = True
 
 
 def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None:
     """Fold in settled entities: steps may begin on them."""
+    work, own_records = view.work, view.own_records
     for settled in record.settled:
         entity = settled.entity
-        if not view.participants.settle(entity, settled.note):
+        if not work.participants.settle(entity, settled.note):
             continue
         if settled.kept:
-            view.kept_throttles[entity] = settled.kept
+            own_records.kept_throttles[entity] = settled.kept
         else:
-            view.kept_throttles.pop(entity, None)
-        if entity not in view.applied_throttles:
+            own_records.kept_throttles.pop(entity, None)
+        if entity not in work.applied_throttles:
             # It is not refreshed any more: next time it has to be read first.
             _forget(view, entity)
     view.due.throttles = view.due.capacity = True
 
 
 def _forget(view: ClusterView, entity: Entity) -> None:
-    view.entity_configs.pop(entity, None)
-    view.asked_entities.pop(entity, None)
+    view.own_records.entity_configs.pop(entity, None)
+    view.own_records.asked_entities.pop(entity, None)
 
 
 def applied_throttle_doubted(
@@ -113,9 +116,9 @@ def applied_throttle_doubted(
 ) -> Effect:
     """Invalidate an entity whose write was rejected by a race; return the read of its settings."""
     entity = _entity_of(record)
-    view.doubtful_throttles.add(entity)
+    view.own_records.doubtful_throttles.add(entity)
     _forget(view, entity)
-    view.participants.note(entity)
+    view.work.participants.note(entity)
     view.due.throttles = True
     return ReadEntityConfigs((entity,))
 
@@ -125,23 +128,13 @@ def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant)
     for record in change.records:
         if isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
             entity = _entity_of(record)
-            view.throttle_refusals[entity] = ThrottleRefusal(why, now)
-            view.participants.note(entity)
+            view.own_records.throttle_refusals[entity] = ThrottleRefusal(why, now)
+            view.work.participants.note(entity)
             view.due.throttles = True
 
 
 def _entity_of(record: AppliedThrottleRecord | AppliedThrottleEndedRecord) -> Entity:
     return record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
-
-
-def applied_throttles_unknown(view: ClusterView) -> None:
-    """Forget what was read: a write of unknown outcome, or another daemon, may have changed it."""
-    view.applied_throttles_read = False
-    view.doubtful_throttles.clear()
-    view.entity_configs.clear()
-    view.asked_entities.clear()
-    view.throttle_refusals.clear()
-    view.kept_throttles.clear()
 
 
 def _next(version: ZkVersion | None) -> ZkVersion:

@@ -64,12 +64,13 @@ KEPT_SHOWN_MAX: Final = 60
 
 def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     """Return what has to be read, set and lifted."""
-    if not (view.participants.unsettled or due.throttles or due.timer) or not _knows_enough(view):
+    work = view.work
+    if not (work.participants.unsettled or due.throttles or due.timer) or not _knows_enough(view):
         return records.Decision()
     changes: list[records.Change] = []
     settled: list[records.Settled] = []
     reads = _stale_throttles(view, now) if due.timer else []
-    for entity, note in view.participants.unsettled.items():
+    for entity, note in work.participants.unsettled.items():
         if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
             break
         answer = _look_at(view, entity, note, now)
@@ -82,9 +83,9 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.
     if settled:
         changes.append(records.Change((records.ThrottlesSettledRecord(tuple(settled)),)))
     effects: list[Effect] = [ReadEntityConfigs(tuple(reads))] if reads else []
-    if view.participants.unsettled:
+    if work.participants.unsettled:
         effects.append(SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
-    elif view.applied_throttles:
+    elif work.applied_throttles:
         effects.append(SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s)))
     return records.Decision(tuple(changes), tuple(effects))
 
@@ -92,12 +93,12 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.
 def _knows_enough(view: ClusterView) -> bool:
     """Return whether the open reassignments, their requests and the applied throttles are known."""
     return (
-        view.leading
-        and view.applied_throttles_read
-        and view.specs_read
-        and view.history_read
-        and view.controls_known
-        and (view.tenure is not None or view.is_warm)
+        view.role.leading
+        and view.own_records.applied_throttles_read
+        and view.own_records.specs_read
+        and view.own_records.history_read
+        and view.intake.controls_known
+        and (view.tenure.held is not None or view.is_warm)
     )
 
 
@@ -105,15 +106,17 @@ def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
     """Return entities whose settings were read long ago: others may have cleared the throttle."""
     refresh_s = view.options.config_refresh_s
     return [
-        e for e in view.applied_throttles if now - view.asked_entities.get(e, START) >= refresh_s
+        e
+        for e in view.work.applied_throttles
+        if now - view.own_records.asked_entities.get(e, START) >= refresh_s
     ]
 
 
 def _may_read(view: ClusterView, entity: Entity, now: Instant) -> bool:
     """Return whether an entity's settings are unknown and not being read."""
-    if isinstance(view.entity_configs.get(entity), EntityConfig):
+    if isinstance(view.own_records.entity_configs.get(entity), EntityConfig):
         return False
-    asked = view.asked_entities.get(entity)
+    asked = view.own_records.asked_entities.get(entity)
     return asked is None or now - asked >= RETRY_S
 
 
@@ -139,14 +142,14 @@ def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
 
     A topic lists their replicas; a broker has the lowest rate of the requests that concern it.
     """
-    requests = view.participants.requests.get(entity)
+    requests = view.work.participants.requests.get(entity)
     rates = {r: rate for r in requests or () if (rate := throttle_of(view, r)) is not None}
     if not rates:
         return Wanted()
     kind, _, name = entity.partition("/")
     if kind == "brokers":
         return Wanted(rate=min(rates.values()))
-    participants = sorted(view.participants.topics.get(name, {}).items())
+    participants = sorted(view.work.participants.topics.get(name, {}).items())
     throttled = [
         (n, participant) for n, participant in participants if participant.spec.request in rates
     ]
@@ -169,16 +172,16 @@ def _look_at(
     view: ClusterView, entity: Entity, note: int, now: Instant
 ) -> records.Change | records.Settled | None:
     """Return the write an entity needs, that it is settled, or None while a read is awaited."""
-    refusal = view.throttle_refusals.get(entity)
+    refusal = view.own_records.throttle_refusals.get(entity)
     if refusal is not None and now - refusal.at < RETRY_S:
         return None
-    applied = view.applied_throttles.get(entity)
+    applied = view.work.applied_throttles.get(entity)
     wanted = wanted_of(view, entity)
     # A dead broker gets the rate when it is back, and copies nothing before.
     is_dead = bool(wanted) and not _is_live(view, entity)
     if is_dead or (not wanted and applied is None):
         return records.Settled(entity, note)
-    config = view.entity_configs.get(entity)
+    config = view.own_records.entity_configs.get(entity)
     if not isinstance(config, EntityConfig):
         return None
     return _difference(entity, wanted, applied, config) or records.Settled(
@@ -198,7 +201,7 @@ def _difference(
 
 def _is_live(view: ClusterView, entity: Entity) -> bool:
     kind, _, name = entity.partition("/")
-    return kind != "brokers" or BrokerId(int(name)) in view.brokers
+    return kind != "brokers" or BrokerId(int(name)) in view.cluster.brokers
 
 
 def _changed(
@@ -275,22 +278,23 @@ def throttle_gate(
     view: ClusterView, partition: TopicPartition, spec: ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a step that copies from beginning: its throttle is not in force yet."""
+    work = view.work
     if spec.route is Route.FOREIGN or throttle_of(view, spec.request) is None:
         return None
-    if not view.applied_throttles_read or not view.participants.holds(partition, spec):
+    if not view.own_records.applied_throttles_read or not work.participants.holds(partition, spec):
         return Blocked(BlockedBy.THROTTLE, "the applied throttles are being read")
-    for entity in view.participants.entities(partition):
-        stands = entity in view.applied_throttles or entity in view.kept_throttles
-        if entity in view.participants.unsettled or (_is_live(view, entity) and not stands):
+    for entity in work.participants.entities(partition):
+        stands = entity in work.applied_throttles or entity in view.own_records.kept_throttles
+        if entity in work.participants.unsettled or (_is_live(view, entity) and not stands):
             return Blocked(BlockedBy.THROTTLE, _why(view, entity))
     return None
 
 
 def _why(view: ClusterView, entity: Entity) -> str:
-    refusal = view.throttle_refusals.get(entity)
+    refusal = view.own_records.throttle_refusals.get(entity)
     if refusal is not None:
         return f"the throttle of {entity} cannot be written: {refusal.why}"
-    config = view.entity_configs.get(entity)
+    config = view.own_records.entity_configs.get(entity)
     if isinstance(config, str):
         return f"the settings of {entity} cannot be read: {config}"
     return f"the throttle of {entity} is being set"

@@ -56,7 +56,7 @@ def test_a_record_of_an_orphan_that_will_never_be_ours_to_delete_goes(
     driver = Driver({tp(): (1, 2, 3)})
     orphan = events.Orphan(BrokerId(broker), partition, Zxid(czxid), "not live")
     driver.observe(events.OrphansRead(frozenset({orphan})))
-    assert driver.view.orphans == {}
+    assert driver.view.work.orphans == {}
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
     assert not any(isinstance(effect, SendStopReplica) for effect in driver.sent)
     assert not has_work(driver.view, driver.now)
@@ -67,9 +67,9 @@ def test_a_record_is_kept_while_its_topic_may_exist() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.observe(events.OrphansRead(frozenset({orphan})))
-    assert set(driver.view.orphans.values()) == {orphan}
+    assert set(driver.view.work.orphans.values()) == {orphan}
     driver.observe(events.TopicsListed(frozenset()))
-    assert driver.view.orphans == {}
+    assert driver.view.work.orphans == {}
 
 
 def test_a_broker_whose_disk_failed_under_a_deletion_is_not_believed_before_it_registers_anew() -> (
@@ -80,16 +80,18 @@ def test_a_broker_whose_disk_failed_under_a_deletion_is_not_believed_before_it_r
     before = driver.epoch(BrokerId(2))
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
-    (orphan,) = driver.view.orphans.values()
+    (orphan,) = driver.view.work.orphans.values()
     assert (orphan.broker, orphan.failed_in) == (2, before)
     assert deletions(driver, 2) == 1
     driver.restart()
-    driver.acknowledge(tp(), driver.view.brokers)
+    driver.acknowledge(tp(), driver.view.cluster.brokers)
     driver.observe(events.OrphansRead(frozenset({orphan})))
     assert deletions(driver, 2) == 1
-    driver.observe(events.BrokersRead({**driver.view.brokers, BrokerId(2): broker(2, epoch=500)}))
+    driver.observe(
+        events.BrokersRead({**driver.view.cluster.brokers, BrokerId(2): broker(2, epoch=500)})
+    )
     assert deletions(driver, 2) == 2
-    assert driver.view.orphans == {}
+    assert driver.view.work.orphans == {}
 
 
 def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None:
@@ -99,7 +101,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
     driver.run(tp())
     driver.restart()
     driver.observe(events.LegacyPlanRead(plan({tp(): (1, 2, 3)}, czxid=60)))
-    blocked = driver.view.reassignments[tp()].blocked
+    blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.detail == "broker 2 has its old copy on a failed disk"
 
@@ -112,9 +114,9 @@ def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
         apply(driver.view, record, driver.now)
     apply(driver.view, OrphanEndedRecord(four), driver.now)
     apply(driver.view, OrphanEndedRecord(four), driver.now)
-    assert tp() in driver.view.orphaned
+    assert tp() in driver.view.work.orphaned
     apply(driver.view, OrphanEndedRecord(five), driver.now)
-    assert tp() not in driver.view.orphaned
+    assert tp() not in driver.view.work.orphaned
 
 
 @pytest.mark.parametrize("found", ["read", "recorded"])
@@ -127,9 +129,9 @@ def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
         apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
         driver.settle()
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
-    assert driver.view.states[tp()].isr == replicas(1, 2, 3)
+    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
     assert deletions(driver, 4) == 1
-    assert driver.view.orphans == {}
+    assert driver.view.work.orphans == {}
 
 
 def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
@@ -139,7 +141,7 @@ def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
     driver.submit({tp(): (1, 2, 4)})
     driver.run(tp())
-    assert driver.view.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
+    assert driver.view.session.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
     assert deletions(driver, 4) == 1
 
 
@@ -148,16 +150,16 @@ def test_what_is_to_be_deleted_is_kept_until_every_live_replica_caught_up() -> N
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
     driver.change_isr(tp(), replicas(1, 4))
-    assert driver.view.states[tp()].isr == replicas(1)
+    assert driver.view.tenure.states[tp()].isr == replicas(1)
     driver.submit({tp(): (1, 2, 4)})
-    blocked = driver.view.reassignments[tp()].blocked
+    blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert "is kept until all live replicas are in the ISR" in blocked.detail
     assert deletions(driver, 4) == 0
     driver.change_isr(tp(), replicas(1, 2))
     assert deletions(driver, 4) == 1
     driver.run(tp())
-    assert driver.view.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
+    assert driver.view.session.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
 
 
 @pytest.mark.parametrize("how", ["catches up", "dies", "fails its disk", "goes with a move"])
@@ -166,8 +168,8 @@ def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5))
     driver.observe(events.OrphansRead(frozenset({ORPHAN_ON_4})))
     driver.change_isr(tp(), replicas(1, 2, 4))
-    assert (driver.view.states[tp()].isr, deletions(driver, 4)) == (replicas(1, 2), 0)
-    three, epoch = BrokerId(3), driver.view.states[tp()].leader_epoch
+    assert (driver.view.tenure.states[tp()].isr, deletions(driver, 4)) == (replicas(1, 2), 0)
+    three, epoch = BrokerId(3), driver.view.tenure.states[tp()].leader_epoch
     match how:
         case "catches up":
             driver.catch_up(tp())
@@ -182,19 +184,19 @@ def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
             driver.submit({tp(): (1, 2)})
             driver.run(tp())
     assert deletions(driver, 4) == 1
-    assert driver.view.orphans == {}
+    assert driver.view.work.orphans == {}
 
 
 def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
     """To the preferred leader: all are in sync."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
-    before = driver.view.states[tp()]
+    before = driver.view.tenure.states[tp()]
     changed = replace(
         before, leader=BrokerId(4), isr=replicas(4, 2, 3, 1), version=ZkVersion(before.version + 1)
     )
     driver.observe(events.StatesRead({tp(): changed}, armed=frozenset({tp()})))
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     assert (state.leader, state.isr) == (1, replicas(2, 3, 1))
     assert deletions(driver, 4) == 1
 
@@ -205,7 +207,7 @@ def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> Non
     orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.acknowledges = False
     driver.observe(events.OrphansRead(frozenset({orphan})))
-    driver.acknowledge(tp(), driver.view.brokers)
+    driver.acknowledge(tp(), driver.view.cluster.brokers)
     driver.settle()
     assert deletions(driver, 4) == 1
     set_aside(driver.view, Change((OrphanEndedRecord(orphan),)), "/x", "no_auth", driver.now)
@@ -221,10 +223,10 @@ def test_orphans_are_looked_at_when_the_leader_of_one_answers_and_not_with_every
     orphan = events.Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
     driver.observe(events.OrphansRead(frozenset({orphan})))
     driver.submit({tp(0): (1, 3)})
-    orphans = driver.view.orphans = Walked(driver.view.orphans)
+    orphans = driver.view.work.orphans = Walked(driver.view.work.orphans)
     driver.acknowledge(tp(0), replicas(1))
     driver.settle()
-    assert driver.view.is_acknowledged(tp(0))
+    assert driver.view.tenure.is_acknowledged(tp(0))
     assert orphans.walked == 0
     driver.acknowledge(tp(1), replicas(1))
     driver.settle()
@@ -246,18 +248,18 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     driver.submit({tp(): (0, 1, 2)})
     driver.acknowledge(tp(), replicas(0))
     driver.settle()
-    phase = driver.view.reassignments[tp()].phase
+    phase = driver.view.work.reassignments[tp()].phase
     assert isinstance(phase, Stopping)
     edited = LegacyPlan({tp(): replicas(0, 1, 3)}, ZkVersion(10), Zxid(50))
     driver.observe(events.LegacyPlanRead(edited))
     driver.now = phase.deadline
     driver.view.due.add([tp()])
     driver.settle()
-    orphan = driver.view.orphans[BrokerId(3), tp()]
-    blocked = driver.view.reassignments[tp()].blocked
+    orphan = driver.view.work.orphans[BrokerId(3), tp()]
+    blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.STOP_REPLICA_ACK
-    epoch = driver.view.states[tp()].leader_epoch
+    epoch = driver.view.tenure.states[tp()].leader_epoch
     deleted = events.StopReplicaResult(tp(), epoch, delete=True, error=0)
     driver.observe(
         events.StopReplicaAnswered(
@@ -267,7 +269,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     driver.acknowledges = True
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(0, 1, 3))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(0, 1, 3))
 
 
 def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
@@ -275,7 +277,7 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
     driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=0.0))
     driver.acknowledges = False
     orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
-    driver.view.confirmed[tp()] = (BrokerId(1), driver.view.states[tp()].leader_epoch)
+    driver.view.tenure.confirmed[tp()] = (BrokerId(1), driver.view.tenure.states[tp()].leader_epoch)
     driver.sent.clear()
     driver.observe(events.OrphansRead(frozenset({orphan})))
     assert any(isinstance(e, SendStopReplica) for e in driver.sent)
@@ -289,13 +291,13 @@ def claim_for_orphans(
     driver: Driver, orphans: set[events.Orphan], isr: tuple[int, ...] = (1,), leader: int = 1
 ) -> float:
     """Have a tenure find a state and leave orphans; return after how long they are tried again."""
-    epoch = ControllerEpoch(driver.view.tenure.epoch + 1 if driver.view.tenure else 9)
+    epoch = ControllerEpoch(driver.view.tenure.held.epoch + 1 if driver.view.tenure.held else 9)
     driver.observe(events.ControllerClaimed(epoch), events.OrphansRead(frozenset(orphans)))
     state = replace(driver.first_states[tp()], leader=BrokerId(leader), isr=replicas(*isr))
     driver.observe(events.StatesRead({tp(): state}))
     driver.now = Instant(driver.now + 60.0)
     driver.observe(events.Deposed("nothing left to do"))
-    return driver.view.orphans_after - driver.now
+    return driver.view.role.orphans_after - driver.now
 
 
 def with_orphans() -> Driver:
@@ -316,7 +318,7 @@ def test_orphans_that_cannot_be_deleted_take_the_role_ever_more_seldom() -> None
 def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> None:
     """It is not tried itself."""
     driver = with_orphans()
-    epoch = driver.view.brokers[BrokerId(5)].epoch
+    epoch = driver.view.cluster.brokers[BrokerId(5)].epoch
     failed = events.Orphan(BrokerId(5), tp(), Zxid(TOPIC_CZXID), "disk", failed_in=epoch)
     waits = [claim_for_orphans(driver, {ORPHAN_ON_4, failed}) for _ in range(2)]
     assert waits == [60.0, 120.0]
@@ -340,7 +342,7 @@ def test_orphans_are_tried_soon_again_where_there_is_news_of_them(news: str) -> 
     assert [claim_for_orphans(driver, orphans) for _ in range(2)] == [60.0, 120.0]
     if news == "broker":
         driver.observe(live(1, 2, 3, 4, 5))
-        assert driver.view.orphans_after <= driver.now
+        assert driver.view.role.orphans_after <= driver.now
     if news in {"ended", "another"}:
         orphans ^= {other}
     assert claim_for_orphans(driver, orphans, (1, 2) if news == "isr" else (1,)) == 60.0
@@ -360,16 +362,16 @@ def test_what_another_controller_dropped_is_left_to_what_tells_of_it_later(kept_
     driver = Driver({tp(): (1, 2, 3)})
     departed = {(BrokerId(4), tp()): driver.now}
     due = Worklist(claimed=True)
-    driver.view.departed = dict(departed)
+    driver.view.cluster.departed = dict(departed)
     (change,) = announce_departures(driver.view, due).changes
     assert [r.orphan.broker for r in change.records if isinstance(r, OrphanRecord)] == [4]
     if kept_by == "reassignment":
-        driver.view.departed = {}
+        driver.view.cluster.departed = {}
         driver.submit({tp(): (1, 2, 5)})
-        assert tp() in driver.view.reassignments
-        driver.view.departed = dict(departed)
+        assert tp() in driver.view.work.reassignments
+        driver.view.cluster.departed = dict(departed)
     else:
-        driver.view.topics["t"].put_in_doubt(driver.view.read_generation + 1)
+        driver.view.session.topics["t"].put_in_doubt(driver.view.cluster.read_generation + 1)
     assert announce_departures(driver.view, due).changes == ()
 
 
@@ -381,6 +383,6 @@ def test_the_record_of_an_orphan_is_kept_while_its_topic_is_not_read() -> None:
         events.TopicsListed(frozenset({"t", "new"})), events.OrphansRead(frozenset({orphan}))
     )
     assert follow_watched(driver.view, Worklist(orphans=True)).changes == ()
-    driver.view.listed = frozenset({"t"})
+    driver.view.session.listed = frozenset({"t"})
     (change,) = follow_watched(driver.view, Worklist(orphans=True)).changes
     assert change.records == (OrphanEndedRecord(orphan),)

@@ -82,11 +82,11 @@ def test_a_pure_expansion_left_in_the_topic_znode_is_told_at_a_new_epoch() -> No
     driver = Driver({tp(): (1, 2)})
     found = PartitionAssignment(replicas(1, 2, 3), replicas(3))
     driver.fold(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(5), Zxid(9))}))
-    before = driver.view.states[tp()].leader_epoch
+    before = driver.view.tenure.states[tp()].leader_epoch
     driver.adopt({tp(): spec((1, 2, 3), (1, 2))})
-    assert driver.view.states[tp()].leader_epoch == before + 1
+    assert driver.view.tenure.states[tp()].leader_epoch == before + 1
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3))
 
 
 def test_a_step_that_shows_up_late_is_taken_up_not_planned_over() -> None:
@@ -100,23 +100,23 @@ def test_a_step_that_shows_up_late_is_taken_up_not_planned_over() -> None:
     jump = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
     driver.observe(TopicsRead({"t": TopicAssignment({0: jump}, ZkVersion(1), Zxid(9))}))
     driver.observe(StatesRead({tp(): driver.first_states[tp()]}))
-    held = driver.view.assignment(tp())
+    held = driver.view.session.assignment(tp())
     assert held is not None
     assert set(replicas(1, 2, 3)) <= set(held.replicas)
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
 
 
 def test_what_waits_is_not_dropped_when_the_node_was_gone_before_the_claim() -> None:
     """Kafka deleted the node when it had finished what it listed; that is no operator's edit."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
     driver.submit({tp(0): (1, 3), tp(1): (1, 3)})
-    known = dict(driver.view.states)
+    known = dict(driver.view.tenure.states)
     driver.observe(Deposed("another one"))
     driver.observe(ControllerClaimed(NEXT))
     driver.observe(LegacyPlanRead(None))
     driver.observe(StatesRead(known))
-    assert tp(1) in driver.view.reassignments
+    assert tp(1) in driver.view.work.reassignments
 
 
 def test_an_entry_submitted_again_is_not_lost() -> None:
@@ -126,13 +126,13 @@ def test_an_entry_submitted_again_is_not_lost() -> None:
     driver.observe(LegacyPlanRead(plan({tp(1): (1, 3)}, czxid=77)))
     driver.run(tp(0))
     driver.run(tp(1))
-    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
 
 
 def test_what_was_in_doubt_is_told_when_it_is_known_again() -> None:
     """While a topic is stale nothing is decided for it; afterwards its brokers are told anew."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
-    topic = driver.view.topics["t"]
+    topic = driver.view.session.topics["t"]
     topic.stale = True
     driver.sent.clear()
     again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
@@ -161,7 +161,7 @@ def test_a_record_read_before_our_own_write_changes_nothing() -> None:
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
     driver.observe(SpecsRead({tp(): spec((1, 3), (1, 2))}, {}))
-    assert tp() not in driver.view.reassignments
+    assert tp() not in driver.view.work.reassignments
 
 
 def test_a_topic_read_as_absent_is_read_again_when_it_is_listed_again() -> None:
@@ -183,9 +183,9 @@ def test_a_topic_that_a_younger_listing_names_is_read_again_before_it_counts_as_
     driver.sent.clear()
     driver.observe(TopicsRead({"t": None}))
     assert driver.sent.count(ReadTopics(("t",))) == 1
-    assert driver.view.listed == frozenset({"t"})
+    assert driver.view.session.listed == frozenset({"t"})
     driver.observe(TopicsRead({"t": anew}))
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 4))
 
 
 def test_a_listed_topic_that_is_twice_not_there_is_gone() -> None:
@@ -196,7 +196,7 @@ def test_a_listed_topic_that_is_twice_not_there_is_gone() -> None:
     driver.observe(TopicsRead({"t": None}))
     driver.observe(TopicsRead({"t": None}))
     assert driver.sent.count(ReadTopics(("t",))) == 1
-    assert driver.view.listed == frozenset()
+    assert driver.view.session.listed == frozenset()
     driver.observe(TopicsListed(frozenset({"t"})))
     assert driver.sent.count(ReadTopics(("t",))) == 2
 
@@ -206,9 +206,9 @@ def test_a_plan_for_a_topic_that_is_not_read_yet_waits() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.observe(TopicsListed(frozenset({"t", "n"})))
     driver.observe(LegacyPlanRead(plan({tp(0, "n"): (1, 2)})))
-    assert driver.view.legacy is not None
-    assert not any(t.refused for t in driver.view.requests.values())
-    assert not any(isinstance(r.phase, Syncing) for r in driver.view.reassignments.values())
+    assert driver.view.intake.legacy is not None
+    assert not any(t.refused for t in driver.view.work.requests.values())
+    assert not any(isinstance(r.phase, Syncing) for r in driver.view.work.reassignments.values())
 
 
 def test_a_topic_listed_in_the_turn_of_the_claim_is_read_as_well() -> None:
@@ -231,9 +231,9 @@ def test_a_deadline_that_passed_asks_for_no_further_time() -> None:
     driver.submit({tp(): (0, 1, 2)})
     driver.acknowledge(tp(), replicas(0))
     driver.settle()
-    phase = driver.view.reassignments[tp()].phase
+    phase = driver.view.work.reassignments[tp()].phase
     assert isinstance(phase, Stopping)
-    driver.view.topics["t"].stale = True
+    driver.view.session.topics["t"].stale = True
     driver.now = Instant(phase.deadline + 1)
     driver.sent.clear()
     driver.observe(TimerFired("stop_replica_deadline"))
@@ -248,13 +248,13 @@ def test_an_entry_that_was_retargeted_while_nobody_was_in_charge_is_carried_out(
     old = ReassignmentSpec(
         replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0)
     )
-    known = dict(driver.view.states)
+    known = dict(driver.view.tenure.states)
     driver.observe(Deposed("another one"), SpecsRead({tp(): old}, {}))
     driver.observe(OrphansRead(frozenset()), LegacyPlanRead(plan({tp(): (1, 4)})))
     driver.observe(ControllerClaimed(NEXT))
     driver.observe(LegacyPlanRead(plan({tp(): (1, 4)})), StatesRead(known))
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 4))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 4))
 
 
 def test_an_edited_entry_that_is_refused_does_not_stop_the_older_order() -> None:
@@ -264,33 +264,33 @@ def test_an_edited_entry_that_is_refused_does_not_stop_the_older_order() -> None
     edited = LegacyPlan({tp(): replicas(1, 99)}, ZkVersion(10), Zxid(50))
     driver.observe(LegacyPlanRead(edited))
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 3))
 
 
 def test_an_older_read_does_not_settle_a_doubt() -> None:
     """It was under way when our write was refused; what it says was overtaken long ago."""
     driver = Driver({tp(): (1, 2)})
     driver.answers_topics = False
-    old = driver.view.states[tp()]
+    old = driver.view.tenure.states[tp()]
     driver.submit({tp(): (1, 3)})
-    assignment = driver.view.assignment(tp())
+    assignment = driver.view.session.assignment(tp())
     assert assignment is not None
-    driver.view.topics["t"].stale = True
+    driver.view.session.topics["t"].stale = True
     driver.fold(
         TopicsRead(
             {"t": TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(9))}
         )
     )
-    assert driver.view.topics["t"].stale
+    assert driver.view.session.topics["t"].stale
     refused = Change((AssignmentRecord(tp(), assignment), _state_record(driver)))
-    before = driver.view.read_generation
+    before = driver.view.cluster.read_generation
     invalidate(driver.view, refused)
     driver.fold(StatesRead({tp(): old}, before))
-    assert tp() not in driver.view.states
+    assert tp() not in driver.view.tenure.states
 
 
 def _state_record(driver: Driver) -> StateRecord:
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     return StateRecord(
         partition=tp(),
         leader=state.leader,
@@ -308,16 +308,16 @@ def test_a_refused_goal_has_its_topic_read_again() -> None:
     made = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST)
     effects = invalidate(driver.view, Change((SpecRecord(tp(), made),), partition=tp()))
     assert effects == [ReadTopics(("t",))]
-    assert driver.view.assignment(tp()) is None
+    assert driver.view.session.assignment(tp()) is None
 
 
 def test_notifications_that_are_gone_are_not_deleted_again() -> None:
     """Their directory's next read, which is under way, tells which of them are left."""
     driver = Driver({tp(): (1, 2)})
-    driver.view.notifications["isr_notifications"] = ("isr_change_1", "isr_change_2")
+    driver.view.cluster.notifications["isr_notifications"] = ("isr_change_1", "isr_change_2")
     refused = NotificationsDeletedRecord("isr_notifications", ("isr_change_1",))
     assert invalidate(driver.view, Change((refused,))) == []
-    assert driver.view.notifications["isr_notifications"] == ("isr_change_2",)
+    assert driver.view.cluster.notifications["isr_notifications"] == ("isr_change_2",)
 
 
 def test_what_stands_in_a_legacy_znode_in_doubt_is_taken_over_by_a_queue_later() -> None:
@@ -325,28 +325,28 @@ def test_what_stands_in_a_legacy_znode_in_doubt_is_taken_over_by_a_queue_later()
     driver = Driver({tp(): (1, 2)}, options=Options(legacy_mode=LegacyMode.MIRROR))
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("wait")))))
     driver.submit({tp(): (1, 3)})
-    legacy = driver.view.legacy
+    legacy = driver.view.intake.legacy
     assert legacy is not None
     legacy.stale = True
     driver.observe(QueueRead(plan({tp(): (1, 4)}, czxid=60)), ControlsRead(Controls()))
-    assert driver.view.reassignments[tp()].spec.route is Route.LEGACY
+    assert driver.view.work.reassignments[tp()].spec.route is Route.LEGACY
     again = LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)
     driver.observe(LegacyPlanRead(again))
-    assert driver.view.reassignments[tp()].spec.route is Route.REQUEST
+    assert driver.view.work.reassignments[tp()].spec.route is Route.REQUEST
 
 
 def test_what_stands_in_a_legacy_znode_in_doubt_is_turned_round_later() -> None:
     """The same for a cancellation."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
-    legacy = driver.view.legacy
+    legacy = driver.view.intake.legacy
     assert legacy is not None
     legacy.stale = True
     driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(60), 0)))
-    assert not driver.view.reassignments[tp()].spec.rolls_back
+    assert not driver.view.work.reassignments[tp()].spec.rolls_back
     driver.observe(LegacyPlanRead(LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)))
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
@@ -356,19 +356,19 @@ def test_what_stands_in_a_legacy_znode_in_doubt_ends_later(
     """The same for the end of what a request wants, and of a topic that was deleted meanwhile."""
     driver = Driver({tp(): (1, 2)})
     driver.adopt({tp(): replace(spec((1, 3), (1, 2)), route=Route.REQUEST)})
-    driver.view.legacy = PlanNode.of(plan({tp(): (4, 5)}))
-    driver.view.legacy.stale = True
+    driver.view.intake.legacy = PlanNode.of(plan({tp(): (4, 5)}))
+    driver.view.intake.legacy.stale = True
     if is_gone:
         driver.observe(TopicsListed(frozenset()))
     else:
         driver.catch_up(tp())
-        blocked = driver.view.reassignments[tp()].blocked
+        blocked = driver.view.work.reassignments[tp()].blocked
         assert blocked is not None
         assert "the legacy znode was edited" in blocked.detail
-    assert tp() in driver.view.reassignments
+    assert tp() in driver.view.work.reassignments
     assert not any(isinstance(r, LegacyEntryRecord) for c in driver.changes for r in c.records)
     driver.observe(LegacyPlanRead(None))
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
 
 
 def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
@@ -382,20 +382,20 @@ def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
         r.ending for c in driver.changes for r in c.records if isinstance(r, PartitionOutcomeRecord)
     ]
     assert [(e.request, e.fate) for e in endings] == [(RequestId("r"), OutcomeKind.SUPERSEDED)]
-    assert driver.view.reassignments == {}
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.work.reassignments == {}
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
 
 
 def _claimed_again(driver: Driver) -> int:
     """Lose the role and claim it with the records at hand; return the doubts before the claim."""
-    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     driver.observe(Deposed("no answer from ZooKeeper"))
     driver.observe(SpecsRead(specs, {}), *driver.own_records()[1:])
     driver.answers_topics = False
-    before = driver.view.read_generation
+    before = driver.view.cluster.read_generation
     driver.observe(ControllerClaimed(NEXT))
-    if driver.view.legacy is not None:
-        driver.observe(LegacyPlanRead(plan(dict(driver.view.legacy.entries))))
+    if driver.view.intake.legacy is not None:
+        driver.observe(LegacyPlanRead(plan(dict(driver.view.intake.legacy.entries))))
     return before
 
 
@@ -403,17 +403,17 @@ def test_a_read_that_was_under_way_at_the_claim_ends_no_doubt() -> None:
     """Of whatever version: the controller before us may have written after it."""
     driver = Driver({tp(): (0, 1, 2)})
     driver.submit({tp(): (3, 4, 5)})
-    topic = driver.view.topics["t"]
+    topic = driver.view.session.topics["t"]
     before = _claimed_again(driver)
     for version in (topic.version, ZkVersion(topic.version + 1)):
         read = TopicAssignment(dict(topic.partitions), version, topic.czxid)
         driver.sent.clear()
         driver.observe(TopicsRead({"t": read}, before))
-        assert driver.view.assignment(tp()) is None
-        assert driver.view.topics["t"].version == topic.version
+        assert driver.view.session.assignment(tp()) is None
+        assert driver.view.session.topics["t"].version == topic.version
     assert ReadTopics(("t",)) in driver.sent
     driver.observe(TopicsRead({"t": read}))
-    assert driver.view.assignment(tp()) is not None
+    assert driver.view.session.assignment(tp()) is not None
 
 
 @pytest.mark.parametrize("name", ["u", "n"])
@@ -427,37 +427,37 @@ def test_news_that_were_under_way_at_the_claim_are_read_once_more(name: str) -> 
     read = TopicAssignment({0: moving}, ZkVersion(4), Zxid(9))
     driver.observe(TopicsRead({name: read}, before))
     assert ReadTopics((name,)) in driver.sent
-    assert driver.view.assignment(tp(0, name)) is None
+    assert driver.view.session.assignment(tp(0, name)) is None
     driver.observe(TopicsRead({name: read}))
-    assert driver.view.assignment(tp(0, name)) == moving
+    assert driver.view.session.assignment(tp(0, name)) == moving
 
 
 def test_a_state_that_was_being_read_at_the_claim_is_not_taken() -> None:
     """Its leader may have changed the ISR since, and forgotten it: nobody is told the old one."""
     driver = Driver({tp(): (0, 1, 2)})
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     before = _claimed_again(driver)
     driver.sent.clear()
     driver.observe(StatesRead({tp(): state}, before))
-    assert tp() not in driver.view.states
+    assert tp() not in driver.view.tenure.states
     assert not [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
     driver.observe(StatesRead({tp(): state}))
-    assert driver.view.states[tp()] == state
+    assert driver.view.tenure.states[tp()] == state
 
 
 def test_a_read_from_before_a_refused_write_leaves_the_topic_in_doubt() -> None:
     """What it says is newer than what was known, and older than what was written meanwhile."""
     driver = Driver({tp(): (1, 2)})
     driver.answers_topics = False
-    topic, before = driver.view.topics["t"], driver.view.read_generation
+    topic, before = driver.view.session.topics["t"], driver.view.cluster.read_generation
     assignment = topic.partitions[0]
     invalidate(driver.view, Change((AssignmentRecord(tp(), assignment),)))
     for version in (topic.version, ZkVersion(topic.version + 1)):
         read = TopicAssignment({0: assignment}, version, topic.czxid)
         driver.observe(TopicsRead({"t": read}, before))
-        assert driver.view.assignment(tp()) is None
+        assert driver.view.session.assignment(tp()) is None
     driver.observe(TopicsRead({"t": read}))
-    assert driver.view.assignment(tp()) == assignment
+    assert driver.view.session.assignment(tp()) == assignment
 
 
 def _retaken(driver: Driver) -> tuple[PartitionAssignment, PartitionAssignment]:
@@ -470,7 +470,7 @@ def _retaken(driver: Driver) -> tuple[PartitionAssignment, PartitionAssignment]:
     driver.submit({tp(): (3, 4, 5)})
     driver.acknowledges = False
     driver.catch_up(tp(), 3)
-    state, topic = driver.view.states[tp()], driver.view.topics["t"]
+    state, topic = driver.view.tenure.states[tp()], driver.view.session.topics["t"]
     step = topic.partitions[0]
     assert step.removing_replicas == replicas(1)
     _claimed_again(driver)
@@ -478,12 +478,12 @@ def _retaken(driver: Driver) -> tuple[PartitionAssignment, PartitionAssignment]:
     epoch, version = LeaderEpoch(state.leader_epoch + 1), ZkVersion(state.version + 1)
     isr = replicas(0, 2, 3)
     driver.observe(StatesRead({tp(): replace(state, leader_epoch=epoch, version=version, isr=isr)}))
-    assert driver.view.has_excluded(tp())
+    assert driver.view.work.has_excluded(tp())
     return step, PartitionAssignment(replicas(3, 4, 5, 0, 2, 1), replicas(4, 5), replicas(0, 2, 1))
 
 
 def _read(driver: Driver, assignment: PartitionAssignment) -> None:
-    topic = driver.view.topics["t"]
+    topic = driver.view.session.topics["t"]
     version = ZkVersion(topic.version + 1)
     driver.observe(TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
 
@@ -494,10 +494,10 @@ def test_replicas_that_others_made_removing_are_not_deleted_for_our_exclusion() 
     _, jump = _retaken(driver)
     _read(driver, jump)
     driver.sent.clear()
-    driver.acknowledge(tp(), (driver.view.states[tp()].leader,))
+    driver.acknowledge(tp(), (driver.view.tenure.states[tp()].leader,))
     driver.settle()
     deleted = {e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete}
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     assert deleted.isdisjoint({state.leader, *state.isr})
 
 
@@ -505,14 +505,16 @@ def test_replicas_that_others_made_removing_are_not_forgotten_for_our_deletion()
     """The last acknowledgement of a deletion ends the step that was excluded, not another one."""
     driver = Driver({tp(): (0, 1, 2)})
     _, jump = _retaken(driver)
-    driver.acknowledge(tp(), (driver.view.states[tp()].leader,))
+    driver.acknowledge(tp(), (driver.view.tenure.states[tp()].leader,))
     driver.settle()
-    assert isinstance(driver.view.reassignments[tp()].phase, Stopping)
+    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
     _read(driver, jump)
-    gone = StopReplicaResult(tp(), driver.view.states[tp()].leader_epoch, delete=True, error=0)
+    gone = StopReplicaResult(
+        tp(), driver.view.tenure.states[tp()].leader_epoch, delete=True, error=0
+    )
     to = BrokerId(1)
     driver.observe(StopReplicaAnswered(to, driver.epoch(to), 0, (gone,), resent=False))
-    state, assignment = driver.view.states[tp()], driver.view.assignment(tp())
+    state, assignment = driver.view.tenure.states[tp()], driver.view.session.assignment(tp())
     assert assignment is not None
     assert {state.leader, *state.isr} <= set(assignment.replicas)
 
@@ -521,31 +523,31 @@ def test_a_step_that_others_ended_is_begun_anew() -> None:
     """It is counted as waiting, and the next step leads on from where they left it."""
     driver = Driver({tp(): (0, 1, 2)})
     _retaken(driver)
-    assert driver.view.in_flight == 1
+    assert driver.view.tenure.in_flight == 1
     driver.acknowledges = True
     _read(driver, PartitionAssignment(replicas(0, 2, 3)))
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 4, 5))
-    assert driver.view.in_flight == 0
-    assert set(driver.view.incoming.values()) <= {0}
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 4, 5))
+    assert driver.view.tenure.in_flight == 0
+    assert set(driver.view.tenure.incoming.values()) <= {0}
 
 
 def test_what_is_deleted_is_what_the_acknowledged_write_excluded() -> None:
     """Whatever went wrong before: rather no controller than one that deletes anything else."""
     driver = Driver({tp(): (0, 1, 2)})
     step, jump = _retaken(driver)
-    driver.view.topics["t"].partitions[0] = jump
+    driver.view.session.topics["t"].partitions[0] = jump
     driver.fold(_acknowledged(driver))
     with pytest.raises(InvariantError):
         driver.settle()
-    driver.view.topics["t"].partitions[0] = step
+    driver.view.session.topics["t"].partitions[0] = step
     driver.fold(_acknowledged(driver))
     driver.settle()
-    assert isinstance(driver.view.reassignments[tp()].phase, Stopping)
+    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
 
 
 def _acknowledged(driver: Driver) -> LeaderAndIsrAnswered:
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     result = LeaderAndIsrResult(tp(), state.leader_epoch, 0)
     epoch = driver.epoch(state.leader)
     return LeaderAndIsrAnswered(state.leader, epoch, 0, (result,), resent=False)
@@ -555,7 +557,7 @@ def test_a_write_that_is_not_permitted_gives_its_slot_away_at_once() -> None:
     """Others wait for it, and the permission may never come; refused again it frees no other."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
-    moved = driver.view.reassignments[tp()]
+    moved = driver.view.work.reassignments[tp()]
     moved.blocked = None
     begun = Change((PhaseRecord(tp(), Syncing(), driver.now, "begun"),), partition=tp())
     freed = []
@@ -564,6 +566,6 @@ def test_a_write_that_is_not_permitted_gives_its_slot_away_at_once() -> None:
         set_aside(driver.view, begun, "/brokers/topics/t", "no_auth", driver.now)
         freed.append(driver.view.due.capacity)
     assert freed == [True, False]
-    waits = driver.view.reassignments[tp()].blocked
+    waits = driver.view.work.reassignments[tp()].blocked
     assert waits is not None
     assert waits.by is BlockedBy.WRITE_REFUSED

@@ -77,15 +77,15 @@ def is_ended(driver: Driver) -> bool:
 def test_an_election_that_lost_a_race_is_held_when_the_state_is_read() -> None:
     """The request is not deleted before the preferred leader leads."""
     driver = led_by_two()
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     lost_race(driver, election(driver, ASKED))
     driver.settle()
     pass_time(driver)
-    assert (list(driver.view.preferred), is_ended(driver)) == ([tp()], False)
+    assert (list(driver.view.tenure.preferred), is_ended(driver)) == ([tp()], False)
     assert has_work(driver.view, driver.now)
     driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
     pass_time(driver)
-    assert driver.view.states[tp()].leader == 1
+    assert driver.view.tenure.states[tp()].leader == 1
     pass_time(driver)
     assert is_ended(driver)
 
@@ -103,7 +103,7 @@ def test_an_election_that_was_not_written_is_decided_anew_a_second_later() -> No
     driver = led_by_two()
     election(driver, ASKED)
     pass_time(driver)
-    assert driver.view.states[tp()].leader == 1
+    assert driver.view.tenure.states[tp()].leader == 1
 
 
 def test_what_we_wish_ourselves_is_not_lost_either() -> None:
@@ -123,12 +123,12 @@ def test_what_we_wish_ourselves_is_not_lost_either() -> None:
             driver.answer(effect)
         if elected:
             break
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     (change,) = elected
     lost_race(driver, change)
     driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
     pass_time(driver)
-    assert driver.view.states[tp()].leader == 2
+    assert driver.view.tenure.states[tp()].leader == 2
 
 
 def test_an_election_that_is_not_permitted_is_left_to_the_next_controller() -> None:
@@ -154,10 +154,10 @@ def test_a_topic_that_is_to_be_deleted_gets_no_preferred_leader() -> None:
 def test_nor_is_one_asked_of_the_controller_where_that_is_another() -> None:
     """It would refuse."""
     driver = Driver({tp(): (1, 2, 3)}, options=delegated())
-    driver.view.preferred[tp()] = None
+    driver.view.tenure.preferred[tp()] = None
     driver.view.due.elections = True
     driver.observe(DeletionsRead(frozenset({"t"})))
-    assert not driver.view.preferred
+    assert not driver.view.tenure.preferred
     assert not any(isinstance(e, ElectPreferred) for e in driver.sent)
 
 
@@ -173,7 +173,7 @@ def test_what_does_not_exist_does_not_hold_the_request_up(partition: TopicPartit
 def test_a_state_that_cannot_be_read_does_not_hold_the_request_up() -> None:
     """It was read, and there is nothing to compare and set."""
     driver = led_by_two()
-    del driver.view.states[tp()]
+    del driver.view.tenure.states[tp()]
     driver.observe(StatesRead({tp(): "no JSON"}), ASKED)
     pass_time(driver)
     assert is_ended(driver)
@@ -197,11 +197,11 @@ def test_a_broker_gains_no_more_leaderships_in_a_second_than_the_limit_says() ->
     """Elections and steps share it."""
     driver = led_by_two(3, max_leader_moves_per_broker_per_second=2)
     driver.observe(PreferredElectionRead(frozenset(tp(n) for n in range(3)), ZkVersion(3)))
-    leaders = [driver.view.states[tp(n)].leader for n in range(3)]
+    leaders = [driver.view.tenure.states[tp(n)].leader for n in range(3)]
     assert leaders == [BrokerId(1), BrokerId(1), BrokerId(2)]
-    assert driver.view.leader_moves[BrokerId(1)][1] == 2
+    assert driver.view.tenure.leader_moves[BrokerId(1)][1] == 2
     pass_time(driver)
-    assert driver.view.states[tp(2)].leader == 1
+    assert driver.view.tenure.states[tp(2)].leader == 1
 
 
 def test_elections_keep_to_their_rate() -> None:
@@ -209,7 +209,7 @@ def test_elections_keep_to_their_rate() -> None:
     driver = led_by_two(3, preferred_elections_per_second=1)
 
     def elected() -> int:
-        return sum(driver.view.states[tp(n)].leader == 1 for n in range(3))
+        return sum(driver.view.tenure.states[tp(n)].leader == 1 for n in range(3))
 
     driver.observe(PreferredElectionRead(frozenset(tp(n) for n in range(3)), ZkVersion(3)))
     assert elected() == 1
@@ -223,7 +223,7 @@ def test_elections_by_the_controller_keep_to_their_rate_and_are_all_asked_for() 
     """Nothing else has them looked at again but the time."""
     options = replace(delegated(), preferred_elections_per_second=1)
     driver = Driver({tp(n): (1, 2, 3) for n in range(2)}, options=options)
-    driver.view.preferred = {tp(n): None for n in range(2)}
+    driver.view.tenure.preferred = {tp(n): None for n in range(2)}
     driver.view.due.elections = True
     driver.settle()
     assert [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)] == [(tp(0),)]
@@ -236,14 +236,14 @@ def test_elections_by_the_controller_keep_to_their_rate_and_are_all_asked_for() 
 def test_a_partition_whose_state_is_not_read_yet_is_waited_for() -> None:
     """It is still in question who leads it."""
     driver = led_by_two()
-    state = driver.view.states.pop(tp())
-    driver.view.unseeded[tp()] = None
+    state = driver.view.tenure.states.pop(tp())
+    driver.view.tenure.unseeded[tp()] = None
     driver.observe(ASKED)
     pass_time(driver)
     assert not is_ended(driver)
     driver.observe(StatesRead({tp(): state}))
     pass_time(driver)
-    assert driver.view.states[tp()].leader == 1
+    assert driver.view.tenure.states[tp()].leader == 1
 
 
 # --- the balance of leaderships ------------------------------------------------------------------
@@ -267,7 +267,7 @@ def after_an_interval(driver: Driver) -> list[int]:
     """Return who leads the first three partitions an interval later."""
     driver.now = Instant(driver.now + driver.view.options.leader_imbalance_check_interval_s)
     driver.observe(TimerFired(BALANCE_TIMER))
-    return [int(driver.view.states[tp(n)].leader) for n in range(3)]
+    return [int(driver.view.tenure.states[tp(n)].leader) for n in range(3)]
 
 
 def test_preferred_leaders_are_elected_of_a_broker_that_leads_too_few_of_its_partitions() -> None:
@@ -276,7 +276,7 @@ def test_preferred_leaders_are_elected_of_a_broker_that_leads_too_few_of_its_par
     (timer,) = [e for e in driver.sent if isinstance(e, SetTimer) and e.name == BALANCE_TIMER]
     assert timer.at == driver.now + 300.0
     driver.observe(TimerFired("anything"))
-    assert driver.view.states[tp(0)].leader == 2
+    assert driver.view.tenure.states[tp(0)].leader == 2
     assert after_an_interval(driver) == [1, 1, 1]
 
 
@@ -295,7 +295,7 @@ def test_what_is_reassigned_or_to_be_deleted_or_out_of_sync_is_not_balanced() ->
     driver = balancing()
     driver.change_isr(tp(0), (BrokerId(2), BrokerId(3)))
     driver.submit({tp(1): (1, 2, 4)})
-    assert tp(1) in driver.view.reassignments
+    assert tp(1) in driver.view.work.reassignments
     assert after_an_interval(driver) == [2, 2, 1]
     driver = balancing()
     driver.observe(DeletionsRead(frozenset({"t"})))
@@ -305,7 +305,7 @@ def test_what_is_reassigned_or_to_be_deleted_or_out_of_sync_is_not_balanced() ->
 def test_a_broker_that_is_away_gets_no_leadership_back() -> None:
     """The others lead for it until it is in sync again."""
     driver = balancing()
-    brokers = {b: live for b, live in driver.view.brokers.items() if b != 1}
+    brokers = {b: live for b, live in driver.view.cluster.brokers.items() if b != 1}
     driver.observe(BrokersRead(brokers))
     assert after_an_interval(driver) == [2, 2, 2]
 
@@ -314,7 +314,7 @@ def test_the_balance_is_checked_once_an_interval() -> None:
     """Elections in between are nobody's business but the operator's."""
     driver = balancing()
     assert after_an_interval(driver) == [1, 1, 1]
-    checked = driver.view.balanced_at
+    checked = driver.view.cluster.balanced_at
     driver.now = Instant(driver.now + 10.0)
     driver.observe(TimerFired(BALANCE_TIMER))
-    assert driver.view.balanced_at == checked
+    assert driver.view.cluster.balanced_at == checked

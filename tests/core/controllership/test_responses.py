@@ -78,28 +78,28 @@ def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None
     """No state of it will ever be read."""
     driver = Driver({tp(): (1, 2, 3), tp(0, "gone"): (1, 2)})
     submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
-    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     _, *others = driver.own_records()
     driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
     driver.observe(events.TopicsListed(frozenset({"t"})))
     driver.heeds = False
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert driver.view.reassignments
+    assert driver.view.work.reassignments
     answer(driver, 0, 1)
-    assert not driver.view.reassignments
+    assert not driver.view.work.reassignments
 
 
 def test_a_step_in_flight_says_that_no_broker_heeds_us() -> None:
     """It is in the topic znode, and waits for the claim to reach a broker."""
     driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None))
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
-    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     _, *others = driver.own_records()
     driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
     driver.heeds = False
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert driver.view.in_flight
-    waits = driver.view.reassignments[tp()].blocked
+    assert driver.view.tenure.in_flight
+    waits = driver.view.work.reassignments[tp()].blocked
     assert waits is not None
     assert waits.by is BlockedBy.CONTROLLER_ROLE
 

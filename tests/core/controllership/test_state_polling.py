@@ -42,7 +42,7 @@ def test_an_orphan_whose_broker_is_a_replica_again_is_none() -> None:
         r.orphan for c in driver.changes for r in c.records if isinstance(r, OrphanEndedRecord)
     ]
     assert ended == [taken]
-    assert list(driver.view.orphans.values()) == [left]
+    assert list(driver.view.work.orphans.values()) == [left]
 
 
 def test_elections_are_ordered_so_many_a_second() -> None:

@@ -79,7 +79,7 @@ def test_the_role_is_given_back_when_the_last_work_was_an_election() -> None:
     driver = Driver({tp(n): (1, 2) for n in range(3)}, options=options)
     driver.submit({tp(n): (2, 1) for n in range(3)})
     run_timers(driver)
-    assert [driver.view.states[tp(n)].leader for n in range(3)] == [2, 2, 2]
+    assert [driver.view.tenure.states[tp(n)].leader for n in range(3)] == [2, 2, 2]
     assert any(isinstance(e, SetTimer) and e.name == LINGER_TIMER for e in driver.sent)
     assert any(isinstance(e, ResignController) for e in driver.sent)
 
@@ -104,9 +104,9 @@ def test_a_paused_plan_does_not_fall_to_a_broker_that_would_start_it_whole(
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
     driver.submit({tp(): (3, 4)})
     linger(driver)
-    assert driver.view.legacy is not None
+    assert driver.view.intake.legacy is not None
     resigned = any(isinstance(e, ResignController) for e in driver.sent)
-    assert resigned == (not driver.view.legacy.entries) == (mode is LegacyMode.ABSORB)
+    assert resigned == (not driver.view.intake.legacy.entries) == (mode is LegacyMode.ABSORB)
 
 
 def waiting_for_health(options: Options) -> Driver:
@@ -115,7 +115,7 @@ def waiting_for_health(options: Options) -> Driver:
     driver = Driver({tp(): (1, 2), sick: (3, 4)}, options=options, min_isr=2)
     driver.change_isr(sick, replicas(3))
     submit(driver, submission("request_0000000000", {tp(): (1, 5)}))
-    blocked = driver.view.reassignments[tp()].blocked
+    blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CLUSTER_HEALTH
     return driver
@@ -127,7 +127,7 @@ def test_the_role_is_kept_while_work_waits_for_the_health_of_the_cluster() -> No
     linger(driver)
     assert not any(isinstance(e, ResignController) for e in driver.sent)
     driver.change_isr(tp(0, "sick"), replicas(3, 4))
-    assert driver.view.reassignments[tp()].in_flight
+    assert driver.view.work.reassignments[tp()].in_flight
 
 
 def test_a_pause_gives_the_role_back_also_while_the_cluster_is_not_well() -> None:
@@ -161,7 +161,7 @@ def test_a_plan_that_came_while_nobody_looked_after_an_idle_tenure_is_a_race_too
 def test_a_plan_that_was_there_before_us_is_no_race() -> None:
     """Whoever is the controller has had its time to begin it."""
     driver = without_the_role()
-    driver.view.legacy_last = None
+    driver.view.intake.legacy_last = None
     driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
     assert claims(driver) == [ClaimController()]
 
@@ -208,7 +208,7 @@ def test_the_role_is_claimed_when_the_last_is_known_whatever_that_is(last: Event
     driver.observe(LeadershipLost("the session expired"))
     driver.now = Instant(driver.now + driver.options.claim_retry_s)
     driver.observe(LeadershipGained())
-    driver.view.brokers = {}
+    driver.view.cluster.brokers = {}
     driver.sent.clear()
     for event in EVERYTHING:
         if event is not last:
@@ -238,8 +238,8 @@ def fire(driver: Driver, at: Instant) -> bool:
 def test_orphans_alone_keep_the_role_for_a_minute() -> None:
     """Their broker may never answer; the next tenure tries again."""
     driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.0), acknowledges=False)
-    assert driver.view.tenure is not None
-    since = driver.view.tenure.since
+    assert driver.view.tenure.held is not None
+    since = driver.view.tenure.held.since
     driver.observe(OrphansRead(frozenset({Orphan(BrokerId(3), tp(), Zxid(9), "not confirmed")})))
     assert not fire(driver, Instant(since + 59.9))
     assert fire(driver, Instant(since + 60.0))
@@ -250,9 +250,9 @@ def test_no_step_begins_while_the_role_is_being_given_back() -> None:
     driver = Driver({tp(): (1, 2)})
     one = BrokerId(1)
     driver.observe(UpdateMetadataAnswered(one, driver.epoch(one), STALE_CONTROLLER_EPOCH))
-    assert driver.view.resigning
+    assert driver.view.tenure.resigning
     submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
-    assert not driver.view.in_flight
+    assert not driver.view.tenure.in_flight
     hold = hold_of(driver.view)
     assert hold is not None
     assert hold.by is BlockedBy.DRAINING
@@ -261,7 +261,7 @@ def test_no_step_begins_while_the_role_is_being_given_back() -> None:
 def test_a_cluster_that_turns_out_to_be_newer_gets_its_controller_back() -> None:
     """The first reason is given; leaders that ask us for their ISR would get no answer."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
-    brokers = {b: replace(r, has_features=True) for b, r in driver.view.brokers.items()}
+    brokers = {b: replace(r, has_features=True) for b, r in driver.view.cluster.brokers.items()}
     driver.observe(
         ClaimGuardsRead(BrokerId(1), True, -1, True, None),  # noqa: FBT003 - the event's fields in order
         BrokersRead(brokers),

@@ -64,7 +64,11 @@ class DelegatedDriver(Driver):
             case ReadStates(partitions=partitions, purpose=purpose):
                 if not self.answers_states:
                     return
-                known = {p: self.view.states[p] for p in partitions if p in self.view.states}
+                known = {
+                    p: self.view.tenure.states[p]
+                    for p in partitions
+                    if p in self.view.tenure.states
+                }
                 armed = frozenset(known) if purpose is ReadPurpose.WATCH else None
                 self.fold(events.StatesRead(known, armed=armed))
             case _:
@@ -91,7 +95,7 @@ class DelegatedDriver(Driver):
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment:
         """Return what the topic znode says."""
-        return self.view.topics[partition.topic].partitions[partition.partition]
+        return self.view.session.topics[partition.topic].partitions[partition.partition]
 
     def change_isr(self, partition: TopicPartition, isr: Replicas) -> None:
         """Let the leader change the ISR; the controller ends the step if it can."""
@@ -114,7 +118,9 @@ class DelegatedDriver(Driver):
         isr = tuple(r for r in state.isr if r not in gone)
         leader = state.leader
         if leader in gone:
-            leader = next((r for r in target if r in isr and r in self.view.brokers), BrokerId(-1))
+            leader = next(
+                (r for r in target if r in isr and r in self.view.cluster.brokers), BrokerId(-1)
+            )
         assert leader != -1, f"{partition} goes offline: ISR {state.isr}, gone {gone}"
         if (leader, isr) != (state.leader, state.isr):
             self.fold(
@@ -132,10 +138,10 @@ class DelegatedDriver(Driver):
             )
 
     def _state(self, partition: TopicPartition) -> PartitionState:
-        return self.view.states[partition]
+        return self.view.tenure.states[partition]
 
     def _write(self, partition: TopicPartition, assignment: PartitionAssignment) -> None:
-        topic = self.view.topics[partition.topic]
+        topic = self.view.session.topics[partition.topic]
         partitions = {**topic.partitions, partition.partition: assignment}
         self.history.setdefault(partition, []).append(assignment)
         version = ZkVersion(topic.version + 1)
@@ -146,15 +152,15 @@ class DelegatedDriver(Driver):
     def run(self, partition: TopicPartition) -> None:
         """Let every new replica catch up until the reassignment ended."""
         for _ in range(50):
-            if partition not in self.view.reassignments:
+            if partition not in self.view.work.reassignments:
                 return
             self.change_isr(partition, self.assignment(partition).replicas)
-        raise AssertionError(f"{partition} does not end: {self.view.reassignments[partition]}")
+        raise AssertionError(f"{partition} does not end: {self.view.work.reassignments[partition]}")
 
     def replace_daemon(self, *, ends_step: bool) -> None:
         """Kill the daemon and start another; a step under way may end while nobody is there."""
-        specs = {p: r.spec for p, r in self.view.reassignments.items()}
-        states = dict(self.view.states)
+        specs = {p: r.spec for p, r in self.view.work.reassignments.items()}
+        states = dict(self.view.tenure.states)
         self.observe(events.Deposed("killed"))
         for partition, state in states.items() if ends_step else ():
             assignment = self.assignment(partition)

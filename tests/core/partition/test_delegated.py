@@ -86,7 +86,7 @@ def at(driver: DelegatedDriver) -> Replicas:
 
 def blocked_by(driver: DelegatedDriver) -> BlockedBy | None:
     """Return what the one partition of most tests waits for."""
-    blocked = driver.view.reassignments[tp()].blocked
+    blocked = driver.view.work.reassignments[tp()].blocked
     return None if blocked is None else blocked.by
 
 
@@ -149,7 +149,7 @@ def test_a_copy_that_nobody_deletes_is_on_record_before_the_next_step() -> None:
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
     ask(driver, 3, 4, 5)
     assert at(driver) != (3, 4, 5)
-    assert (BrokerId(1), tp()) in driver.view.orphans
+    assert (BrokerId(1), tp()) in driver.view.work.orphans
 
 
 def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
@@ -159,7 +159,7 @@ def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
     driver.change_isr(tp(), at(driver))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
     driver.run(tp())
-    assert driver.view.orphans == {}
+    assert driver.view.work.orphans == {}
 
 
 def test_only_another_order_is_an_order() -> None:
@@ -225,9 +225,9 @@ def test_the_original_order_is_restored_from_every_step(caught_up: int) -> None:
     driver = DelegatedDriver({tp(): (0, 1, 2)}, min_isr=2)
     ask(driver, 3, 4, 5)
     for _ in range(caught_up):
-        if tp() in driver.view.reassignments:
+        if tp() in driver.view.work.reassignments:
             driver.change_isr(tp(), at(driver))
-    moved = tp() not in driver.view.reassignments
+    moved = tp() not in driver.view.work.reassignments
     cancel(driver)
     if not moved:
         driver.run(tp())
@@ -240,8 +240,8 @@ def test_a_cancellation_towards_dead_originals_is_not_passed_on() -> None:
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
     ask(driver, 2, 3)
     driver.change_isr(tp(), replicas(0, 2))
-    state = driver.view.states[tp()]
-    driver.view.states[tp()] = replace(state, leader=BrokerId(2), isr=replicas(2))
+    state = driver.view.tenure.states[tp()]
+    driver.view.tenure.states[tp()] = replace(state, leader=BrokerId(2), isr=replicas(2))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (2, 3)}))
     cancel(driver)
     assert len(driver.orders) == 1
@@ -288,7 +288,7 @@ def test_a_refused_order_is_told_and_tried_again_after_a_rest() -> None:
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(39, "the controller refuses it: dead broker"))
     ask(driver, 1, 2)
     assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
-    assert driver.view.in_flight == 0
+    assert driver.view.tenure.in_flight == 0
     assert len(driver.orders) == 1
     # Nothing else has it looked at when the rest is over.
     assert SetTimer(ORDER_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent
@@ -304,11 +304,11 @@ def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
     """The topic znode says so, whoever answers what."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
-    assert isinstance(driver.view.reassignments[tp()].phase, AwaitingController)
+    assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
     driver.answers = True
     driver.order(tp(), replicas(0, 1, 2))
     driver.settle()
-    assert isinstance(driver.view.reassignments[tp()].phase, Syncing)
+    assert isinstance(driver.view.work.reassignments[tp()].phase, Syncing)
     answer(driver, AlterOutcome.UNKNOWN, 0, 1, 2)
     driver.run(tp())
     assert at(driver) == (1, 2)
@@ -375,7 +375,7 @@ def test_a_cancel_is_not_told_again_once_only_the_added_replica_is_in_sync(
     assert driver.orders[-1] == (replicas(0, 1), True)
     count = len(driver.orders)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 3)}))
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     elected = replace(
         state, leader=BrokerId(2), isr=replicas(2), version=ZkVersion(state.version + 1)
     )
@@ -411,7 +411,7 @@ def test_a_state_whose_watch_fired_before_it_was_told_is_not_taken_for_the_prese
     """Neither is one that was read without a watch: what changed since would go unnoticed."""
     driver = DelegatedDriver({tp(): (0, 1)})
     ask(driver, 2, 3)
-    known = driver.view.states[tp()]
+    known = driver.view.tenure.states[tp()]
     driver.answers_states = False
     driver.observe(StateChanged(tp()))
     cancel(driver)
@@ -498,7 +498,7 @@ def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> Non
     driver.order(tp(), replicas(1, 2, 3))
     driver.order(tp(), None)
     answer(driver, AlterOutcome.ANSWERED, 1, 2)
-    assert not driver.view.reassignments
+    assert not driver.view.work.reassignments
     assert at(driver) == (1, 2)
 
 
@@ -547,9 +547,9 @@ def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
     """A controller may die between its answer and its write."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(0, ""))
     ask(driver, 1, 2)
-    assert isinstance(driver.view.reassignments[tp()].phase, AwaitingController)
+    assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
     driver.pass_time(11)
-    assert isinstance(driver.view.reassignments[tp()].phase, Pending)
+    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
     driver.refuses = None
     driver.pass_time(6)
     driver.run(tp())
@@ -560,7 +560,7 @@ def test_an_answer_to_an_older_order_means_nothing() -> None:
     """Only the order that stands is answered."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
-    moved = driver.view.reassignments[tp()]
+    moved = driver.view.work.reassignments[tp()]
     order = moved.phase
     driver.observe(ReassignmentsAltered((), BrokerId(1)))
     answer(driver, AlterOutcome.ANSWERED, 0, 1, 3)
@@ -576,7 +576,7 @@ def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
     driver.order(tp(), None)
     driver.settle()
     assert len(driver.orders) == 1
-    assert "another client cancelled" in driver.view.reassignments[tp()].blocked.detail  # type: ignore[union-attr]
+    assert "another client cancelled" in driver.view.work.reassignments[tp()].blocked.detail  # type: ignore[union-attr]
     driver.pass_time(61)
     driver.run(tp())
     assert at(driver) == (1, 2)
@@ -586,7 +586,7 @@ def test_states_are_read_anew_before_an_order_depends_on_them() -> None:
     """No compare-and-set notices that others changed them."""
     driver = DelegatedDriver({tp(): (0, 1)})
     ask(driver, 1, 2)
-    assert driver.view.watched[tp()] is True
+    assert driver.view.tenure.watched[tp()] is True
 
 
 # --- recovery ----------------------------------------------------------------------------------
@@ -601,11 +601,11 @@ def test_another_daemon_goes_on_wherever_the_last_one_stopped(
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
     for _ in range(caught_up):
-        if tp() in driver.view.reassignments:
+        if tp() in driver.view.work.reassignments:
             driver.change_isr(tp(), at(driver))
-    if tp() in driver.view.reassignments:
+    if tp() in driver.view.work.reassignments:
         driver.replace_daemon(ends_step=ends_step)
-    if tp() in driver.view.reassignments:
+    if tp() in driver.view.work.reassignments:
         driver.run(tp())
     assert at(driver) == (3, 4, 5)
 
@@ -639,7 +639,7 @@ def auto(*, features: bool) -> DelegatedDriver:
     driver = DelegatedDriver({tp(): (0, 1)}, options=Options(engine=EngineName.AUTO))
     driver.observe(Deposed("another daemon"))
     if features:
-        brokers = {b: replace(r, has_features=True) for b, r in driver.view.brokers.items()}
+        brokers = {b: replace(r, has_features=True) for b, r in driver.view.cluster.brokers.items()}
         driver.observe(BrokersRead(brokers))
     driver.observe(*driver.own_records())
     driver.pass_time(driver.options.claim_retry_s)
@@ -649,13 +649,13 @@ def auto(*, features: bool) -> DelegatedDriver:
 def test_auto_is_native_where_leaders_write_their_isr() -> None:
     """Nothing shows a protocol of 2.7 or later."""
     driver = auto(features=False)
-    assert driver.view.engine is EngineName.NATIVE
+    assert driver.view.role.engine is EngineName.NATIVE
 
 
 def test_auto_is_delegated_as_soon_as_one_broker_is_at_protocol_2_7() -> None:
     """In a rolling upgrade too; the controller is asked before anything is told."""
     driver = auto(features=True)
-    assert driver.view.engine is EngineName.DELEGATED
+    assert driver.view.role.engine is EngineName.DELEGATED
     assert any(isinstance(e, ProbeReassignments) for e in driver.sent)
     assert not any(isinstance(e, BeginTenure) for e in driver.sent)
     driver.observe(ReassignmentsProbed(None))
@@ -705,9 +705,9 @@ def test_the_legacy_znode_is_left_to_the_controller() -> None:
     """It starts every entry at once: nothing of it is accepted, refused or tidied by us."""
     driver = DelegatedDriver({tp(): (0, 1)})
     driver.observe(LegacyPlanRead(plan({tp(): (1, 2)})))
-    assert driver.view.legacy is None
+    assert driver.view.intake.legacy is None
     assert driver.orders == []
-    assert not driver.view.reassignments
+    assert not driver.view.work.reassignments
 
 
 def test_goals_of_either_engine_are_the_same() -> None:
@@ -728,7 +728,7 @@ def test_leaders_that_orders_move_keep_to_the_limit() -> None:
     driver = DelegatedDriver({tp(n): (0, 1) for n in range(2)}, options=options)
     submit(driver, submission(FIRST, {tp(n): (1, 2) for n in range(2)}))
     assert len(driver.orders) == 1
-    (waiting,) = [r for r in driver.view.reassignments.values() if not r.in_flight]
+    (waiting,) = [r for r in driver.view.work.reassignments.values() if not r.in_flight]
     assert waiting.blocked is not None
     assert waiting.blocked.by is BlockedBy.LEADER_MOVES
     driver.pass_time(1.0)
@@ -773,9 +773,11 @@ def test_what_cannot_go_yet_is_not_ordered_again_where_the_step_says_so_already(
     spec = ReassignmentSpec(replicas(3, 4), replicas(0, 1), FIRST, Route.REQUEST, ZkVersion(0))
     back = spec.led_back(replicas(0, 1), CANCEL)
     left = PartitionAssignment(replicas(0, 1, 3, 4), replicas(3, 4), replicas(4))
-    driver.view.topics["t"].partitions[0] = left
+    driver.view.session.topics["t"].partitions[0] = left
     driver.change_isr(tp(), replicas(0, 3))
-    driver.view.configs["t"] = replace(driver.view.configs["t"], min_insync_replicas=2)
+    driver.view.session.configs["t"] = replace(
+        driver.view.session.configs["t"], min_insync_replicas=2
+    )
     driver.adopt({tp(): back})
     assert driver.orders == []
     assert blocked_by(driver) is BlockedBy.MIN_ISR

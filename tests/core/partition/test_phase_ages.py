@@ -32,12 +32,12 @@ def _copying(*waiting: int) -> Driver:
 
 
 def _stands(driver: Driver, number: int = 0) -> tuple[Phase, Instant]:
-    reassignment = driver.view.reassignments[tp(number)]
+    reassignment = driver.view.work.reassignments[tp(number)]
     return reassignment.phase, reassignment.phase_since
 
 
 def _read(driver: Driver, assignment: PartitionAssignment) -> None:
-    topic = driver.view.topics["t"]
+    topic = driver.view.session.topics["t"]
     version = ZkVersion(topic.version + 1)
     driver.observe(events.TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
 
@@ -46,10 +46,10 @@ def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> 
     """The role is being given back: nobody looks at it any more, and nothing has stalled."""
     driver = _copying()
     driver.observe(events.ShutdownRequested())
-    assert driver.view.resigning
+    assert driver.view.tenure.resigning
     _read(driver, PartitionAssignment(replicas(0, 1, 2, 3)))
     assert _stands(driver) == (Pending(), LATER)
-    reassignment = driver.view.reassignments[tp()]
+    reassignment = driver.view.work.reassignments[tp()]
     told = BlockedReasons(driver.view, driver.now).of(reassignment)
     assert told is not None
     assert told.by is BlockedBy.DRAINING
@@ -72,7 +72,7 @@ def test_the_end_of_a_tenure_begins_the_wait_of_what_was_in_flight() -> None:
     """What was in line before goes on waiting; after the next claim the same holds."""
     driver = _copying(1)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
-    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     driver.observe(events.Deposed("the session expired"))
     assert _stands(driver) == (Pending(), LATER)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))

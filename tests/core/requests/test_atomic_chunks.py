@@ -66,9 +66,9 @@ def turn(driver: Driver) -> None:
 def accepted_in_part() -> Driver:
     """Return the same with the first chunk accepted, and the others not."""
     driver = asked_for(entries())
-    while not driver.view.reassignments:
+    while not driver.view.work.reassignments:
         turn(driver)
-    assert len(driver.view.reassignments) == CHUNK
+    assert len(driver.view.work.reassignments) == CHUNK
     return driver
 
 
@@ -120,12 +120,12 @@ def test_what_turns_bad_after_the_whole_was_found_good_refuses_the_whole(
     driver = accepted_in_part()
     if isinstance(change, events.SpecsRead):
         change = events.SpecsRead(
-            {p: r.spec for p, r in driver.view.reassignments.items()}, change.unreadable
+            {p: r.spec for p, r in driver.view.work.reassignments.items()}, change.unreadable
         )
     driver.observe(change)
     # The plan is accepted in a turn of its own, and the next chunk with it.
     assert taken(driver) <= ({"t0", "t1"} if isinstance(change, events.LegacyPlanRead) else {"t0"})
-    assert not any(r.spec.request == REQUEST for r in driver.view.reassignments.values())
+    assert not any(r.spec.request == REQUEST for r in driver.view.work.reassignments.values())
     assert not any(driver.history[p] for p in whole() if p != tp(7, LAST))
     summary = outcomes(driver)[REQUEST]
     assert summary.done == 0
@@ -146,16 +146,16 @@ def test_what_a_client_changes_after_the_whole_was_found_good_is_judged_as_it_st
     )
     driver.observe(events.SubmissionsRead({changed.name: changed}))
     assert taken(driver) == {"t0"}
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
     assert outcomes(driver)[REQUEST].done == 0
 
 
 def test_the_whole_is_judged_once_however_many_chunks_it_is_accepted_in() -> None:
     """An entry is judged with the whole and when it is accepted, not again with each chunk."""
     driver = asked_for(entries())
-    judged = driver.view.unreadable_topics = Looked(driver.view.unreadable_topics)
+    judged = driver.view.session.unreadable_topics = Looked(driver.view.session.unreadable_topics)
     driver.settle()
-    assert driver.view.reassignments.keys() == set(whole())
+    assert driver.view.work.reassignments.keys() == set(whole())
     turns = len(whole()) // CHUNK + 2
     assert judged.looked <= 2 * len(whole()) + turns * len(TOPICS)
 
@@ -164,9 +164,9 @@ def test_work_on_a_topic_beside_has_only_its_entries_judged_again() -> None:
     """Other requests go on while a large one is being accepted."""
     driver = accepted_in_part()
     driver.fold(read_anew(LAST, range(EACH + 1)))
-    judged = driver.view.unreadable_topics = Looked(driver.view.unreadable_topics)
+    judged = driver.view.session.unreadable_topics = Looked(driver.view.session.unreadable_topics)
     turn(driver)
-    assert len(driver.view.reassignments) == 2 * CHUNK
+    assert len(driver.view.work.reassignments) == 2 * CHUNK
     assert judged.looked <= EACH + CHUNK + 2 * len(TOPICS)
 
 
@@ -177,4 +177,4 @@ def test_what_the_whole_was_found_good_by_is_forgotten_with_its_end() -> None:
     assert REQUEST in outcomes(driver)
     found = [r for c in driver.changes for r in c.records if isinstance(r, AtomicCheckedRecord)]
     assert [r.request for r in found] == [REQUEST]
-    assert driver.view.found_good == {}
+    assert driver.view.session.found_good == {}

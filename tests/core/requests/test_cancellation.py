@@ -89,7 +89,9 @@ def has_ended(driver: Driver) -> bool:
 def back_at(driver: Driver, partition: TopicPartition, *ids: int) -> bool:
     """Whether a partition has exactly these replicas, in order, and nothing drives it."""
     wanted = PartitionAssignment(replicas(*ids))
-    return driver.view.assignment(partition) == wanted and not driver.view.reassignments
+    return (
+        driver.view.session.assignment(partition) == wanted and not driver.view.work.reassignments
+    )
 
 
 def test_an_added_replica_that_is_not_in_sync_goes_at_once() -> None:
@@ -118,7 +120,7 @@ def test_the_single_jump_goes_back_in_one_step() -> None:
     driver.catch_up(tp(), 3)
     cancel(driver)
     assert back_at(driver, tp(), 0, 1, 2)
-    assert set(driver.view.states[tp()].isr) == set(replicas(0, 1, 2))
+    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(0, 1, 2))
 
 
 @pytest.mark.parametrize("steps", range(1, 4))
@@ -141,7 +143,7 @@ def test_what_has_not_begun_never_does() -> None:
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (1, 3)}))
     cancel(driver)
     assert driver.history[tp(1)] == []
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.ROLLED_BACK: 1, OutcomeKind.CANCELLED: 1}
     records = [r for change in driver.changes for r in change.records]
     ended = {r.partition: r.stands for r in records if isinstance(r, SpecEndedRecord)}
@@ -168,7 +170,7 @@ def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_stat
     """Another controller ended the move meanwhile: it is led back, not recorded as done."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), acknowledges=False)
     driver.submit({tp(): (1, 2, 4)})
-    spec = driver.view.reassignments[tp()].spec
+    spec = driver.view.work.reassignments[tp()].spec
     ended = TopicAssignment({0: PartitionAssignment(replicas(1, 2, 4))}, ZkVersion(7), Zxid(9))
     driver.observe(Deposed("the session ended"), TopicsRead({"t": ended}), LegacyPlanRead(None))
     driver.observe(SpecsRead({tp(): spec}, {}), *driver.own_records()[1:])
@@ -178,7 +180,7 @@ def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_stat
         BrokerId(1), LeaderEpoch(9), replicas(1, 2, 4), ControllerEpoch(1), ZkVersion(9)
     )
     driver.observe(StatesRead({tp(): state}))
-    assert driver.view.reassignments[tp()].spec.rolls_back
+    assert driver.view.work.reassignments[tp()].spec.rolls_back
 
 
 def test_adding_only_and_removing_only_moves_are_cancelled() -> None:
@@ -192,8 +194,8 @@ def test_adding_only_and_removing_only_moves_are_cancelled() -> None:
     driver.settle()
     for partition in (tp(0), tp(1)):
         driver.run(partition)
-    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
-    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(1, 2, 3))
+    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 2, 3))
 
 
 def test_the_legacy_entry_is_rewritten_in_the_same_multi() -> None:
@@ -210,7 +212,7 @@ def test_the_legacy_entry_is_rewritten_in_the_same_multi() -> None:
     ]
     assert any(isinstance(r, SpecRecord) for r in turning.records)
     assert back_at(driver, tp(), 0, 1, 2)
-    assert driver.view.legacy is None
+    assert driver.view.intake.legacy is None
 
 
 def test_only_what_is_selected_goes_back() -> None:
@@ -223,7 +225,7 @@ def test_only_what_is_selected_goes_back() -> None:
         submission("request_0000000001", {tp(0, "b"): (1, 3), tp(1, "b"): (1, 3)}, czxid=61),
     )
     cancel(driver, partitions=frozenset({tp(1, "b")}))
-    assert set(driver.view.reassignments) == {tp(0, "a"), tp(0, "b")}
+    assert set(driver.view.work.reassignments) == {tp(0, "a"), tp(0, "b")}
     assert has_ended(driver)
 
 
@@ -231,14 +233,14 @@ def test_without_known_originals_it_is_skipped() -> None:
     """Nobody knows where to go back to; the move goes on and the outcome says why."""
     driver = Driver({tp(): (0, 1, 2)})
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
-    spec = driver.view.reassignments[tp()].spec
-    driver.view.reassignments[tp()].spec = type(spec)(
+    spec = driver.view.work.reassignments[tp()].spec
+    driver.view.work.reassignments[tp()].spec = type(spec)(
         spec.target, None, spec.request, spec.route, spec.version
     )
     cancel(driver)
     assert has_ended(driver)
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
-    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
 
 
 def test_what_would_go_offline_is_skipped() -> None:
@@ -246,7 +248,7 @@ def test_what_would_go_offline_is_skipped() -> None:
     driver = Driver({tp(): (0, 1)}, options=Options(step_size=None))
     submit(driver, submission("request_0000000000", {tp(): (3, 4)}))
     driver.catch_up(tp(), 3)
-    state = driver.view.states[tp()]
+    state = driver.view.tenure.states[tp()]
     driver.change_isr(tp(), replicas(3))
     del state
     cancel(driver)
@@ -262,7 +264,7 @@ def test_a_dead_original_does_not_hold_up_the_way_back() -> None:
     cancel(driver)
     driver.run(tp())
     assert back_at(driver, tp(), 0, 1, 2)
-    assert set(driver.view.states[tp()].isr) == set(replicas(0, 2))
+    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(0, 2))
 
 
 def test_a_way_back_that_would_leave_too_few_in_sync_waits() -> None:
@@ -273,8 +275,8 @@ def test_a_way_back_that_would_leave_too_few_in_sync_waits() -> None:
     driver.change_isr(tp(), replicas(0, 3))
     cancel(driver)
     driver.settle()
-    assert set(driver.view.states[tp()].isr) == set(replicas(0, 3))
-    blocked = driver.view.reassignments[tp()].blocked
+    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(0, 3))
+    blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert not has_ended(driver)
     driver.change_isr(tp(), replicas(0, 3, 2))
@@ -289,10 +291,10 @@ def test_a_good_copy_goes_back_only_when_the_originals_that_live_have_caught_up(
     driver.catch_up(tp(), 3)
     driver.change_isr(tp(), replicas(0, 3))
     cancel(driver)
-    assert driver.view.states[tp()].isr == replicas(0, 3)
-    assert driver.view.reassignments[tp()].deleted == {4}
+    assert driver.view.tenure.states[tp()].isr == replicas(0, 3)
+    assert driver.view.work.reassignments[tp()].deleted == {4}
     driver.change_isr(tp(), replicas(0, 3, 1))
-    assert driver.view.states[tp()].isr == replicas(0, 3, 1)
+    assert driver.view.tenure.states[tp()].isr == replicas(0, 3, 1)
     driver.run(tp())
     assert back_at(driver, tp(), 0, 1, 2)
 
@@ -304,7 +306,7 @@ def test_a_good_copy_does_not_make_room_for_another_target_before_that_is_copied
     driver.catch_up(tp(), 3)
     driver.change_isr(tp(), replicas(0, 3))
     submit(driver, submission("request_0000000001", {tp(): (0, 4, 5)}))
-    assert driver.view.states[tp()].isr == replicas(0, 3)
+    assert driver.view.tenure.states[tp()].isr == replicas(0, 3)
     driver.run(tp())
     assert back_at(driver, tp(), 0, 4, 5)
 
@@ -325,7 +327,7 @@ def test_what_is_not_understood_cancels_nothing() -> None:
     driver = Driver({tp(): (0, 1, 2)})
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
     cancel(driver, unreadable="not JSON", raw=b"cancel please")
-    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
     assert outcomes(driver)[CANCEL].raw == b"cancel please"
 
 
@@ -338,7 +340,7 @@ def test_what_is_submitted_later_waits_until_all_is_chosen() -> None:
     assert not has_ended(driver)
     submit(driver, submission("request_0000000001", {tp(1): (3, 1, 2)}, czxid=CZXID + 1))
     assert has_ended(driver)
-    assert set(driver.view.reassignments) == {tp(1)}
+    assert set(driver.view.work.reassignments) == {tp(1)}
 
 
 def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
@@ -350,7 +352,7 @@ def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
     driver.observe(SubmissionsListed(frozenset({"request_0000000000"})))
     cancel(driver)
     submit(driver, submission("request_0000000000", {tp(0): (3, 4, 5)}))
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.CANCELLED: 1}
 
 
@@ -403,13 +405,13 @@ def test_a_queue_in_doubt_holds_up_the_cancellation() -> None:
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
     queued = plan({tp(0): (3, 4, 5)}, czxid=CZXID - 1)
     driver.observe(QueueRead(queued))
-    assert driver.view.queue is not None
-    driver.view.queue.stale = True
+    assert driver.view.intake.queue is not None
+    driver.view.intake.queue.stale = True
     cancel_beside(driver)
     assert not has_ended(driver)
     driver.observe(QueueRead(queued))
     assert has_ended(driver)
-    assert tp(0) not in driver.view.reassignments
+    assert tp(0) not in driver.view.work.reassignments
 
 
 def rolling_back() -> Driver:
@@ -420,7 +422,7 @@ def rolling_back() -> Driver:
     driver.catch_up(tp(0), 3)
     driver.acknowledges = False
     cancel(driver, requests=frozenset({name}))
-    assert driver.view.reassignments[tp(0)].spec.rolls_back
+    assert driver.view.work.reassignments[tp(0)].spec.rolls_back
     assert not has_ended(driver)
     return driver
 
@@ -429,9 +431,9 @@ def test_what_is_added_to_a_cancellation_takes_a_plan_written_since_its_begin() 
     """What was asked for before its last change is meant, as far as that selects it."""
     driver = rolling_back()
     driver.observe(LegacyPlanRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
-    assert driver.view.reassignments[tp(1)].in_flight
+    assert driver.view.work.reassignments[tp(1)].in_flight
     add_to(driver)
-    assert driver.view.reassignments[tp(1)].spec.rolls_back
+    assert driver.view.work.reassignments[tp(1)].spec.rolls_back
 
 
 def test_what_is_added_to_a_cancellation_takes_a_queue_written_since_its_begin() -> None:
@@ -439,21 +441,21 @@ def test_what_is_added_to_a_cancellation_takes_a_queue_written_since_its_begin()
     driver = rolling_back()
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
     driver.observe(QueueRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
-    assert driver.view.queue is not None
+    assert driver.view.intake.queue is not None
     add_to(driver)
-    assert driver.view.queue is None
+    assert driver.view.intake.queue is None
 
 
 def test_what_is_added_to_a_cancellation_takes_a_request_written_since_its_begin() -> None:
     """It is not accepted any more."""
     driver = rolling_back()
-    config = driver.view.configs.pop("t")
+    config = driver.view.session.configs.pop("t")
     name = RequestId("request_0000000001")
     submit(driver, submission(name, {tp(1): (3, 4, 5)}, czxid=CZXID + 1))
-    assert name in driver.view.submissions
+    assert name in driver.view.session.submissions
     add_to(driver)
     driver.observe(TopicConfigsRead({"t": config}))
-    assert tp(1) not in driver.view.reassignments
+    assert tp(1) not in driver.view.work.reassignments
     assert outcomes(driver) == {}
     driver.acknowledges = True
     driver.acknowledge(tp(0), replicas(0))
@@ -467,7 +469,7 @@ def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() 
     driver = rolling_back()
     add_to(driver, mzxid=CZXID + 1)
     submit(driver, submission("request_0000000001", {tp(1): (3, 4, 5)}, czxid=CZXID + 2))
-    assert not driver.view.reassignments[tp(1)].spec.rolls_back
+    assert not driver.view.work.reassignments[tp(1)].spec.rolls_back
 
 
 def test_scope_all_moves_back_what_was_finished() -> None:
@@ -547,7 +549,7 @@ def test_what_somebody_else_moved_since_is_skipped() -> None:
 def test_what_was_finished_is_not_undone_in_a_topic_that_is_to_be_deleted() -> None:
     """A replica whose log is deleted already never joins the ISR: the way back would not end."""
     driver = Driver({tp(): (1, 3)})
-    driver.view.yielded = frozenset({"t"})
+    driver.view.role.yielded = frozenset({"t"})
     driver.observe(DeletionsRead(frozenset({"t"})))
     name = RequestId("request_0000000000")
     driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
@@ -594,7 +596,7 @@ def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> No
     assert throttle_of(driver.view, CANCEL) == 5_000_000
     records = [type(r) for c in driver.changes for r in c.records]
     assert records.index(PartRecord) < records.index(SpecRecord)
-    spec = driver.view.reassignments[tp()].spec
+    spec = driver.view.work.reassignments[tp()].spec
     assert step_size_of(driver.view, spec) is None
     assert windows_of(driver.view, CANCEL) == ()
     part = [r.part for c in driver.changes for r in c.records if isinstance(r, PartRecord)][-1]
@@ -634,7 +636,7 @@ def test_the_way_back_takes_the_smallest_of_the_step_sizes(
         AcceptedRead(names[0], (_entry(tp(0), (1, 2), (3, 4)),), wishes[0]),
         AcceptedRead(names[1], (_entry(tp(1), (1, 2), (3, 4)),), wishes[1]),
     )
-    assert step_size_of(driver.view, driver.view.reassignments[tp(0)].spec) == expected
+    assert step_size_of(driver.view, driver.view.work.reassignments[tp(0)].spec) == expected
 
 
 def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:
@@ -643,7 +645,7 @@ def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
     driver.catch_up(tp())
     cancel(driver)
-    spec = driver.view.reassignments[tp()].spec
+    spec = driver.view.work.reassignments[tp()].spec
     assert spec.cancelled_by == CANCEL
     driver.adopt({tp(): spec})
     driver.observe(LegacyPlanRead(None))
@@ -663,8 +665,8 @@ def test_a_plan_in_doubt_holds_up_the_cancellation() -> None:
     """What was added to it may be older than the cancellation, and would begin after it."""
     driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2)})
     driver.submit({tp(0): (3, 4, 5)})
-    assert driver.view.legacy is not None
-    driver.view.legacy.stale = True
+    assert driver.view.intake.legacy is not None
+    driver.view.intake.legacy.stale = True
     cancel(driver, partitions=frozenset({tp(1)}))
     assert not has_ended(driver)
     driver.observe(LegacyPlanRead(plan({tp(0): (3, 4, 5)})))

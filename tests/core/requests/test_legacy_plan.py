@@ -37,7 +37,7 @@ def in_flight(options: Options | None = None) -> Driver:
     """Return a partition in the first of several steps."""
     driver = Driver({tp(): (0, 1, 2)}, options=options or Options())
     driver.submit({tp(): (3, 4, 5)})
-    assert driver.view.reassignments[tp()].in_flight
+    assert driver.view.work.reassignments[tp()].in_flight
     return driver
 
 
@@ -48,8 +48,8 @@ def resigned(driver: Driver) -> bool:
 
 def listed(driver: Driver) -> list[object]:
     """Return the partitions in the legacy znode."""
-    assert driver.view.legacy is not None
-    return list(driver.view.legacy.entries)
+    assert driver.view.intake.legacy is not None
+    return list(driver.view.intake.legacy.entries)
 
 
 def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back() -> None:
@@ -61,7 +61,7 @@ def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back()
     driver.catch_up(tp())
     assert resigned(driver)
     assert listed(driver) == []
-    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
 
 
 def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
@@ -77,7 +77,7 @@ def test_an_entry_whose_topic_is_deleted_meanwhile_is_counted_once() -> None:
     driver = in_flight()
     driver.observe(events.TopicsListed(frozenset()), events.TopicsRead({"t": None}))
     driver.observe(events.LegacyPlanRead(None))
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
     (summary,) = outcomes(driver).values()
     assert (summary.total, summary.done, len(summary.refused)) == (1, 0, 1)
 
@@ -89,7 +89,7 @@ def half_way(route: Route) -> Driver:
     driver.observe(events.ControlsRead(Controls(Pauses(everything=Pause("night")))))
     spec = ReassignmentSpec(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
     driver.adopt({tp(): spec})
-    assert not driver.view.reassignments[tp()].in_flight
+    assert not driver.view.work.reassignments[tp()].in_flight
     return driver
 
 
@@ -98,7 +98,7 @@ def test_what_an_earlier_daemon_left_half_way_is_not_dropped_as_not_begun() -> N
     driver = half_way(Route.LEGACY)
     driver.observe(events.LegacyPlanRead(plan({tp(9): (1,)}, czxid=50)))
     driver.observe(events.LegacyPlanRead(None))
-    assert tp() in driver.view.reassignments
+    assert tp() in driver.view.work.reassignments
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
@@ -108,27 +108,27 @@ def test_what_another_controller_began_is_not_dropped_as_not_begun(*, has_begun:
     driver = Driver({tp(): (0, 1, 2)}, options=options, answers_topics=False)
     driver.observe(events.ControlsRead(Controls(Pauses(everything=Pause("night")))))
     driver.submit({tp(): (0, 1, 3)})
-    known = dict(driver.view.states)
+    known = dict(driver.view.tenure.states)
     driver.observe(events.Deposed("x"))
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(*driver.own_records()[1:], events.LegacyPlanRead(plan({tp(): (0, 1, 3)})))
     driver.observe(events.LegacyPlanRead(None))
-    spec = driver.view.reassignments[tp()].spec
+    spec = driver.view.work.reassignments[tp()].spec
     plain = PartitionAssignment(replicas(0, 1, 2))
     begun = PartitionAssignment(replicas(0, 1, 3, 2), replicas(3), replicas(2))
     found = TopicAssignment({0: begun if has_begun else plain}, ZkVersion(1), Zxid(9))
     driver.observe(events.TopicsRead({"t": found}), events.StatesRead(known))
-    assert (tp() in driver.view.reassignments) is has_begun
+    assert (tp() in driver.view.work.reassignments) is has_begun
     if has_begun:
-        assert driver.view.reassignments[tp()].spec == spec
+        assert driver.view.work.reassignments[tp()].spec == spec
 
 
 def edited() -> Driver:
     """Return a daemon that waits with an entry, of which an operator just asked something else."""
     driver = half_way(Route.LEGACY)
-    driver.view.configs.clear()
+    driver.view.session.configs.clear()
     driver.observe(events.LegacyPlanRead(plan({tp(): (5, 4, 3)}, czxid=50)))
-    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
     return driver
 
 
@@ -171,11 +171,11 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
         events.AppliedThrottlesRead({}),
     )
     driver.observe(events.ControllerClaimed(ControllerEpoch(8)))
-    driver.view.configs.clear()
+    driver.view.session.configs.clear()
     driver.observe(events.LegacyPlanRead(plan({tp(): (3, 5), tp(1): (1, 3)})))
-    assert driver.view.reassignments[tp()].spec == spec
+    assert driver.view.work.reassignments[tp()].spec == spec
     driver.observe(events.LegacyPlanRead(replace(plan({tp(1): (1, 3)}), version=ZkVersion(1))))
-    assert driver.view.reassignments[tp()].spec == spec
+    assert driver.view.work.reassignments[tp()].spec == spec
 
 
 def test_what_an_earlier_daemon_left_half_way_goes_on_while_new_work_is_disabled() -> None:
@@ -183,7 +183,7 @@ def test_what_an_earlier_daemon_left_half_way_goes_on_while_new_work_is_disabled
     driver = half_way(Route.REQUEST)
     driver.observe(events.KillSwitchRead(is_on=True))
     driver.observe(events.ControlsRead(Controls()))
-    assert driver.view.reassignments[tp()].in_flight
+    assert driver.view.work.reassignments[tp()].in_flight
 
 
 def test_mirrored_entries_stay_listed() -> None:
@@ -198,11 +198,11 @@ def test_mirrored_entries_stay_listed() -> None:
 def test_the_role_is_not_given_back_before_a_plan_is_accepted() -> None:
     """Only an accepted entry can be taken out; its topic's settings are still being read."""
     driver = Driver({tp(): (0, 1, 2)})
-    driver.view.configs.clear()
+    driver.view.session.configs.clear()
     driver.submit({tp(): (3, 4, 5)})
     driver.observe(events.DeletionsRead(frozenset({"other"})))
     assert not resigned(driver)
-    driver.view.config_errors["t"] = "no broker answers"
+    driver.view.session.config_errors["t"] = "no broker answers"
     driver.view.due.tenure = True
     driver.settle()
     assert resigned(driver)
@@ -239,10 +239,10 @@ def test_a_step_that_was_found_keeps_its_copies_until_the_new_one_is_there(
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.submit({tp(): target})
     driver.observe(events.StatesRead(driver.first_states))
-    assert driver.view.reassignments[tp()].in_flight
-    assert driver.view.states[tp()].isr == replicas(*isr)
+    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.tenure.states[tp()].isr == replicas(*isr)
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(*target))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(*target))
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
@@ -253,7 +253,7 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
     driver.acknowledges = False
     driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
-    spec = driver.view.reassignments[tp(1)].spec
+    spec = driver.view.work.reassignments[tp(1)].spec
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
     driver.observe(events.Deposed("given back for a deletion"))
     driver.observe(events.TopicsListed(frozenset()))
@@ -267,8 +267,8 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
     )
     if is_cancelled:
         driver.observe(events.CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))
-        assert driver.view.cancellation is None
-    assert driver.view.reassignments == {}
+        assert driver.view.intake.cancellation is None
+    assert driver.view.work.reassignments == {}
     refused = outcomes(driver)[spec.request].refused
     assert [r.detail for r in refused] == ["the partition was deleted"]
 
@@ -279,7 +279,7 @@ def test_an_entry_ends_when_its_topic_loses_the_partition_in_the_tenure() -> Non
     driver.submit({tp(1): (2, 3)})
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
     driver.observe(events.TopicsRead({"t": anew}))
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
 
 
 @pytest.mark.parametrize("limit", [0, 1], ids=["waiting", "in flight"])
@@ -290,13 +290,13 @@ def test_an_entry_ends_when_its_topic_was_made_anew_and_deleted_before_it_was_re
     driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=limit))
     driver.answers_topics = False
     driver.submit({tp(): (2, 3)})
-    assert driver.view.reassignments[tp()].in_flight == bool(limit)
+    assert driver.view.work.reassignments[tp()].in_flight == bool(limit)
     driver.observe(events.TopicsListed(frozenset()), events.TopicsListed(frozenset({"t"})))
-    assert tp() in driver.view.reassignments
+    assert tp() in driver.view.work.reassignments
     driver.observe(events.TopicsRead({"t": None}))
-    assert tp() in driver.view.reassignments, "the listing may be younger"
+    assert tp() in driver.view.work.reassignments, "the listing may be younger"
     driver.observe(events.TopicsRead({"t": None}))
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
 
 
 PLAN = 50
@@ -308,7 +308,7 @@ def begun_by_kafka_2_3(
 ) -> Driver:
     """Return a tenure over a partition as it was seen, then found with a plan [3, 4] in force."""
     driver = Driver({tp(): known[0]} if known else {}, brokers=(1, 2, 3, 4))
-    states = dict(driver.view.states)
+    states = dict(driver.view.tenure.states)
     driver.observe(events.Deposed("idle"), *driver.own_records())
     read = {0: PartitionAssignment(replicas(*found))}
     topic = TopicAssignment(read, ZkVersion(1), Zxid(9), None, Zxid(written), is_marked)
@@ -329,7 +329,7 @@ def begun_by_kafka_2_3(
 
 def original(driver: Driver) -> Replicas | None:
     """Return where the partition was, as our record has it."""
-    return driver.view.reassignments[tp()].spec.original
+    return driver.view.work.reassignments[tp()].spec.original
 
 
 def test_a_union_that_kafka_2_3_wrote_is_no_original() -> None:
@@ -373,7 +373,7 @@ def test_an_entry_whose_topic_znode_became_unreadable_is_refused() -> None:
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(events.TopicsRead({"t": "not valid JSON"}))
     driver.observe(events.LegacyPlanRead(plan({tp(): (1, 2, 4)})))
-    assert driver.view.topics["t"].stale
-    refused = [r for request in driver.view.requests.values() for r in request.refused]
+    assert driver.view.session.topics["t"].stale
+    refused = [r for request in driver.view.work.requests.values() for r in request.refused]
     assert [r.reason for r in refused] == [RefusalReason.UNREADABLE]
     assert not has_undecided(driver.view)

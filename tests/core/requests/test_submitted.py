@@ -45,7 +45,7 @@ def submission(name: str, entries: Entries, czxid: int = 60, **options: object) 
 
 def submit(driver: Driver, *submissions: Submission) -> None:
     """Write requests and let them be read."""
-    listed = set(driver.view.submissions_listed or ()) | {s.name for s in submissions}
+    listed = set(driver.view.session.submissions_listed or ()) | {s.name for s in submissions}
     driver.observe(events.SubmissionsListed(frozenset(listed)))
     driver.observe(events.SubmissionsRead({s.name: s for s in submissions}))
 
@@ -64,7 +64,7 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     """The goal is durable first; the znode goes when every entry was dealt with."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (2, 3)}))
-    assert driver.view.submissions == {}
+    assert driver.view.session.submissions == {}
     kinds = [type(r) for change in driver.changes for r in change.records]
     assert (
         kinds.index(records.PartRecord)
@@ -73,7 +73,7 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     )
     driver.run(tp(0))
     driver.run(tp(1))
-    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
     summary = outcomes(driver)[RequestId("request_0000000000")]
     assert (summary.total, summary.done, summary.refused) == (2, 2, ())
 
@@ -95,8 +95,8 @@ def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
         for change in decision.changes:
             driver.commit(change)
     for n in range(3):
-        assert driver.view.reassignments[tp(n)].spec.request == later.request
-    assert driver.view.submissions == {}
+        assert driver.view.work.reassignments[tp(n)].spec.request == later.request
+    assert driver.view.session.submissions == {}
 
 
 def test_no_outcome_is_written_before_all_that_is_listed_was_read() -> None:
@@ -124,7 +124,7 @@ def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
         events.LeadershipGained(),
         events.ControllerClaimed(ControllerEpoch(EPOCH + 1)),
     )
-    assert driver.view.requests[request].has_ended
+    assert driver.view.work.requests[request].has_ended
     assert request not in outcomes(driver)
 
 
@@ -134,7 +134,7 @@ def test_an_unreadable_request_is_told_as_such_while_disabled() -> None:
     driver.observe(events.KillSwitchRead(is_on=True))
     garbage = submission("request_0000000000", {})
     submit(driver, replace(garbage, unreadable="not JSON", raw=b"{"))
-    assert driver.view.submissions == {}
+    assert driver.view.session.submissions == {}
     summary = outcomes(driver)[RequestId("request_0000000000")]
     assert (summary.total, summary.raw) == (1, b"{")
     assert [r.reason for r in summary.refused] == [RefusalReason.UNREADABLE]
@@ -150,7 +150,7 @@ def test_a_request_takes_the_place_of_what_others_began_and_nobody_took_up_yet()
         events.TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(1), Zxid(9))}),
         events.TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
     )
-    spec = driver.view.reassignments[tp(0)].spec
+    spec = driver.view.work.reassignments[tp(0)].spec
     assert (spec.request, spec.original, spec.target) == (request, replicas(1, 2), replicas(3, 2))
     assert spec.abandoned == frozenset(replicas(4))
 
@@ -161,9 +161,9 @@ def test_what_is_done_already_is_the_last_word_on_what_another_request_would_mov
     moves = submission("request_0000000000", {tp(0): (1, 3)})
     stays = submission("request_0000000001", {tp(0): (1, 2)}, priority=-5)
     submit(driver, moves, stays)
-    if tp(0) in driver.view.reassignments:
+    if tp(0) in driver.view.work.reassignments:
         driver.run(tp(0))
-    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
     assert outcomes(driver)[moves.request].fates == {OutcomeKind.SUPERSEDED: 1}
     assert outcomes(driver)[stays.request].done == 1
 
@@ -197,7 +197,7 @@ def test_a_partition_on_the_legacy_route_refuses_a_request() -> None:
     submit(driver, submission("request_0000000007", {tp(0): (1, 4)}))
     summary = outcomes(driver)[RequestId("request_0000000007")]
     assert [r.reason for r in summary.refused] == [RefusalReason.OTHER_ROUTE]
-    assert driver.view.reassignments[tp(0)].spec.route is Route.LEGACY
+    assert driver.view.work.reassignments[tp(0)].spec.route is Route.LEGACY
 
 
 def test_a_partition_of_a_request_refuses_the_legacy_route() -> None:
@@ -205,7 +205,7 @@ def test_a_partition_of_a_request_refuses_the_legacy_route() -> None:
     driver = Driver({tp(0): (1, 2)})
     submit(driver, submission("request_0000000008", {tp(0): (1, 3)}))
     driver.submit({tp(0): (1, 4)})
-    refused = driver.view.requests[RequestId(f"legacy-{50:016x}")].refused
+    refused = driver.view.work.requests[RequestId(f"legacy-{50:016x}")].refused
     assert [r.reason for r in refused] == [RefusalReason.OTHER_ROUTE]
 
 
@@ -213,13 +213,15 @@ def test_kip_236_a_change_in_flight_drops_the_intermediate_replica() -> None:
     """[1,2] to [2,3], then to [2,4]: replica 3 goes at once, not when 4 is in sync."""
     driver = Driver({tp(): (1, 2)})
     submit(driver, submission("request_0000000009", {tp(): (2, 3)}))
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(
+        replicas(1, 2, 3), replicas(3)
+    )
     submit(driver, submission("request_0000000010", {tp(): (2, 4)}, czxid=61))
     first, *later = driver.history[tp()][1:]
     assert first == PartitionAssignment(replicas(1, 2, 3), replicas(3), replicas(3))
     assert all(3 not in a.replicas for a in later)
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 4))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(2, 4))
     before = outcomes(driver)[RequestId("request_0000000009")]
     assert before.fates == {OutcomeKind.SUPERSEDED: 1}
     assert outcomes(driver)[RequestId("request_0000000010")].done == 1
@@ -230,9 +232,11 @@ def test_a_change_in_flight_keeps_a_replica_that_both_targets_want() -> None:
     driver = Driver({tp(): (1, 2)})
     submit(driver, submission("request_0000000011", {tp(): (3, 4)}))
     submit(driver, submission("request_0000000012", {tp(): (3, 5)}, czxid=61))
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(
+        replicas(1, 2, 3), replicas(3)
+    )
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 5))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 5))
 
 
 def test_the_originals_survive_a_change() -> None:
@@ -241,7 +245,7 @@ def test_the_originals_survive_a_change() -> None:
     submit(driver, submission("request_0000000013", {tp(): (3, 4)}))
     driver.catch_up(tp())
     submit(driver, submission("request_0000000014", {tp(): (4, 5)}, czxid=61))
-    spec = driver.view.reassignments[tp()].spec
+    spec = driver.view.work.reassignments[tp()].spec
     assert spec.original == replicas(1, 2)
     assert spec.version == 1
 
@@ -254,7 +258,7 @@ def test_what_is_taken_over_takes_no_step_towards_the_former_target_in_that_turn
     driver.observe(events.ControlsRead(Controls()), events.QueueRead(plan({tp(): (4, 1, 2)})))
     driver.run(tp())
     assert all(3 not in a.replicas for a in driver.history[tp()])
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 1, 2))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 1, 2))
 
 
 def test_while_disabled_a_request_is_refused_and_what_began_goes_on() -> None:
@@ -266,11 +270,11 @@ def test_while_disabled_a_request_is_refused_and_what_began_goes_on() -> None:
     summary = outcomes(driver)[RequestId("request_0000000016")]
     assert [r.reason for r in summary.refused] == [RefusalReason.DISABLED]
     driver.run(tp(0))
-    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
-    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 2))
     driver.observe(events.KillSwitchRead(is_on=False))
     driver.run(tp(1))
-    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(3, 4))
 
 
 def test_disabled_refuses_without_the_role() -> None:
@@ -290,11 +294,11 @@ def test_a_huge_request_does_not_stand_before_a_small_one() -> None:
     driver = Driver({**many, tp(0, "small"): (1, 2)}, options=Options(max_partitions_in_flight=4))
     submit(driver, submission("request_0000000018", dict.fromkeys(many, (1, 3))))
     submit(driver, submission("request_0000000019", {tp(0, "small"): (1, 3)}, czxid=61))
-    for partition in list(driver.view.reassignments):
-        if driver.view.reassignments[partition].in_flight:
+    for partition in list(driver.view.work.reassignments):
+        if driver.view.work.reassignments[partition].in_flight:
             driver.run(partition)
             break
-    assert driver.view.reassignments[tp(0, "small")].in_flight
+    assert driver.view.work.reassignments[tp(0, "small")].in_flight
 
 
 def test_the_higher_priority_goes_first() -> None:
@@ -306,14 +310,14 @@ def test_the_higher_priority_goes_first() -> None:
     )
     submit(driver, submission("request_0000000021", {tp(3): (1, 3)}, czxid=61, priority=5))
     driver.run(tp(0))
-    assert driver.view.reassignments[tp(3)].in_flight
+    assert driver.view.work.reassignments[tp(3)].in_flight
 
 
 def test_a_request_may_have_a_step_size_of_its_own() -> None:
     """``all`` is the single jump, whatever the daemon's setting."""
     driver = Driver({tp(): (1, 2)})
     submit(driver, submission("request_0000000022", {tp(): (3, 4)}, step_size="all"))
-    assert driver.view.assignment(tp()) == PartitionAssignment(
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(
         replicas(3, 4, 1, 2), replicas(3, 4), replicas(1, 2)
     )
 
@@ -323,11 +327,11 @@ def test_an_interrupted_acceptance_is_repeated_without_harm() -> None:
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     request = submission("request_0000000023", {tp(0): (1, 3), tp(1): (1, 3)})
     submit(driver, request)
-    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     driver.adopt(specs)
     driver.changes.clear()
     submit(driver, request)
-    assert driver.view.submissions == {}
+    assert driver.view.session.submissions == {}
     assert not any(isinstance(r, records.AcceptedRecord) for c in driver.changes for r in c.records)
 
 
@@ -335,12 +339,12 @@ def test_the_legacy_plan_may_be_changed_in_flight() -> None:
     """The drop set works on either route."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (2, 3)})
-    legacy = driver.view.legacy
+    legacy = driver.view.intake.legacy
     assert legacy is not None
     version = ZkVersion(legacy.version + 1)
     driver.observe(events.LegacyPlanRead(replace(plan({tp(): (2, 4)}), version=version)))
     driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 4))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(2, 4))
     assert all(3 not in a.replicas or 3 in a.removing_replicas for a in driver.history[tp()][1:])
 
 
@@ -352,9 +356,9 @@ def test_the_last_word_counts_where_requests_that_waited_are_accepted_together()
         submission("request_0000000000", {tp(): (1, 3)}),
         submission("request_0000000001", {tp(): (1, 2)}),
     )
-    if tp() in driver.view.reassignments:
+    if tp() in driver.view.work.reassignments:
         driver.run(tp())
-    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.SUPERSEDED: 1}
 
 
@@ -404,11 +408,11 @@ def test_a_partition_that_the_topic_lacks_is_refused_only_when_it_was_read_again
     asked = submission("request_0000000000", {tp(1): (1, 3), tp(2): (1, 3)})
     submit(driver, asked)
     assert driver.sent.count(ReadTopics(("t",))) == 1
-    assert driver.view.requests[asked.request].refused == []
+    assert driver.view.work.requests[asked.request].refused == []
     grown = dict.fromkeys(range(2), PartitionAssignment(replicas(1, 2)))
     driver.observe(events.TopicsRead({"t": TopicAssignment(grown, ZkVersion(1), Zxid(9))}))
-    assert set(driver.view.reassignments) == {tp(1)}
-    (refusal,) = driver.view.requests[asked.request].refused
+    assert set(driver.view.work.reassignments) == {tp(1)}
+    (refusal,) = driver.view.work.requests[asked.request].refused
     assert refusal.partition == tp(2)
     assert driver.sent.count(ReadTopics(("t",))) == 1
 
@@ -420,6 +424,6 @@ def test_a_request_waits_for_earlier_ones_that_are_listed_and_not_read() -> None
     second = submission("request_0000000001", {tp(): (1, 4)})
     driver.observe(events.SubmissionsListed(frozenset({first.name, second.name})))
     driver.observe(events.SubmissionsRead({second.name: second}))
-    assert driver.view.reassignments == {}
+    assert driver.view.work.reassignments == {}
     driver.observe(events.SubmissionsRead({first.name: first}))
-    assert driver.view.reassignments[tp()].spec.target == replicas(1, 4)
+    assert driver.view.work.reassignments[tp()].spec.target == replicas(1, 4)

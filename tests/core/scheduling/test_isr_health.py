@@ -77,7 +77,7 @@ def test_shrunk_partition_that_still_has_min_isr_holds_nobody() -> None:
     view = a_view()
     settings(view, u=2)
     isr(view, tp(0, "u"), 4, 5)
-    assert tp(0, "u") in view.shrunk
+    assert tp(0, "u") in view.tenure.shrunk
     assert health_gate(view) is None
 
 
@@ -173,7 +173,7 @@ def test_nothing_is_known_after_the_tenure() -> None:
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
     observe(view, Deposed("over"), NOW)
-    assert view.shrunk == view.under_min_isr == {}
+    assert view.tenure.shrunk == view.tenure.under_min_isr == {}
 
 
 def test_unhealthy_cluster_holds_copies_but_neither_drops_nor_ways_back() -> None:
@@ -182,7 +182,7 @@ def test_unhealthy_cluster_holds_copies_but_neither_drops_nor_ways_back() -> Non
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
     reassign(view, tp(), 1, 2, 7)
-    moved = view.reassignments[tp()]
+    moved = view.work.reassignments[tp()]
     budget = Budget(view, NOW, None, health_gate(view))
     assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) == health_gate(view)
     assert budget.gate(tp(), moved, (), BrokerId(1)) is None
@@ -208,10 +208,18 @@ def test_lists_kept_as_states_come_equal_those_made_at_once(
             reassign(view, tp(number, "u"), 1, 2, 3)
         if index == len(changes) // 2:
             settings(view, u=least)
-    kept = (set(view.shrunk), set(view.under_min_isr), set(view.unjudged_topics))
-    view.shrunk.clear()
-    view.under_min_isr.clear()
-    view.unjudged_topics.clear()
-    for partition in view.partitions():
+    kept = (
+        set(view.tenure.shrunk),
+        set(view.tenure.under_min_isr),
+        set(view.tenure.unjudged_topics),
+    )
+    view.tenure.shrunk.clear()
+    view.tenure.under_min_isr.clear()
+    view.tenure.unjudged_topics.clear()
+    for partition in view.session.partitions():
         judge(view, partition)
-    assert (set(view.shrunk), set(view.under_min_isr), set(view.unjudged_topics)) == kept
+    assert (
+        set(view.tenure.shrunk),
+        set(view.tenure.under_min_isr),
+        set(view.tenure.unjudged_topics),
+    ) == kept

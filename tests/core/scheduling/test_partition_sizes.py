@@ -73,8 +73,8 @@ def test_running_copies_are_asked_for_more_often() -> None:
     reassign(view, tp(0), 1, 2, 4)
     reassign(view, tp(1), 1, 2, 4)
     assert asked(view, 0) == (tp(0), tp(1))
-    view.in_flight = 1
-    view.reassignments[tp(1)].load = Load(replicas(4), BrokerId(1))
+    view.tenure.in_flight = 1
+    view.work.reassignments[tp(1)].load = Load(replicas(4), BrokerId(1))
     assert asked(view, 9) == ()
     assert asked(view, 10) == (tp(1),)
     assert asked(view, 19) == ()
@@ -99,7 +99,7 @@ def test_sizes_of_what_is_in_flight_do_not_sort_what_waits() -> None:
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
     reassign(view, tp(1), 1, 2, 4)
-    view.reassignments[tp(0)].phase = Syncing()
+    view.work.reassignments[tp(0)].phase = Syncing()
     view.due.order = False
     told(view, 0, p0=1000)
     assert not view.due.order
@@ -116,7 +116,7 @@ def test_new_reassignments_are_asked_for_soon_and_together() -> None:
     reassign(view, tp(1), 1, 2, 4)
     reassign(view, tp(2), 1, 2, 4)
     assert view.due.sizes
-    view.unmeasured_since = Instant(NOW + 10)
+    view.work.unmeasured_since = Instant(NOW + 10)
     assert asked(view, 10) == ()
     timers = follow_sizes(view, view.due, Instant(NOW + 10)).effects
     assert [e.at for e in timers if isinstance(e, SetTimer)] == [NOW + 10 + SOON_S]
@@ -128,7 +128,7 @@ def test_daemon_that_does_not_lead_asks_nothing() -> None:
     """The leading one does."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
-    view.leading = False
+    view.role.leading = False
     assert asked(view, 0) == ()
 
 
@@ -138,9 +138,9 @@ def test_growth_is_what_was_added_per_second() -> None:
     for number in range(2):
         reassign(view, tp(number), 1, 2, 4)
     told(view, 0, p0=1000, p1=1000)
-    assert view.growth == {}
+    assert view.work.growth == {}
     told(view, 60, p0=7000, p1=400)
-    assert view.growth == {tp(0): 100.0, tp(1): 0.0}
+    assert view.work.growth == {tp(0): 100.0, tp(1): 0.0}
 
 
 def test_sizes_that_follow_closely_make_no_rate() -> None:
@@ -149,10 +149,10 @@ def test_sizes_that_follow_closely_make_no_rate() -> None:
     reassign(view, tp(0), 1, 2, 4)
     told(view, 0, p0=1000)
     told(view, GROWTH_AFTER_S / 2, p0=99_000)
-    assert view.growth == {}
-    assert view.sizes == {tp(0): 99_000}
+    assert view.work.growth == {}
+    assert view.work.sizes == {tp(0): 99_000}
     told(view, 10, p0=2000)
-    assert view.growth == {tp(0): 100.0}
+    assert view.work.growth == {tp(0): 100.0}
 
 
 def test_sizes_of_what_is_done_are_forgotten() -> None:
@@ -162,7 +162,7 @@ def test_sizes_of_what_is_done_are_forgotten() -> None:
     told(view, 0, p0=1000)
     apply(view, SpecEndedRecord(tp(0), None, RequestId("r"), "cancelled"), NOW)
     told(view, 60, p0=7000)
-    assert view.sizes == view.growth == {}
+    assert view.work.sizes == view.work.growth == {}
 
 
 def copying(rate: str) -> ClusterView:
@@ -170,20 +170,20 @@ def copying(rate: str) -> ClusterView:
     view = a_view()
     for number in range(2):
         reassign(view, tp(number), 1, 2, 4)
-        view.reassignments[tp(number)].load = Load(replicas(4), BrokerId(1))
+        view.work.reassignments[tp(number)].load = Load(replicas(4), BrokerId(1))
     told(view, 0, p0=0, p1=0)
     told(view, 60, p0=6000, p1=6000)
     for broker_id in (1, 4):
         entity = Entity(f"brokers/{broker_id}")
         values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
-        view.applied_throttles[entity] = AppliedThrottle(entity, values, {}, ZkVersion(0))
-        view.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
+        view.work.applied_throttles[entity] = AppliedThrottle(entity, values, {}, ZkVersion(0))
+        view.own_records.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
     return view
 
 
 def slow(view: ClusterView) -> tuple[SlowThrottle, ...]:
     """Return the throttles that are too slow for what is in work."""
-    return slow_throttles(view, tuple(view.reassignments))
+    return slow_throttles(view, tuple(view.work.reassignments))
 
 
 def test_throttle_below_the_produce_rate_is_told_for_both_ends() -> None:
@@ -204,5 +204,5 @@ def test_throttle_above_the_produce_rate_is_not_told() -> None:
 def test_partitions_that_wait_do_not_count() -> None:
     """Only what is copied just now shares the throttle."""
     view = copying("150")
-    view.reassignments[tp(1)].load = None
+    view.work.reassignments[tp(1)].load = None
     assert slow(view) == ()

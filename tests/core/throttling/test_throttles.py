@@ -131,10 +131,10 @@ def test_settings_that_turn_unreadable_do_not_hold_up_what_is_throttled() -> Non
     """They were right when last read, and the next write is conditional on their version."""
     made = rig()
     made.ask_for({orders(): (1, 2, 4)})
-    stood = made.view.entity_configs[Entity(ORDERS)]
+    stood = made.view.own_records.entity_configs[Entity(ORDERS)]
     observe(made.view, EntityConfigsRead({Entity(ORDERS): "not JSON"}), made.now)
     made.settle()
-    assert made.view.entity_configs[Entity(ORDERS)] == stood
+    assert made.view.own_records.entity_configs[Entity(ORDERS)] == stood
     assert made.gate(orders()) is None
 
 
@@ -164,8 +164,8 @@ def test_everything_is_as_before_when_the_last_partition_ended() -> None:
     made.end(orders(0), orders(1))
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
-    assert made.view.applied_throttles == {}
-    assert made.view.entity_configs == {}
+    assert made.view.work.applied_throttles == {}
+    assert made.view.own_records.entity_configs == {}
 
 
 def test_topic_without_open_partitions_is_lifted_while_the_request_goes_on() -> None:
@@ -197,7 +197,7 @@ def test_live_change_of_the_rate_rewrites_brokers_only() -> None:
     made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
     made.writes.clear()
     limits = Limits(requests={REQUEST: RequestLimits(throttle=9000)})
-    made.view.controls = Controls(limits=limits)
+    made.view.intake.controls = Controls(limits=limits)
     made.change_controls()
     assert made.values("brokers/4") == rates("9000")
     written = [w.lease.entity for w in made.writes if isinstance(w, AppliedThrottleRecord)]
@@ -209,12 +209,12 @@ def test_live_change_of_the_rate_rewrites_brokers_only() -> None:
 def test_throttle_for_all_is_that_of_requests_without_their_own() -> None:
     """``reassigner throttle`` sets it; the request's own goes first."""
     made = rig()
-    made.view.controls = Controls(throttle=300)
+    made.view.intake.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
     made.ask_for({orders(1): (1, 2, 5)}, throttle=800, request=OTHER)
     assert made.values("brokers/4") == rates("300")
     assert made.values("brokers/5") == rates("800")
-    made.view.controls = Controls()
+    made.view.intake.controls = Controls()
     made.change_controls()
     assert made.values("brokers/4") == {}
     assert made.values("brokers/5") == rates("800")
@@ -225,7 +225,7 @@ def test_rate_of_the_operator_stays_and_is_told() -> None:
     made = rig(broker4={LEADER_RATE: "77"})
     made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
     assert made.values("brokers/4") == {LEADER_RATE: "77", FOLLOWER_RATE: "1000"}
-    assert made.view.kept_throttles == {Entity("brokers/4"): (f"{LEADER_RATE}=77",)}
+    assert made.view.own_records.kept_throttles == {Entity("brokers/4"): (f"{LEADER_RATE}=77",)}
     assert made.gate(orders()) is None
     made.end(orders())
     assert made.values("brokers/4") == {LEADER_RATE: "77"}
@@ -236,7 +236,7 @@ def test_every_replica_of_the_operator_stays() -> None:
     made = rig(orders={FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"})
     made.ask_for({orders(): (1, 2, 4)})
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
-    assert Entity(ORDERS) not in made.view.applied_throttles
+    assert Entity(ORDERS) not in made.view.work.applied_throttles
     assert made.gate(orders()) is None
     made.end(orders())
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
@@ -267,7 +267,7 @@ def test_rate_changed_by_somebody_else_is_left_alone_at_the_end() -> None:
     made.operator_sets("brokers/4", **{FOLLOWER_RATE: "5"})
     made.end(orders())
     assert made.values("brokers/4") == {FOLLOWER_RATE: "5"}
-    assert Entity("brokers/4") not in made.view.applied_throttles
+    assert Entity("brokers/4") not in made.view.work.applied_throttles
 
 
 def test_throttle_somebody_cleared_is_set_again() -> None:
@@ -321,27 +321,29 @@ def left_by_a_crash() -> ThrottleRig:
 def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
     """Nobody needs them any more; it takes no controller to clean up."""
     made = left_by_a_crash()
-    made.view.tenure = None
-    made.view.listed = frozenset()
+    made.view.tenure.held = None
+    made.view.session.listed = frozenset()
     assert not made.view.is_warm
     made.begin()
     assert made.values("brokers/5") != {"x": "y"}
     warm = made.view
-    warm.listed = frozenset(warm.topics)
-    warm.legacy_read = warm.orphans_read = warm.cancellation_read = warm.queue_read = True
-    warm.kill_switch = False
-    warm.deletions = warm.submissions_listed = frozenset()
-    warm.guards = GUARDS
+    warm.session.listed = frozenset(warm.session.topics)
+    warm.session.legacy_read = warm.own_records.orphans_read = warm.session.cancellation_read = (
+        warm.session.queue_read
+    ) = True
+    warm.session.kill_switch = False
+    warm.session.deletions = warm.session.submissions_listed = frozenset()
+    warm.session.guards = GUARDS
     assert warm.is_warm
     made.change_controls()
     assert made.values("brokers/5") == {"x": "y"}
-    assert warm.applied_throttles == {}
+    assert warm.work.applied_throttles == {}
 
 
 def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
     """After a restart nothing seems to need them; that is only because nothing was read."""
     made = left_by_a_crash()
-    made.view.specs_read = False
+    made.view.own_records.specs_read = False
     made.begin()
     assert made.writes == []
 
@@ -349,7 +351,7 @@ def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
 def test_leases_are_not_lifted_while_the_throttle_for_all_was_never_understood() -> None:
     """It may be what they are for: copies that are under way would go at full speed."""
     made = left_by_a_crash()
-    made.view.controls_known = False
+    made.view.intake.controls_known = False
     observe(made.view, ControlsRead(Controls(unreadable={THROTTLE: "not JSON"})), made.now)
     made.begin()
     assert made.writes == []
@@ -365,7 +367,7 @@ def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
     del made.settings[Entity(ORDERS)]
     made.end(orders())
     assert Entity(ORDERS) not in made.settings
-    assert Entity(ORDERS) not in made.view.applied_throttles
+    assert Entity(ORDERS) not in made.view.work.applied_throttles
     ended = [
         w for w in made.writes if isinstance(w, AppliedThrottleEndedRecord) and w.entity == ORDERS
     ]
@@ -376,9 +378,9 @@ def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() ->
     """A rollback copies too, in the other direction."""
     made = rig()
     made.ask_for({orders(): (4, 5, 3)})
-    moved = replace(made.view.topics["orders"].partitions[0], replicas=replicas(2, 3, 4))
-    made.view.topics["orders"].partitions[0] = moved
-    spec = made.view.reassignments[orders()].spec
+    moved = replace(made.view.session.topics["orders"].partitions[0], replicas=replicas(2, 3, 4))
+    made.view.session.topics["orders"].partitions[0] = moved
+    spec = made.view.work.reassignments[orders()].spec
     back = replace(
         spec,
         target=replicas(1, 2, 3),
@@ -399,9 +401,11 @@ def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> N
     """The list was right for what was known when it was looked at."""
     made = rig()
     made.ask_for({orders(0): (1, 2, 4)})
-    made.view.participants.note(Entity(ORDERS))
+    made.view.work.participants.note(Entity(ORDERS))
     decision = follow_throttles(made.view, made.view.take_due(), made.now)
-    spec = replace(made.view.reassignments[orders(0)].spec, target=replicas(1, 2, 6), version=None)
+    spec = replace(
+        made.view.work.reassignments[orders(0)].spec, target=replicas(1, 2, 6), version=None
+    )
     made.apply(SpecRecord(orders(1), spec))
     for change in decision.changes:
         made.commit(change)
@@ -417,17 +421,17 @@ def test_many_topics_are_set_in_several_turns() -> None:
     made.begin()
     made.ask_for({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)})
     assert all(made.values(f"topics/t{n}") for n in range(CHANGES_MAX * 2))
-    made.end(*list(made.view.reassignments))
+    made.end(*list(made.view.work.reassignments))
     made.ask_for({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)}, request=OTHER)
-    assert all(made.gate(p) is None for p in made.view.reassignments)
+    assert all(made.gate(p) is None for p in made.view.work.reassignments)
 
 
 def test_reassignment_that_others_began_is_not_throttled() -> None:
     """Whoever began it set what he wanted."""
     made = rig()
-    made.view.controls = Controls(throttle=300)
+    made.view.intake.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
-    spec = replace(made.view.reassignments[orders(0)].spec, route=Route.FOREIGN, version=None)
+    spec = replace(made.view.work.reassignments[orders(0)].spec, route=Route.FOREIGN, version=None)
     made.apply(SpecRecord(orders(1), spec))
     made.settle()
     assert made.gate(orders(1)) is None
@@ -437,10 +441,10 @@ def test_reassignment_that_others_began_is_not_throttled() -> None:
 def test_every_read_is_asked_for_once() -> None:
     """What is being read is not asked for in each turn again."""
     made = rig()
-    made.view.controls = Controls(throttle=300)
+    made.view.intake.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)})
     assert len(made.reads) == len(set(made.reads))
-    made.view.participants.note(Entity("brokers/7"))
+    made.view.work.participants.note(Entity("brokers/7"))
     effects = follow_throttles(made.view, made.view.take_due(), made.now).effects
     assert not any(isinstance(e, ReadEntityConfigs) for e in effects)
 
@@ -448,7 +452,7 @@ def test_every_read_is_asked_for_once() -> None:
 def turned(made: ThrottleRig, throttle: int, request: RequestId = REQUEST) -> None:
     """Set a request's throttle live."""
     limits = Limits(requests={request: RequestLimits(throttle=throttle)})
-    made.view.controls = replace(made.view.controls, limits=limits)
+    made.view.intake.controls = replace(made.view.intake.controls, limits=limits)
     made.change_controls()
 
 
@@ -459,7 +463,7 @@ def test_lifting_the_throttle_of_a_request_restores_every_setting() -> None:
     turned(made, UNTHROTTLED)
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
-    assert made.view.applied_throttles == {}
+    assert made.view.work.applied_throttles == {}
     assert made.gate(orders(0)) is None
     turned(made, 700)
     assert made.values("brokers/4") == rates("700")
@@ -469,7 +473,7 @@ def test_lifting_the_throttle_of_a_request_restores_every_setting() -> None:
 def test_lifted_throttle_holds_against_the_throttle_for_all() -> None:
     """None is not "as all": the operator wants this request at full speed."""
     made = rig()
-    made.view.controls = Controls(throttle=300)
+    made.view.intake.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
     assert made.values("brokers/4") == rates("300")
     turned(made, UNTHROTTLED)
@@ -494,7 +498,7 @@ def test_lifting_one_request_takes_its_partitions_off_the_lists_of_a_shared_topi
     assert len(made.writes) == written
     made.end(orders(0))
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "7:7"}
-    assert made.view.applied_throttles == {}
+    assert made.view.work.applied_throttles == {}
 
 
 def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
@@ -503,11 +507,11 @@ def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
     made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
     made.ask_for({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
     entity = Entity(ORDERS)
-    lease = made.view.applied_throttles[entity]
+    lease = made.view.work.applied_throttles[entity]
     whole = {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}
-    made.view.applied_throttles[entity] = replace(lease, ours=whole)
+    made.view.work.applied_throttles[entity] = replace(lease, ours=whole)
     config = EntityConfig(whole, ZkVersion(9))
-    made.settings[entity] = made.view.entity_configs[entity] = config
+    made.settings[entity] = made.view.own_records.entity_configs[entity] = config
     turned(made, UNTHROTTLED, OTHER)
     assert made.values(ORDERS) == {
         LEADER_REPLICAS: "7:7,0:1,0:2,0:3",
@@ -521,7 +525,7 @@ def test_the_gate_says_which_throttle_is_being_set() -> None:
     """Until the write is made, or found not to be needed."""
     made = rig()
     made.ask_for({orders(): (1, 2, 4)})
-    made.view.participants.note(Entity(ORDERS))
+    made.view.work.participants.note(Entity(ORDERS))
     blocked = made.gate(orders())
     assert blocked is not None
     assert blocked.detail == "the throttle of topics/orders is being set"
@@ -539,7 +543,7 @@ def test_a_list_with_nothing_of_ours_left_is_as_others_set_it(
     made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
     assert "1:5" in made.values(ORDERS)[FOLLOWER_REPLICAS]
     limits = Limits(requests={OTHER: RequestLimits(throttle=UNTHROTTLED)})
-    made.view.controls = Controls(limits=limits)
+    made.view.intake.controls = Controls(limits=limits)
     made.change_controls()
     assert made.values(ORDERS).get(FOLLOWER_REPLICAS) == rest
     assert "0:1" in made.values(ORDERS)[LEADER_REPLICAS]
@@ -555,7 +559,7 @@ def test_a_turn_writes_no_more_settings_than_its_limit() -> None:
         EntityConfigsRead({Entity(f"topics/{t}"): EntityConfig({}, ZkVersion(0)) for t in topics}),
         made.now,
     )
-    made.view.requests[REQUEST] = Request(
+    made.view.work.requests[REQUEST] = Request(
         Route.REQUEST, made.now, options=RequestOptions(throttle=5)
     )
     for topic in topics:
@@ -569,20 +573,20 @@ def test_a_lease_in_doubt_is_as_it_is_read() -> None:
     """Somebody was faster with it; what is not in doubt only we write."""
     made = rig()
     made.ask_for({orders(): (1, 2, 4)})
-    known = dict(made.view.applied_throttles)
-    made.view.doubtful_throttles.add(Entity(ORDERS))
+    known = dict(made.view.work.applied_throttles)
+    made.view.own_records.doubtful_throttles.add(Entity(ORDERS))
     observe(made.view, AppliedThrottlesRead({}), made.now)
-    assert known.keys() - made.view.applied_throttles.keys() == {ORDERS}
+    assert known.keys() - made.view.work.applied_throttles.keys() == {ORDERS}
 
 
 def test_a_lease_that_is_written_is_in_doubt_no_more() -> None:
     """A read that began before the write does not take it back."""
     made = rig()
     made.ask_for({orders(0): (1, 2, 4)})
-    before = dict(made.view.applied_throttles)
+    before = dict(made.view.work.applied_throttles)
     made.operator_sets(ORDERS, **{"retention.ms": "5"})
     made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
-    written = made.view.applied_throttles[Entity(ORDERS)]
+    written = made.view.work.applied_throttles[Entity(ORDERS)]
     assert written != before[Entity(ORDERS)]
     observe(made.view, AppliedThrottlesRead(before), made.now)
-    assert made.view.applied_throttles[Entity(ORDERS)] == written
+    assert made.view.work.applied_throttles[Entity(ORDERS)] == written

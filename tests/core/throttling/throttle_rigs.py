@@ -33,10 +33,11 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments import Request
+from controller.core.state.tenure import Tenure
 from controller.core.submissions import RequestOptions
 from controller.core.throttling.throttle_records import throttles_doubted, throttles_refused
 from controller.core.throttling.throttles import follow_throttles, throttle_gate
-from controller.core.view import ClusterView, Tenure
+from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas
 
@@ -61,14 +62,14 @@ class ThrottleRig:
         self.now = Instant(1000.0)
         self.writes: list[records.Record] = []
         self.reads: list[Entity] = []
-        view.leading = True
-        view.tenure = Tenure(ControllerEpoch(7), self.now)
-        view.specs_read = view.history_read = True
-        view.controls_read = view.controls_known = True
-        view.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
+        view.role.leading = True
+        view.tenure.held = Tenure(ControllerEpoch(7), self.now)
+        view.own_records.specs_read = view.own_records.history_read = True
+        view.session.controls_read = view.intake.controls_known = True
+        view.cluster.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
         for name, count in self.topics.items():
             assignments = {n: PartitionAssignment(replicas(*CURRENT)) for n in range(count)}
-            view.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
+            view.session.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
             self.settings.setdefault(Entity(f"topics/{name}"), EntityConfig({}, ZkVersion(0)))
 
     def begin(self) -> None:
@@ -84,7 +85,7 @@ class ThrottleRig:
         request: RequestId = REQUEST,
     ) -> None:
         """Accept a request with these targets, all in one turn."""
-        self.view.requests[request] = Request(
+        self.view.work.requests[request] = Request(
             Route.REQUEST, self.now, options=RequestOptions(throttle=throttle)
         )
         for partition, target in partitions.items():
@@ -95,7 +96,7 @@ class ThrottleRig:
     def end(self, *partitions: TopicPartition) -> None:
         """Let reassignments end."""
         for partition in partitions:
-            spec = self.view.reassignments[partition].spec
+            spec = self.view.work.reassignments[partition].spec
             self.apply(records.SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
         self.settle()
 
@@ -120,7 +121,7 @@ class ThrottleRig:
 
     def gate(self, partition: TopicPartition) -> Blocked | None:
         """Return what keeps the partition's step from beginning."""
-        return throttle_gate(self.view, partition, self.view.reassignments[partition].spec)
+        return throttle_gate(self.view, partition, self.view.work.reassignments[partition].spec)
 
     def refresh(self, seconds: float) -> None:
         """Let time pass and a timer fire."""

@@ -1,0 +1,54 @@
+"""
+What outlives a tenure about the controller role: who leads, the engine, and when to claim.
+
+Nothing ends it but the process. ``retry_claim_at``, ``unheeded``, the times of topic deletions and
+of orphans are what one tenure leaves to the decision about the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.core.events import Orphan
+from controller.core.model import Instant, Replicas
+from controller.core.options import EngineName
+from controller.core.reassignments import START
+
+
+@dataclass(slots=True)
+class RoleState:
+    """The leadership of this daemon, its engine, and the grounds for the next claim."""
+
+    leading: bool = False
+    stopping: bool = False
+    engine: EngineName | None = None
+    """The engine at work; None before it is chosen."""
+    engine_why: str | None = None
+    delegable: bool = False
+    """Whether the cluster's controller supports AlterPartitionReassignments."""
+    undelegable: str | None = None
+    """Why the cluster's controller never can; None where it may."""
+    retry_claim_at: Instant = START
+    unheeded: str | None = None
+    """Why brokers did not accept the requests of the last tenure, until one accepts another."""
+    deletions_since: dict[str, Instant] = field(default_factory=dict)
+    """
+    Since when each topic deletion has been pending.
+
+    The time of our tenures does not count for those that are not in ``yielded``.
+    """
+    held_up_since: Instant = START
+    """Since when consecutive deletions have delayed a claim."""
+    yielded: frozenset[str] = frozenset()
+    """Deletions for which a broker already had the role for their time."""
+    orphans_after: Instant = START
+    """Orphans alone are no reason to claim before this time."""
+    orphans_retry_s: float = 0.0
+    """The back-off after the last tenure that led to that time, in seconds."""
+    orphans_left: dict[Orphan, Replicas] = field(default_factory=dict)
+    """
+    Orphans that the last tenure left although their brokers were live, with the ISRs it saw.
+
+    Each with all brokers seen in the ISR of a partition with a leader since brokers last came or
+    went.
+    """

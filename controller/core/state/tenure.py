@@ -1,0 +1,169 @@
+"""
+What is only valid in one tenure.
+
+A claim replaces it, and so does the end of a tenure (``tenure_reset``). Outside a tenure it holds
+little: the claim under way, the pending reassignments, and the brokers that bounced meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from controller.core.events import Orphan
+from controller.core.model import (
+    EVIDENCE_KEPT,
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    IsrLoss,
+    LeaderEpoch,
+    PartitionState,
+    SlowAnswer,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.pending_queue import PendingQueue
+from controller.core.reassignments import START
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """The time in which the daemon is the cluster's controller."""
+
+    epoch: ControllerEpoch
+    since: Instant
+
+
+@dataclass(slots=True)
+class TenureState:
+    """What this tenure read, wrote and learnt; outside a tenure, what awaits the next."""
+
+    # the role
+    held: Tenure | None = None
+    """The tenure that is held; None outside a tenure."""
+    claim_generation: int = 0
+    """The generation of the claim: a read that began before it is not valid in the tenure."""
+    claiming: bool = False
+    resigning: bool = False
+    probing: bool = False
+    fenced: str | None = None
+    """The broker's report that a newer controller exists, as a sentence."""
+    heeded: bool = False
+    """
+    Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before that.
+    """
+    refusers: dict[BrokerId, int] = field(default_factory=dict)
+    """Brokers that refuse the requests of this tenure, by error code, until they accept again."""
+    idle_since: Instant | None = None
+    progress_at: Instant = START
+    """When one of our steps in flight last made progress; with StopReplica sent, its deadline."""
+    shards: int = 0
+    """Shards of outcomes written in this tenure: their names must differ."""
+
+    # partition states, and what was missed
+    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    watched: dict[TopicPartition, bool] = field(default_factory=dict)
+    """
+    States that are watched: whether they were read since the watch was set.
+
+    A state whose watch fired is removed until it is read again.
+    """
+    distrusted: dict[TopicPartition, int] = field(default_factory=dict)
+    """The generation in which a rejected write invalidated a state: an earlier read is ignored."""
+    stateless: set[TopicPartition] = field(default_factory=set)
+    """Partitions known to have no state znode yet."""
+    unreadable_states: dict[TopicPartition, str] = field(default_factory=dict)
+    """Why states could not be decoded when last read; the former state is kept."""
+    unseeded: dict[TopicPartition, None] = field(default_factory=dict)
+    seeding: set[TopicPartition] = field(default_factory=set)
+    refreshing: set[TopicPartition] = field(default_factory=set)
+    offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
+    """Replicas whose log directory failed."""
+    bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
+    """
+    Brokers that came or went while a partition's topic or state was unknown or invalid.
+
+    They are treated as failed when the partition can be judged; one that is not live by then is
+    dead anyway. Only known partitions have an entry.
+    """
+    bounced_ahead: set[BrokerId] = field(default_factory=set)
+    """
+    Brokers that came or went since the claim was requested.
+
+    They concern partitions that are not known yet, and all partitions where it happened before the
+    claim was confirmed.
+    """
+    being_deleted: frozenset[str] = frozenset()
+    """
+    Topics whose deletion a Kafka controller may have begun: pending at the claim, and since then.
+
+    Brokers are sent them with the leader that means deletion. A Kafka controller sends the same
+    after a failover, also of topics whose deletion it cannot continue yet; otherwise a half-deleted
+    topic would appear to clients again. A deletion that is requested during the tenure begins only
+    after it: until then clients keep the topic.
+    """
+    may_have_foreign: bool = False
+    """Whether topic znodes may contain foreign reassignments that are not adopted yet."""
+    legacy_confirmed: bool = False
+    """Whether the legacy znode was read in this tenure: only then is a difference an edit."""
+    taken_out: set[TopicPartition] = field(default_factory=set)
+    """
+    Entries that an operator removed from the legacy znode, and that may have begun.
+
+    Another controller may have begun them before the claim: their topics are being read.
+    """
+
+    # leaders and orphans
+    acked: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
+    """
+    The newest LeaderAndIsr that each reassigning partition's leader acknowledged in this tenure.
+    """
+    confirmed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
+    """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
+    orphans_tried: set[Orphan] = field(default_factory=set)
+    """Orphans whose deletion was requested in this tenure."""
+    leaderless: dict[TopicPartition, int] = field(default_factory=dict)
+    """
+    Partitions durably without a leader, each with the newest settings request before that.
+
+    Settings permit an unclean election only in an answer to a later request. Raised again when a
+    broker of the partition registers, a disk returns or the replicas change.
+    """
+    preferred: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions whose preferred leader is to be elected."""
+    preferred_version: ZkVersion | None = None
+    leader_moves: dict[BrokerId, tuple[Instant, int]] = field(default_factory=dict)
+    """Since when, and how many, leaderships a broker lost or gained within a second."""
+
+    # scheduling
+    waiting: PendingQueue = field(default_factory=PendingQueue)
+    """Pending reassignments in the order in which they will be considered."""
+    resumed: dict[TopicPartition, None] = field(default_factory=dict)
+    """Pending ones that completed a step: they start first when capacity is free."""
+    in_flight: int = 0
+    incoming: dict[BrokerId, int] = field(default_factory=dict)
+    outgoing: dict[BrokerId, int] = field(default_factory=dict)
+    bytes_in_flight: int = 0
+    pace: int | None = None
+    """The adaptive limit of partitions in flight; None: the configured limit holds."""
+    pace_since: Instant = START
+    """When the interval under judgement began."""
+
+    # health
+    shrunk: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions without a reassignment whose ISR is smaller than their replica set."""
+    under_min_isr: dict[TopicPartition, None] = field(default_factory=dict)
+    """Those of them known to be below ``min.insync.replicas``, or without a leader."""
+    unjudged_topics: set[str] = field(default_factory=set)
+    """Topics of shrunk partitions whose settings are not known yet."""
+    isr_losses: deque[IsrLoss] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
+    slow_answers: deque[SlowAnswer] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
+
+    def is_acknowledged(self, partition: TopicPartition) -> bool:
+        """Return whether the current leader acknowledged its epoch in this tenure."""
+        state = self.states.get(partition)
+        return state is not None and self.acked.get(partition) == (
+            state.leader,
+            state.leader_epoch,
+        )

@@ -1,0 +1,87 @@
+"""
+The work: reassignments, requests, orphans and throttles, as recorded in ZooKeeper.
+
+It outlives tenures and sessions: the records are durable, and the next read of them corrects it.
+The phases of reassignments are volatile: the begin and the end of a tenure reset them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from controller.core.applied_throttles import AppliedThrottle, Entity
+from controller.core.events import Orphan
+from controller.core.model import BrokerId, Instant, RequestId, Route, TopicPartition
+from controller.core.outcomes import EndedHistory
+from controller.core.participants import Participants
+from controller.core.phases import Shrinking, Starting, Stopping
+from controller.core.reassignments import START, Reassignment, Request
+
+
+@dataclass(slots=True)
+class WorkState:
+    """The reassignments and requests, and what is recorded or measured about them."""
+
+    # reassignments
+    reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    topics_at_work: Counter[str] = field(default_factory=Counter)
+    """The number of reassignments of each topic; topics without any have no entry."""
+    led_back: Counter[RequestId] = field(default_factory=Counter)
+    """The number of reassignments that each cancellation rolls back; others have no entry."""
+    other_routes: int = 0
+    """
+    How often a reassignment of a route other than ``request`` began, changed its spec or ended.
+    """
+    scans_left: int = 0
+    """Scans still needed until all pending ones were considered since a slot became free."""
+    unreadable_specs: dict[str, str] = field(default_factory=dict)
+
+    # requests
+    requests: dict[RequestId, Request] = field(default_factory=dict)
+    ended: dict[RequestId, EndedHistory] = field(default_factory=dict)
+    """Requests whose outcome is kept, the oldest first."""
+    unlearned: set[RequestId] = field(default_factory=set)
+    """Requests of which an earlier daemon accepted entries that were not read yet."""
+
+    # orphans
+    orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
+    orphaned: Counter[TopicPartition] = field(default_factory=Counter)
+    """Orphans per partition: its leader must be confirmed before any of them is deleted."""
+    orphans_failed: set[Orphan] = field(default_factory=set)
+    """Orphans on a failed disk: not tried again before their broker registers again."""
+
+    # throttles
+    applied_throttles: dict[Entity, AppliedThrottle] = field(default_factory=dict)
+    participants: Participants = field(default_factory=Participants)
+
+    # sizes
+    sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    """Bytes on disk, as far as brokers reported them."""
+    measured: dict[TopicPartition, tuple[Instant, int]] = field(default_factory=dict)
+    """The size from which growth is counted, and when it was reported."""
+    growth: dict[TopicPartition, float] = field(default_factory=dict)
+    """Bytes per second by which a partition grew between two sizes: the producers' rate."""
+    copied: dict[TopicPartition, int] = field(default_factory=dict)
+    """Bytes that the added replicas of a step in flight hold, as far as brokers reported them."""
+    unmeasured: dict[TopicPartition, None] = field(default_factory=dict)
+    """Reassignments whose size was never requested."""
+    unmeasured_since: Instant = START
+    measure_at: Instant = START
+    """When all sizes are to be requested again."""
+    copies_at: Instant = START
+    """When the sizes of the partitions being copied are to be requested again."""
+
+    def has_excluded(self, partition: TopicPartition) -> bool:
+        """Return whether this tenure excluded the removing replicas: they only get StopReplica."""
+        reassignment = self.reassignments.get(partition)
+        if reassignment is None:
+            return False
+        phase = reassignment.phase
+        return isinstance(phase, Shrinking | Stopping) or (
+            isinstance(phase, Starting) and phase.excluded_at is not None
+        )
+
+    def legacy_reassignments(self) -> list[TopicPartition]:
+        """Return the unfinished reassignments of the legacy znode."""
+        return [p for p, r in self.reassignments.items() if r.spec.route is Route.LEGACY]
