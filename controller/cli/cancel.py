@@ -33,28 +33,38 @@ def cancel(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     requests: Annotated[
         list[str] | None,
-        typer.Argument(metavar="REQUEST", help="Ids of requests.", show_default=False),
+        typer.Argument(
+            metavar="REQUEST", help="Ids of the requests to cancel.", show_default=False
+        ),
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="This topic; may be repeated."),
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="Cancel the reassignments of this topic; may be repeated.",
+        ),
     ] = None,
     partition: Annotated[
         list[str] | None,
-        typer.Option("--partition", metavar="TOPIC-N", help="This partition; may be repeated."),
+        typer.Option(
+            "--partition",
+            metavar="TOPIC-N",
+            help="Cancel the reassignment of this partition; may be repeated.",
+        ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--everything", "--all", help="Everything that is in progress.")
+        bool, typer.Option("--everything", "--all", help="Cancel all reassignments.")
     ] = False,
     scope: Annotated[
         CancelScope,
         typer.Option(
             "--scope",
             metavar="|".join(CancelScope),
-            help="all: also move finished partitions back.",
+            help="all: also move finished partitions back to their original replicas.",
         ),
     ] = CancelScope.IN_FLIGHT,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -66,12 +76,13 @@ def cancel(  # noqa: PLR0913 - the options of the command
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Cancel reassignments: pending ones never start, those in flight roll back.
+    Cancel reassignments: pending ones do not start, those in flight roll back.
 
     Example: reassigner cancel request_0000000004 --zookeeper zk1:2181/kafka --wait
 
     Exit code: 0 taken up (with --wait: complete) or nothing to cancel, 1 error, 2 not taken up yet
-    or interrupted, 3 a partition could not be cancelled, or another scope is in progress.
+    or interrupted, 3 a partition could not be cancelled, or a cancellation of another scope is in
+    progress.
     """
     around = context_of(context)
     wanted = Cancellation(

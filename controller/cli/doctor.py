@@ -39,9 +39,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     config: options.ConfigOption = None,
     fix: Annotated[
         bool,
-        typer.Option(
-            "--fix", help="Remove throttles that a daemon left and no reassignment needs."
-        ),
+        typer.Option("--fix", help="Remove throttles of a daemon that no reassignment needs."),
     ] = False,
     dry_run: options.DryRunOption = False,
     as_json: options.JsonOption = False,
@@ -51,8 +49,8 @@ def doctor(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner doctor --zookeeper zk1:2181/kafka
 
-    Reads ZooKeeper and asks the brokers for their log directories. Changes nothing without --fix.
-    Exit code: 0 no findings that need attention, 1 error, 2 findings.
+    Reads ZooKeeper and queries the brokers for their log directories. Changes nothing without
+    --fix. Exit code: 0 no findings that need attention, 1 error, 2 findings.
     """
     if dry_run and not fix:
         raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")

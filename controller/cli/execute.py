@@ -38,30 +38,33 @@ def execute(  # noqa: PLR0913 - the options of the command
     requested_by: options.ByOption = None,
     priority: Annotated[
         int,
-        typer.Option(
-            "--priority", metavar="N", help="Requests of a higher priority start first; default 0."
-        ),
+        typer.Option("--priority", metavar="N", help="Requests of a higher priority start first."),
     ] = 0,
     step_size: Annotated[
         str | None,
-        typer.Option("--step-size", metavar="N|all", help="Replicas added per step."),
+        typer.Option("--step-size", metavar="N|all", help="Replicas to add per step."),
     ] = None,
     throttle: Annotated[
         str | None,
-        typer.Option("--throttle", metavar="RATE", help="Bytes per second and broker: 50MB."),
+        typer.Option(
+            "--throttle", metavar="RATE", help="Bytes per second and broker, for example 50MB."
+        ),
     ] = None,
     window: Annotated[
         str | None,
         typer.Option(
             "--window",
             metavar="HOURS",
-            help='Begin steps only in these hours: "22:00-05:00 Europe/Berlin".',
+            help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
         ),
     ] = None,
     max_partitions_in_flight: Annotated[
         int | None,
         typer.Option(
-            "--max-partitions-in-flight", metavar="N", min=1, help="Of this request, at a time."
+            "--max-partitions-in-flight",
+            metavar="N",
+            min=1,
+            help="Maximum number of its partitions in flight.",
         ),
     ] = None,
     atomic: Annotated[
@@ -69,11 +72,13 @@ def execute(  # noqa: PLR0913 - the options of the command
     ] = False,
     additional: Annotated[
         bool,
-        typer.Option("--additional", help="With --legacy: add to the plan that is in progress."),
+        typer.Option("--additional", help="With --legacy: add to the plan in progress."),
     ] = False,
     legacy: Annotated[
         bool,
-        typer.Option("--legacy", help="Write /admin/reassign_partitions, as Kafka's tool did."),
+        typer.Option(
+            "--legacy", help="Write /admin/reassign_partitions, as Kafka's tool did before 2.6."
+        ),
     ] = False,
     wait: options.WaitOption = False,
     dry_run: options.DryRunOption = False,
@@ -85,8 +90,8 @@ def execute(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner execute plan.json --zookeeper zk1:2181/kafka --wait
 
-    Several requests can be in progress. A new request supersedes others on the partitions that it
-    names. Ctrl-C does not stop the reassignments. Exit code: 0 accepted (with --wait: done),
+    Several requests can be in progress. A new request supersedes earlier requests for the same
+    partitions. Ctrl-C does not stop the reassignments. Exit code: 0 accepted (with --wait: done),
     1 error, 2 not accepted yet or interrupted, 3 refused, 4 cancelled.
     """
     around = context_of(context)

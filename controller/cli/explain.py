@@ -43,7 +43,9 @@ def explain(
     context: typer.Context,
     partition: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC-PARTITION", help="Also as two words.", show_default=False),
+        typer.Argument(
+            metavar="TOPIC-PARTITION", help="Partition, as one word or two.", show_default=False
+        ),
     ],
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -51,12 +53,12 @@ def explain(
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Explain the state of one partition, its blocked reason and the remedy.
+    Explain the state of a partition, why it is blocked, and the remedy.
 
     Example: reassigner explain orders-7 --zookeeper zk1:2181/kafka
 
-    Reads ZooKeeper, and asks the leading daemon if there is one. Exit code: 0 explained, 1 error,
-    or there is no such partition.
+    Reads ZooKeeper, and queries the leading daemon if there is one. Exit code: 0 explained, 1 error
+    or unknown partition.
     """
     around = context_of(context)
     named = named_partition(partition)

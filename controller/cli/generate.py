@@ -32,7 +32,7 @@ def generate(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="The topics.", show_default=False),
+        typer.Argument(metavar="TOPIC", help="Topics to reassign.", show_default=False),
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -42,17 +42,17 @@ def generate(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--topics-to-move-json-file",
             metavar="FILE",
-            help='Topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}',
+            help='File with topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}',
         ),
     ] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="Every topic.")] = False,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="Reassign all topics.")] = False,
     exclude_topics: Annotated[
         str | None,
         typer.Option(metavar="REGEX", help="Leave out topics whose whole name matches."),
     ] = None,
     broker_list: Annotated[
         str | None,
-        typer.Option(metavar="0,1,2", help="Put replicas on these brokers only."),
+        typer.Option(metavar="0,1,2", help="Place replicas on these brokers only."),
     ] = None,
     remove_broker: Annotated[
         list[int] | None,
@@ -60,7 +60,7 @@ def generate(  # noqa: PLR0913 - the options of the command
             "--remove-broker",
             metavar="ID",
             min=0,
-            help="Move all replicas off it; may be repeated.",
+            help="Move all replicas off this broker; may be repeated.",
         ),
     ] = None,
     add_broker: Annotated[
@@ -69,7 +69,7 @@ def generate(  # noqa: PLR0913 - the options of the command
             "--add-broker",
             metavar="ID",
             min=0,
-            help="Move an even share of replicas to it; may be repeated.",
+            help="Move an even share of the replicas to this broker; may be repeated.",
         ),
     ] = None,
     replication_factor: Annotated[
@@ -86,7 +86,7 @@ def generate(  # noqa: PLR0913 - the options of the command
         bool, typer.Option("--disable-rack-aware", help="Ignore racks.")
     ] = False,
     no_sizes: Annotated[
-        bool, typer.Option("--no-sizes", help="Do not ask brokers for the sizes of replicas.")
+        bool, typer.Option("--no-sizes", help="Do not query brokers for the sizes of replicas.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the proposal to this file.")
@@ -101,13 +101,13 @@ def generate(  # noqa: PLR0913 - the options of the command
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Propose a plan for topics that copies as few replicas as possible.
+    Propose a plan that copies as few replicas as possible.
 
     Example: reassigner generate orders payments --remove-broker 5 --zookeeper zk1:2181/kafka
 
     No partition loses a rack. Prints the current and the proposed replicas of the partitions that
     change, as Kafka's tool does, and a summary on standard error. Exit code: 0 proposed (with
-    --execute: as execute), 1 error.
+    --execute: as of execute), 1 error.
     """
     around = context_of(context)
     names = options.topics_of(topics)

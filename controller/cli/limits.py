@@ -53,37 +53,47 @@ def limits(  # noqa: PLR0913 - the options of the command
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     broker: Annotated[
-        int | None, typer.Option("--broker", metavar="ID", min=0, help="Of this broker only.")
+        int | None,
+        typer.Option("--broker", metavar="ID", min=0, help="Set the limits of this broker."),
     ] = None,
     request: Annotated[
-        str | None, typer.Option("--request", metavar="ID", help="Of this request only.")
+        str | None, typer.Option("--request", metavar="ID", help="Set the limits of this request.")
     ] = None,
     max_partitions_in_flight: Annotated[
-        int | None, _count("max-partitions-in-flight", "Partitions with a step in flight.")
+        int | None, _count("max-partitions-in-flight", "Maximum number of partitions in flight.")
     ] = None,
     max_incoming: Annotated[
-        int | None, _count("max-incoming", "Replicas that a broker copies at a time.")
+        int | None,
+        _count("max-incoming", "Maximum number of replicas that a broker copies at a time."),
     ] = None,
     max_outgoing: Annotated[
-        int | None, _count("max-outgoing", "Partitions of which a broker serves copies at a time.")
+        int | None,
+        _count(
+            "max-outgoing",
+            "Maximum number of partitions of which a broker serves copies at a time.",
+        ),
     ] = None,
     leader_moves: Annotated[
-        int | None, _count("leader-moves", "Leader moves per broker and second.")
+        int | None, _count("leader-moves", "Maximum number of leader moves per broker and second.")
     ] = None,
     max_bytes: Annotated[
         str | None,
-        typer.Option("--max-bytes", metavar="SIZE", help="Bytes in flight, such as 10GB."),
+        typer.Option(
+            "--max-bytes",
+            metavar="SIZE",
+            help="Maximum number of bytes in flight, for example 10GB.",
+        ),
     ] = None,
     step_size: Annotated[
         str | None,
-        typer.Option("--step-size", metavar="N|all", help="Replicas added per step."),
+        typer.Option("--step-size", metavar="N|all", help="Replicas to add per step."),
     ] = None,
     order: Annotated[
         str | None,
         typer.Option(
             "--order",
             metavar="|".join(_ORDERS),
-            help="The order of pending partitions with the same priority.",
+            help="Order of pending partitions of the same priority.",
         ),
     ] = None,
     window: Annotated[
@@ -91,7 +101,7 @@ def limits(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--window",
             metavar="HOURS",
-            help='Begin steps only in these hours: "22:00-05:00 Europe/Berlin".',
+            help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
         ),
     ] = None,
     priority: Annotated[
@@ -99,12 +109,16 @@ def limits(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--priority",
             metavar="N",
-            help="Of a request: requests of a higher priority start first.",
+            help="With --request: requests of a higher priority start first.",
         ),
     ] = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option("--unset", metavar="NAME", help="Use the setting again; may be repeated."),
+        typer.Option(
+            "--unset",
+            metavar="NAME",
+            help="Remove this limit, so that the setting applies again; may be repeated.",
+        ),
     ] = None,
     dry_run: options.DryRunOption = False,
     as_json: options.JsonOption = False,
@@ -114,8 +128,8 @@ def limits(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner limits --broker 5 --max-incoming 2 --zookeeper zk1:2181/kafka
 
-    Without an option, print the effective limits. A limit is set for all work, for a broker or for
-    a request. It holds until it is unset, also when the leader changes.
+    Without an option, print the effective limits. A limit applies to all work, to a broker or to a
+    request. It lasts until it is unset, even if the leader changes.
     """
     given: dict[str, object | None] = {
         "max-partitions-in-flight": max_partitions_in_flight,

@@ -29,26 +29,29 @@ def list_requests(  # noqa: PLR0913 - the options of the command
     request: Annotated[
         str | None,
         typer.Argument(
-            metavar="REQUEST", help="Only this request, with all details.", show_default=False
+            metavar="REQUEST", help="Show all details of this request.", show_default=False
         ),
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     history: Annotated[
-        bool, typer.Option("--history", help="Ended requests, the newest first.")
+        bool, typer.Option("--history", help="List ended requests, newest first.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="With --history: at most N.")
+        int,
+        typer.Option(
+            "--limit", metavar="N", min=1, help="With --history: maximum number of requests."
+        ),
     ] = 50,
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    List open requests, ended requests, or everything about one request.
+    List open or ended requests, or show all details of one request.
 
     Example: reassigner list --history --zookeeper zk1:2181/kafka
 
-    Exit code: 0 listed, 1 error, or the request is not known.
+    Exit code: 0 listed, 1 error or unknown request.
     """
     around = context_of(context)
     ids = options.request_ids([] if request is None else [request])

@@ -22,7 +22,7 @@ ZookeeperOption = Annotated[
     typer.Option(
         "--zookeeper",
         metavar=ZOOKEEPER_METAVAR,
-        help="The cluster's ZooKeeper, or REASSIGNER_ZOOKEEPER.",
+        help="ZooKeeper of the cluster. Default: REASSIGNER_ZOOKEEPER.",
         show_default=False,
     ),
 ]
@@ -31,48 +31,52 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="A TOML file with settings, or REASSIGNER_CONFIG.",
+        help="TOML file with settings. Default: REASSIGNER_CONFIG.",
         show_default=False,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 HttpOption = Annotated[
     str | None,
     typer.Option(
         "--http",
         metavar="HOST:PORT",
-        help="The daemon to ask, instead of the leader that ZooKeeper names.",
+        help="Query this daemon instead of the leader that ZooKeeper names.",
         show_default=False,
     ),
 ]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would change and write nothing.")
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the changes, write nothing.")]
 WaitOption = Annotated[
-    bool, typer.Option("--wait", help="Show progress until the end, not only until acceptance.")
+    bool,
+    typer.Option("--wait", help="Show progress and wait for the end, not only for acceptance."),
 ]
 TimeoutOption = Annotated[
     float,
-    typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the daemon."),
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=0, help="Maximum time to wait for the daemon."
+    ),
 ]
 ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="The reason, kept with the outcome.")
+    str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded in ZooKeeper.")
 ]
 ByOption = Annotated[
     str | None,
     typer.Option(
-        "--requested-by", metavar="NAME", help="Your name; default: user@host.", show_default=False
+        "--requested-by",
+        metavar="NAME",
+        help="Name of the requester. Default: user@host.",
+        show_default=False,
     ),
 ]
 RequestsOption = Annotated[
     list[str] | None,
-    typer.Option("--request", metavar="ID", help="This request; may be repeated."),
+    typer.Option("--request", metavar="ID", help="Apply to this request; may be repeated."),
 ]
 PlanArgument = Annotated[
     Path,
     typer.Argument(
         metavar="PLAN.json",
-        help='A plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
+        help='Plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
         '"partition":0,"replicas":[1,2,3]}]}',
         show_default=False,
     ),

@@ -29,7 +29,7 @@ _Key = TypeVar("_Key")
 
 BrokersOption = Annotated[
     list[int] | None,
-    typer.Option("--broker", metavar="ID", min=0, help="This broker; may be repeated."),
+    typer.Option("--broker", metavar="ID", min=0, help="Apply to this broker; may be repeated."),
 ]
 
 
@@ -46,11 +46,12 @@ def pause(  # noqa: PLR0913 - the options of the command
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Begin no new step: at all, of requests, or to and from brokers.
+    Pause all reassignments, those of a request, or those to and from a broker.
 
     Example: reassigner pause --broker 5 --reason "disk swap" --zookeeper zk1:2181/kafka
 
-    Steps in flight end. A pause lasts until `reassigner resume`, also when the leader changes.
+    No new step begins; steps in flight end. A pause lasts until `reassigner resume`, even if the
+    leader changes.
     """
     around = context_of(context)
     new = Pause(reason, around.requested_by(requested_by), around.wall_ms())
@@ -83,13 +84,13 @@ def resume(  # noqa: PLR0913 - the options of the command
     broker: BrokersOption = None,
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Remove every pause, also those of requests and brokers."),
+        typer.Option("--all", help="Remove all pauses, including those of requests and brokers."),
     ] = False,
     dry_run: options.DryRunOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Remove a pause: the general one, or those of requests or brokers.
+    Remove the general pause, or the pauses of requests or brokers.
 
     Example: reassigner resume --broker 5 --zookeeper zk1:2181/kafka
     """
@@ -184,7 +185,7 @@ def disable(  # noqa: PLR0913 - the options of the command
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Refuse new reassignments until `reassigner enable`. Those that have begun continue.
+    Refuse new reassignments until `reassigner enable`. Reassignments that have begun continue.
 
     Example: reassigner disable --reason "incident 42" --zookeeper zk1:2181/kafka
     """

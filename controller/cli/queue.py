@@ -41,7 +41,7 @@ def queue(context: typer.Context) -> None:
     Example: reassigner queue add plan.json --zookeeper zk1:2181/kafka
 
     An entry leaves the queue when it starts. If its partition is in flight, the step in flight is
-    undone first. While a queue exists, no other is accepted.
+    undone first. While a queue exists, no other queue is accepted.
     """
     if context.invoked_subcommand is None:
         raise InvalidInputError("queue: one of add, list, remove, clear; see --help")
@@ -115,7 +115,7 @@ def list_queue(
 
     Example: reassigner queue list --zookeeper zk1:2181/kafka
 
-    Exit code: 0 the queue is empty, 1 error, 2 entries wait.
+    Exit code: 0 the queue is empty, 1 error, 2 entries are queued.
     """
     with context_of(context).connected(zookeeper, config) as operator:
         found = operator.requests.queue()
@@ -141,7 +141,8 @@ def list_queue(
 def remove(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     partitions: Annotated[
-        list[str], typer.Argument(metavar="TOPIC-N", help="Partitions.", show_default=False)
+        list[str],
+        typer.Argument(metavar="TOPIC-N", help="Partitions to remove.", show_default=False),
     ],
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -154,7 +155,7 @@ def remove(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner queue remove orders-0 orders-1 --zookeeper zk1:2181/kafka
 
-    Exit code: 0 all were removed, 1 error, 3 some are not in the queue, or have started.
+    Exit code: 0 all were removed, 1 error, 3 some are not in the queue, or have started already.
     """
     named = options.partitions_of(partitions)
     with context_of(context).connected(zookeeper, config) as operator:

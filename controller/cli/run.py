@@ -24,7 +24,7 @@ from controller.settings import Settings, flag_of, is_secret
 SECTIONS: Final = {
     "zookeeper": "ZooKeeper",
     "engine": "Engine and tenure",
-    "step_size": "Pace",
+    "step_size": "Scheduling",
     "security_protocol": "Kafka brokers",
     "http": "Telemetry",
 }
@@ -45,8 +45,8 @@ def run(context: typer.Context, **given: Any) -> NoReturn:  # noqa: ANN401 - opt
 
     Example: reassigner run --zookeeper zk1:2181/kafka --step-size 1
 
-    Every option is also an environment variable (--step-size: REASSIGNER_STEP_SIZE) and a key of
-    the TOML file (step_size).
+    Each option is also an environment variable (--step-size: REASSIGNER_STEP_SIZE) and a key of the
+    TOML file (step_size).
     """
     around = context_of(context)
     config = given.pop("config")

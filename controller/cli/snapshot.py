@@ -34,23 +34,30 @@ def snapshot(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--from",
             metavar="CURRENT.json",
-            help="Read this file of Kafka's tool, not a running cluster.",
+            help="Read this file of Kafka's tool instead of a running cluster.",
         ),
     ] = None,
     sizes: Annotated[
         Path | None,
-        typer.Option("--sizes", metavar="CSV", help="topic,partition,size_bytes; with --from."),
+        typer.Option(
+            "--sizes", metavar="CSV", help="With --from: sizes, as topic,partition,size_bytes."
+        ),
     ] = None,
     brokers: Annotated[
         Path | None,
-        typer.Option("--brokers", metavar="CSV", help="broker,rack,capacity_bytes; with --from."),
+        typer.Option(
+            "--brokers", metavar="CSV", help="With --from: brokers, as broker,rack,capacity_bytes."
+        ),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option("--prometheus", metavar="URL", help="Read the rates of topics from it."),
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the write rates of topics from this server."
+        ),
     ] = None,
     prometheus_query: Annotated[
-        str, typer.Option("--prometheus-query", metavar="PROMQL", help="Bytes in per second.")
+        str,
+        typer.Option("--prometheus-query", metavar="PROMQL", help="Query of bytes in per second."),
     ] = QUERY,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -63,9 +70,9 @@ def snapshot(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner pipeline snapshot --zookeeper zk1:2181/kafka --out snapshot
 
-    Reads ZooKeeper and asks every broker for its log directories. With --from, reads a file of
-    Kafka's tool and needs no cluster. With --prometheus, adds the rates at which topics are
-    written; the query must yield a vector with the label topic, and partition if it is known. Exit
+    Reads ZooKeeper and queries every broker for its log directories. With --from, reads a file of
+    Kafka's tool and needs no cluster. With --prometheus, adds the write rates of topics; the query
+    must yield a vector with the label topic, and with the label partition if it is known. Exit
     code: 0 written, 1 error.
     """
     if stock is None and (sizes is not None or brokers is not None):

@@ -20,19 +20,19 @@ MasterOption = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        help="Spark's master; default: that of spark-submit, or local[*].",
+        help="Spark master. Default: that of spark-submit, or local[*].",
         show_default=False,
     ),
 ]
 MemoryOption = Annotated[
     str,
     typer.Option(
-        "--driver-memory", metavar="SIZE", help="Memory of a Spark driver that is started here."
+        "--driver-memory",
+        metavar="SIZE",
+        help="Memory of the Spark driver, if the command starts it.",
     ),
 ]
-OutOption = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="The directory that is written.")
-]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to write.")]
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def watch(  # noqa: PLR0913 - the options of the command
     request: Annotated[
         str | None,
         typer.Argument(
-            metavar="REQUEST", help="Only this request, until it has ended.", show_default=False
+            metavar="REQUEST", help="Show only this request, until it ends.", show_default=False
         ),
     ] = None,
     *,
@@ -64,17 +64,18 @@ def watch(  # noqa: PLR0913 - the options of the command
     config: options.ConfigOption = None,
     http: options.HttpOption = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when there is no more work.")
+        bool, typer.Option("--until-idle", help="Exit when no work is left.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Show progress continuously: bars on a terminal, lines elsewhere. Ctrl-C ends it.
+    Show progress continuously, as bars on a terminal and as lines elsewhere.
 
     Example: reassigner watch --zookeeper zk1:2181/kafka
 
-    With --json each change is one line of JSON. Exit code: 0 no more work, 2 work is in progress;
-    of a request: 0 done, 2 interrupted, 3 refused in part, 4 cancelled.
+    Ctrl-C ends the display. With --json, each change is one line of JSON. Exit code: 0 no work is
+    left, 2 work is in progress; of a request: 0 done, 2 interrupted, 3 refused in part,
+    4 cancelled.
     """
     around = context_of(context)
     display = json_lines if as_json else display_of(is_terminal=around.is_terminal())

@@ -24,7 +24,9 @@ def throttle(  # noqa: PLR0913 - the options of the command
     rate: Annotated[
         str | None,
         typer.Argument(
-            metavar="RATE|none", help="Bytes per second and broker: 50MB.", show_default=False
+            metavar="RATE|none",
+            help="Bytes per second and broker, for example 50MB.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -35,22 +37,22 @@ def throttle(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--request",
             metavar="ID",
-            help="Of this request only, in place of the throttle it was submitted with.",
+            help="Set the throttle of this request, in place of the submitted one.",
         ),
     ] = None,
     dry_run: options.DryRunOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Show, change or remove the throttle of copies while work is in progress.
+    Show, change or remove the replication throttle while work is in progress.
 
     Example: reassigner throttle 50MB --zookeeper zk1:2181/kafka
 
-    Without --request, set it for every request without a throttle of its own; open requests that
-    have one are listed. With --request, set it for that request, until `reassigner limits --request
-    ID --unset throttle` restores the submitted one. none removes a throttle and restores the
-    settings of brokers and topics. A broker obeys the lowest rate of the requests that copy to or
-    from it.
+    Without --request, set the throttle of all requests without one of their own, and list the open
+    requests with one. With --request, set the throttle of that request, until `reassigner limits
+    --request ID --unset throttle` restores the submitted one. none removes a throttle and restores
+    the settings of brokers and topics. A broker obeys the lowest rate of the requests that copy to
+    or from it.
     """
     ids = options.request_ids([] if request is None else [request])
     with context_of(context).connected(zookeeper, config) as operator:

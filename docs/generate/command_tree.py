@@ -83,11 +83,20 @@ def _argument(parameter: Any) -> Argument:  # noqa: ANN401 - as above
     return Argument(f"{name}..." if parameter.nargs == _ANY_NUMBER else name, parameter.help or "")
 
 
+def _about(parameter: Any) -> str:  # noqa: ANN401 - as above
+    """Return the help of an option, with the default that ``--help`` appends."""
+    default = parameter.default
+    if parameter.is_flag or not parameter.show_default or default in (None, ""):
+        return str(parameter.help)
+    shown = f"{default:g}" if isinstance(default, float) else str(default)
+    return f"{parameter.help} Default: {shown}."
+
+
 def _option(parameter: Any) -> Option:  # noqa: ANN401 - as above
     metavar = None if parameter.is_flag else str(parameter.metavar or "TEXT")
     return Option(
         names=(*parameter.opts, *parameter.secondary_opts),
         metavar=metavar,
-        about=parameter.help or "",
+        about=_about(parameter),
         choices=tuple(metavar.split("|")) if metavar and _CHOICES.fullmatch(metavar) else (),
     )

@@ -55,5 +55,5 @@ def test_values_say_what_they_are(name: str, metavar: str) -> None:
 def test_every_setting_is_in_a_section() -> None:
     """The first of a section begins it."""
     assert section_of("zookeeper") == "ZooKeeper"
-    assert section_of("stalled_after_s") == "Pace"
+    assert section_of("stalled_after_s") == "Scheduling"
     assert section_of("log_level") == "Telemetry"

@@ -69,18 +69,20 @@ def stock(  # noqa: PLR0913 - the options of the tool
         str | None,
         typer.Option(
             metavar="HOST:PORT[,HOST:PORT][/chroot]",
-            help="Alone: behave as the tool before 2.6. With --bootstrap-server: of that cluster.",
+            help="ZooKeeper of the cluster. Without --bootstrap-server: behave as before 2.6.",
         ),
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Must exist; credentials are those of the settings."),
+        typer.Option(
+            metavar="FILE", help="Must exist, but is not read: the settings have the credentials."
+        ),
     ] = None,
     config: ConfigOption = None,
     generate: Annotated[bool, typer.Option("--generate", help="Propose a plan.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Submit a plan.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Show progress; clear throttles at the end.")
+        bool, typer.Option("--verify", help="Show progress; at the end, clear throttles.")
     ] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel a plan.")] = False,
     list_active: Annotated[bool, typer.Option("--list", help="List active reassignments.")] = False,
@@ -96,34 +98,38 @@ def stock(  # noqa: PLR0913 - the options of the tool
         typer.Option("--verify-queue", help="Compare a queued plan with the cluster (KIP-236)."),
     ] = False,
     reassignment_json_file: Annotated[
-        Path | None, typer.Option(metavar="PLAN.json", help="The plan.")
+        Path | None, typer.Option(metavar="PLAN.json", help="File of the plan.")
     ] = None,
     topics_to_move_json_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='{"version":1,"topics":[{"topic":"foo"}]}'),
+        typer.Option(
+            metavar="FILE", help='File of topics: {"version":1,"topics":[{"topic":"foo"}]}'
+        ),
     ] = None,
     broker_list: Annotated[
-        str | None, typer.Option(metavar="0,1,2", help="Put replicas on these brokers.")
+        str | None, typer.Option(metavar="0,1,2", help="Place replicas on these brokers.")
     ] = None,
     disable_rack_aware: Annotated[
         bool, typer.Option("--disable-rack-aware", help="Ignore racks.")
     ] = False,
     throttle: Annotated[
-        str | None, typer.Option(metavar="BYTES", help="Per second and broker; -1: none.")
+        str | None, typer.Option(metavar="BYTES", help="Bytes per second and broker; -1: none.")
     ] = None,
     replica_alter_log_dirs_throttle: Annotated[
         str | None,
-        typer.Option(metavar="BYTES", help="No effect: no replica changes its log directory."),
+        typer.Option(
+            metavar="BYTES", help="No effect: replicas do not change their log directory."
+        ),
     ] = None,
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="MS", help="No effect: no replica changes its log directory."),
+        typer.Option(metavar="MS", help="No effect: replicas do not change their log directory."),
     ] = None,
     additional: Annotated[
-        bool, typer.Option("--additional", help="Submit while other reassignments are active.")
+        bool, typer.Option("--additional", help="Submit even if other reassignments are active.")
     ] = False,
     preserve_throttles: Annotated[
-        bool, typer.Option("--preserve-throttles", help="Clear no throttle.")
+        bool, typer.Option("--preserve-throttles", help="Do not clear throttles.")
     ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -132,7 +138,7 @@ def stock(  # noqa: PLR0913 - the options of the tool
 
     Example: reassigner stock --bootstrap-server broker1:9092 --list
 
-    Without --zookeeper, ZooKeeper is that of the settings (REASSIGNER_ZOOKEEPER). --dry-run, which
+    Without --zookeeper, the settings name ZooKeeper (REASSIGNER_ZOOKEEPER). --dry-run, which
     Kafka's tool does not have, checks everything and writes nothing.
     """
     given = {
