@@ -32,10 +32,7 @@ from controller.znodes.paths import CANCEL
 def cancel(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     requests: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="REQUEST", help="Ids of the requests to cancel.", show_default=False
-        ),
+        list[str] | None, typer.Argument(metavar="REQUEST", help="Ids of the requests to cancel.")
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -43,17 +40,13 @@ def cancel(  # noqa: PLR0913 - the options of the command
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            "--topic",
-            metavar="TOPIC",
-            help="Cancel the reassignments of this topic; may be repeated.",
+            metavar="TOPIC", help="Cancel the reassignments of this topic; may be repeated."
         ),
     ] = None,
     partition: Annotated[
         list[str] | None,
         typer.Option(
-            "--partition",
-            metavar="TOPIC-N",
-            help="Cancel the reassignment of this partition; may be repeated.",
+            metavar="TOPIC-N", help="Cancel the reassignment of this partition; may be repeated."
         ),
     ] = None,
     everything: Annotated[
@@ -62,7 +55,6 @@ def cancel(  # noqa: PLR0913 - the options of the command
     scope: Annotated[
         CancelScope,
         typer.Option(
-            "--scope",
             metavar="|".join(CancelScope),
             help="all: also move finished partitions back to their original replicas.",
         ),

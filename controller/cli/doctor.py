@@ -38,8 +38,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Remove throttles of a daemon that no reassignment needs."),
+        bool, typer.Option("--fix", help="Remove throttles of a daemon that no reassignment needs.")
     ] = False,
     dry_run: options.DryRunOption = False,
     as_json: options.JsonOption = False,

@@ -37,42 +37,31 @@ def execute(  # noqa: PLR0913 - the options of the command
     reason: options.ReasonOption = "",
     requested_by: options.ByOption = None,
     priority: Annotated[
-        int,
-        typer.Option("--priority", metavar="N", help="Requests of a higher priority start first."),
+        int, typer.Option(metavar="N", help="Requests of a higher priority start first.")
     ] = 0,
     step_size: Annotated[
-        str | None,
-        typer.Option("--step-size", metavar="N|all", help="Replicas to add per step."),
+        str | None, typer.Option(metavar="N|all", help="Replicas to add per step.")
     ] = None,
     throttle: Annotated[
         str | None,
-        typer.Option(
-            "--throttle", metavar="RATE", help="Bytes per second and broker, for example 50MB."
-        ),
+        typer.Option(metavar="RATE", help="Bytes per second and broker, for example 50MB."),
     ] = None,
     window: Annotated[
         str | None,
         typer.Option(
-            "--window",
             metavar="HOURS",
             help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
         ),
     ] = None,
     max_partitions_in_flight: Annotated[
         int | None,
-        typer.Option(
-            "--max-partitions-in-flight",
-            metavar="N",
-            min=1,
-            help="Maximum number of its partitions in flight.",
-        ),
+        typer.Option(metavar="N", min=1, help="Maximum number of its partitions in flight."),
     ] = None,
     atomic: Annotated[
         bool, typer.Option("--atomic", help="Start nothing if any entry is refused.")
     ] = False,
     additional: Annotated[
-        bool,
-        typer.Option("--additional", help="With --legacy: add to the plan in progress."),
+        bool, typer.Option("--additional", help="With --legacy: add to the plan in progress.")
     ] = False,
     legacy: Annotated[
         bool,

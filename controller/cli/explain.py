@@ -42,10 +42,7 @@ WORDS: Final = {
 def explain(
     context: typer.Context,
     partition: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TOPIC-PARTITION", help="Partition, as one word or two.", show_default=False
-        ),
+        list[str], typer.Argument(metavar="TOPIC-PARTITION", help="Partition, as one word or two.")
     ],
     *,
     zookeeper: options.ZookeeperOption = None,

@@ -31,8 +31,7 @@ from controller.zk.operator_client import OperatorClient
 def generate(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     topics: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TOPIC", help="Topics to reassign.", show_default=False),
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics to reassign.")
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -47,34 +46,27 @@ def generate(  # noqa: PLR0913 - the options of the command
     ] = None,
     all_topics: Annotated[bool, typer.Option("--all-topics", help="Reassign all topics.")] = False,
     exclude_topics: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="Leave out topics whose whole name matches."),
+        str | None, typer.Option(metavar="REGEX", help="Leave out topics whose whole name matches.")
     ] = None,
     broker_list: Annotated[
-        str | None,
-        typer.Option(metavar="0,1,2", help="Place replicas on these brokers only."),
+        str | None, typer.Option(metavar="0,1,2", help="Place replicas on these brokers only.")
     ] = None,
     remove_broker: Annotated[
         list[int] | None,
         typer.Option(
-            "--remove-broker",
-            metavar="ID",
-            min=0,
-            help="Move all replicas off this broker; may be repeated.",
+            metavar="ID", min=0, help="Move all replicas off this broker; may be repeated."
         ),
     ] = None,
     add_broker: Annotated[
         list[int] | None,
         typer.Option(
-            "--add-broker",
             metavar="ID",
             min=0,
             help="Move an even share of the replicas to this broker; may be repeated.",
         ),
     ] = None,
     replication_factor: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Number of replicas of every partition."),
+        int | None, typer.Option(metavar="N", min=1, help="Number of replicas of every partition.")
     ] = None,
     rebalance: Annotated[
         bool, typer.Option("--rebalance", help="Balance replicas and leaders.")

@@ -44,7 +44,7 @@ AnyLimits = controls.Limits | controls.BrokerLimits | controls.RequestLimits
 
 
 def _count(name: str, about: str) -> object:
-    return typer.Option(f"--{name}", metavar="N", min=1, help=about, show_default=False)
+    return typer.Option(f"--{name}", metavar="N", min=1, help=about)
 
 
 def limits(  # noqa: PLR0913 - the options of the command
@@ -53,11 +53,10 @@ def limits(  # noqa: PLR0913 - the options of the command
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     broker: Annotated[
-        int | None,
-        typer.Option("--broker", metavar="ID", min=0, help="Set the limits of this broker."),
+        int | None, typer.Option(metavar="ID", min=0, help="Set the limits of this broker.")
     ] = None,
     request: Annotated[
-        str | None, typer.Option("--request", metavar="ID", help="Set the limits of this request.")
+        str | None, typer.Option(metavar="ID", help="Set the limits of this request.")
     ] = None,
     max_partitions_in_flight: Annotated[
         int | None, _count("max-partitions-in-flight", "Maximum number of partitions in flight.")
@@ -78,28 +77,20 @@ def limits(  # noqa: PLR0913 - the options of the command
     ] = None,
     max_bytes: Annotated[
         str | None,
-        typer.Option(
-            "--max-bytes",
-            metavar="SIZE",
-            help="Maximum number of bytes in flight, for example 10GB.",
-        ),
+        typer.Option(metavar="SIZE", help="Maximum number of bytes in flight, for example 10GB."),
     ] = None,
     step_size: Annotated[
-        str | None,
-        typer.Option("--step-size", metavar="N|all", help="Replicas to add per step."),
+        str | None, typer.Option(metavar="N|all", help="Replicas to add per step.")
     ] = None,
     order: Annotated[
         str | None,
         typer.Option(
-            "--order",
-            metavar="|".join(_ORDERS),
-            help="Order of pending partitions of the same priority.",
+            metavar="|".join(_ORDERS), help="Order of pending partitions of the same priority."
         ),
     ] = None,
     window: Annotated[
         str | None,
         typer.Option(
-            "--window",
             metavar="HOURS",
             help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
         ),
@@ -107,15 +98,12 @@ def limits(  # noqa: PLR0913 - the options of the command
     priority: Annotated[
         int | None,
         typer.Option(
-            "--priority",
-            metavar="N",
-            help="With --request: requests of a higher priority start first.",
+            metavar="N", help="With --request: requests of a higher priority start first."
         ),
     ] = None,
     unset: Annotated[
         list[str] | None,
         typer.Option(
-            "--unset",
             metavar="NAME",
             help="Remove this limit, so that the setting applies again; may be repeated.",
         ),

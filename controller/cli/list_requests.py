@@ -27,10 +27,7 @@ from controller.zk.operator_client import OperatorClient
 def list_requests(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     request: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="REQUEST", help="Show all details of this request.", show_default=False
-        ),
+        str | None, typer.Argument(metavar="REQUEST", help="Show all details of this request.")
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -39,10 +36,7 @@ def list_requests(  # noqa: PLR0913 - the options of the command
         bool, typer.Option("--history", help="List ended requests, newest first.")
     ] = False,
     limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", metavar="N", min=1, help="With --history: maximum number of requests."
-        ),
+        int, typer.Option(metavar="N", min=1, help="With --history: maximum number of requests.")
     ] = 50,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -23,16 +23,12 @@ ZookeeperOption = Annotated[
         "--zookeeper",
         metavar=ZOOKEEPER_METAVAR,
         help="ZooKeeper of the cluster. Default: REASSIGNER_ZOOKEEPER.",
-        show_default=False,
     ),
 ]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config",
-        metavar="FILE",
-        help="TOML file with settings. Default: REASSIGNER_CONFIG.",
-        show_default=False,
+        "--config", metavar="FILE", help="TOML file with settings. Default: REASSIGNER_CONFIG."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -42,7 +38,6 @@ HttpOption = Annotated[
         "--http",
         metavar="HOST:PORT",
         help="Query this daemon instead of the leader that ZooKeeper names.",
-        show_default=False,
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the changes, write nothing.")]
@@ -62,10 +57,7 @@ ReasonOption = Annotated[
 ByOption = Annotated[
     str | None,
     typer.Option(
-        "--requested-by",
-        metavar="NAME",
-        help="Name of the requester. Default: user@host.",
-        show_default=False,
+        "--requested-by", metavar="NAME", help="Name of the requester. Default: user@host."
     ),
 ]
 RequestsOption = Annotated[
@@ -78,7 +70,6 @@ PlanArgument = Annotated[
         metavar="PLAN.json",
         help='Plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
         '"partition":0,"replicas":[1,2,3]}]}',
-        show_default=False,
     ),
 ]
 

@@ -44,34 +44,25 @@ def pipeline_app() -> typer.Typer:
 
 def plan(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
-    snapshot: Annotated[
-        str, typer.Argument(metavar="SNAPSHOT", help="Directory of a snapshot.", show_default=False)
-    ],
+    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Directory of a snapshot.")],
     *,
     out: OutOption,
     tolerance: Annotated[
         float,
         typer.Option(
-            "--tolerance",
-            metavar="FRACTION",
-            help="Accepted deviation from an even distribution: 0.05 is 5 %.",
+            metavar="FRACTION", help="Accepted deviation from an even distribution: 0.05 is 5 %."
         ),
     ] = 0.05,
     drain: Annotated[
         list[int] | None,
-        typer.Option(
-            "--drain", metavar="BROKER", help="Move all replicas off this broker; may be repeated."
-        ),
+        typer.Option(metavar="BROKER", help="Move all replicas off this broker; may be repeated."),
     ] = None,
     replace: Annotated[
         list[str] | None,
-        typer.Option(
-            "--replace", metavar="OLD:NEW", help="Move the replicas of OLD to NEW; may be repeated."
-        ),
+        typer.Option(metavar="OLD:NEW", help="Move the replicas of OLD to NEW; may be repeated."),
     ] = None,
     replication_factor: Annotated[
-        int | None,
-        typer.Option("--replication-factor", metavar="N", help="Number of replicas."),
+        int | None, typer.Option(metavar="N", help="Number of replicas.")
     ] = None,
     leaders_only: Annotated[
         bool,
@@ -83,64 +74,39 @@ def plan(  # noqa: PLR0913 - the options of the command
             "--balance/--no-balance",
             help="Balance the cluster. Default: unless --drain, --replace or "
             "--replication-factor is given.",
-            show_default=False,
         ),
     ] = None,
     include: Annotated[
-        str | None,
-        typer.Option(
-            "--include", metavar="REGEX", help="Plan only topics whose whole name matches."
-        ),
+        str | None, typer.Option(metavar="REGEX", help="Plan only topics whose whole name matches.")
     ] = None,
     exclude: Annotated[
-        str | None,
-        typer.Option(
-            "--exclude", metavar="REGEX", help="Leave out topics whose whole name matches."
-        ),
+        str | None, typer.Option(metavar="REGEX", help="Leave out topics whose whole name matches.")
     ] = None,
     pin: Annotated[
         list[str] | None,
-        typer.Option("--pin", metavar="TOPIC", help="Do not move this topic; may be repeated."),
+        typer.Option(metavar="TOPIC", help="Do not move this topic; may be repeated."),
     ] = None,
     max_bytes: Annotated[
-        str | None,
-        typer.Option("--max-bytes", metavar="SIZE", help="Maximum number of bytes to copy."),
+        str | None, typer.Option(metavar="SIZE", help="Maximum number of bytes to copy.")
     ] = None,
     max_moves: Annotated[
-        int | None,
-        typer.Option("--max-moves", metavar="N", help="Maximum number of replicas to move."),
+        int | None, typer.Option(metavar="N", help="Maximum number of replicas to move.")
     ] = None,
     fill: Annotated[
-        float, typer.Option("--fill", metavar="FRACTION", help="Maximum fraction of a disk to use.")
+        float, typer.Option(metavar="FRACTION", help="Maximum fraction of a disk to use.")
     ] = 0.9,
     wave_partitions: Annotated[
-        int,
-        typer.Option(
-            "--wave-partitions",
-            metavar="N",
-            min=1,
-            help="Maximum number of partitions per request.",
-        ),
+        int, typer.Option(metavar="N", min=1, help="Maximum number of partitions per request.")
     ] = 1_000,
     wave_bytes_in: Annotated[
         str | None,
-        typer.Option(
-            "--wave-bytes-in",
-            metavar="SIZE",
-            help="Maximum number of bytes to a broker per request.",
-        ),
+        typer.Option(metavar="SIZE", help="Maximum number of bytes to a broker per request."),
     ] = None,
     wave_bytes_out: Annotated[
         str | None,
-        typer.Option(
-            "--wave-bytes-out",
-            metavar="SIZE",
-            help="Maximum number of bytes from a broker per request.",
-        ),
+        typer.Option(metavar="SIZE", help="Maximum number of bytes from a broker per request."),
     ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="The same seed yields the same plan.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed yields the same plan.")] = 0,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",
     as_json: options.JsonOption = False,
@@ -239,13 +205,10 @@ def _summary_lines(summary: Summary, waves: list[Wave]) -> Iterator[str]:
 def rebase(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     plan: Annotated[
-        Path,
-        typer.Argument(
-            metavar="REQUEST.json", help="File of one request of a plan.", show_default=False
-        ),
+        Path, typer.Argument(metavar="REQUEST.json", help="File of one request of a plan.")
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     as_json: options.JsonOption = False,
@@ -287,21 +250,16 @@ def rebase(  # noqa: PLR0913 - the options of the command
 def report(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     journals: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="JOURNAL", help="Journal directories of daemons.", show_default=False
-        ),
+        list[Path], typer.Argument(metavar="JOURNAL", help="Journal directories of daemons.")
     ],
     *,
     out: OutOption,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="DIR", help="Directory of the executed plan.")
+        Path | None, typer.Option(metavar="DIR", help="Directory of the executed plan.")
     ] = None,
     after: Annotated[
         Path | None,
-        typer.Option(
-            "--after", metavar="SNAPSHOT", help="Directory of a snapshot taken after the work."
-        ),
+        typer.Option(metavar="SNAPSHOT", help="Directory of a snapshot taken after the work."),
     ] = None,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",

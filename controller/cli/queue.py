@@ -141,8 +141,7 @@ def list_queue(
 def remove(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     partitions: Annotated[
-        list[str],
-        typer.Argument(metavar="TOPIC-N", help="Partitions to remove.", show_default=False),
+        list[str], typer.Argument(metavar="TOPIC-N", help="Partitions to remove.")
     ],
     *,
     zookeeper: options.ZookeeperOption = None,

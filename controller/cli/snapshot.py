@@ -39,25 +39,18 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     ] = None,
     sizes: Annotated[
         Path | None,
-        typer.Option(
-            "--sizes", metavar="CSV", help="With --from: sizes, as topic,partition,size_bytes."
-        ),
+        typer.Option(metavar="CSV", help="With --from: sizes, as topic,partition,size_bytes."),
     ] = None,
     brokers: Annotated[
         Path | None,
-        typer.Option(
-            "--brokers", metavar="CSV", help="With --from: brokers, as broker,rack,capacity_bytes."
-        ),
+        typer.Option(metavar="CSV", help="With --from: brokers, as broker,rack,capacity_bytes."),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option(
-            "--prometheus", metavar="URL", help="Read the write rates of topics from this server."
-        ),
+        typer.Option(metavar="URL", help="Read the write rates of topics from this server."),
     ] = None,
     prometheus_query: Annotated[
-        str,
-        typer.Option("--prometheus-query", metavar="PROMQL", help="Query of bytes in per second."),
+        str, typer.Option(metavar="PROMQL", help="Query of bytes in per second.")
     ] = QUERY,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,

@@ -18,10 +18,7 @@ EXTRA: Final = "kafka-reassigner[pipeline]"
 MasterOption = Annotated[
     str | None,
     typer.Option(
-        "--master",
-        metavar="URL",
-        help="Spark master. Default: that of spark-submit, or local[*].",
-        show_default=False,
+        "--master", metavar="URL", help="Spark master. Default: that of spark-submit, or local[*]."
     ),
 ]
 MemoryOption = Annotated[

@@ -54,10 +54,7 @@ def status(
 def watch(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     request: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="REQUEST", help="Show only this request, until it ends.", show_default=False
-        ),
+        str | None, typer.Argument(metavar="REQUEST", help="Show only this request, until it ends.")
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,

@@ -23,11 +23,7 @@ def throttle(  # noqa: PLR0913 - the options of the command
     context: typer.Context,
     rate: Annotated[
         str | None,
-        typer.Argument(
-            metavar="RATE|none",
-            help="Bytes per second and broker, for example 50MB.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="RATE|none", help="Bytes per second and broker, for example 50MB."),
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -35,9 +31,7 @@ def throttle(  # noqa: PLR0913 - the options of the command
     request: Annotated[
         str | None,
         typer.Option(
-            "--request",
-            metavar="ID",
-            help="Set the throttle of this request, in place of the submitted one.",
+            metavar="ID", help="Set the throttle of this request, in place of the submitted one."
         ),
     ] = None,
     dry_run: options.DryRunOption = False,

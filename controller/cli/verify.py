@@ -24,9 +24,7 @@ def verify(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="PLAN.json|REQUEST",
-            help="The file of a plan, or the id of a request.",
-            show_default=False,
+            metavar="PLAN.json|REQUEST", help="The file of a plan, or the id of a request."
         ),
     ],
     *,

@@ -87,8 +87,7 @@ def stock(  # noqa: PLR0913 - the options of the tool
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel a plan.")] = False,
     list_active: Annotated[bool, typer.Option("--list", help="List active reassignments.")] = False,
     generate_queue: Annotated[
-        bool,
-        typer.Option("--generate-queue", help="Print current and queued replicas (KIP-236)."),
+        bool, typer.Option("--generate-queue", help="Print current and queued replicas (KIP-236).")
     ] = False,
     execute_queue: Annotated[
         bool, typer.Option("--execute-queue", help="Queue a plan (KIP-236).")
