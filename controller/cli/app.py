@@ -57,8 +57,8 @@ def _fail(message: str, code: Exit) -> int:
     return int(code)
 
 
-def build_app(around: CommandContext) -> typer.Typer:
-    """Return the command line; its commands reach the outside through ``around``."""
+def build_app(context: CommandContext) -> typer.Typer:
+    """Return the command line; its commands reach the outside through ``context``."""
     app = typer.Typer(
         name="reassigner",
         cls=OneLineGroup,
@@ -68,20 +68,20 @@ def build_app(around: CommandContext) -> typer.Typer:
         context_settings={
             "help_option_names": ["-h", "--help"],
             "max_content_width": 100,
-            "obj": around,
+            "obj": context,
         },
     )
 
     @app.callback(invoke_without_command=True)
     def root(
-        context: typer.Context,
+        ctx: typer.Context,
         *,
         show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     ) -> None:
         if show_version:
             say(f"{DISTRIBUTION} {installed_version()}")
-        elif context.invoked_subcommand is None:
-            tell(context.get_help())
+        elif ctx.invoked_subcommand is None:
+            tell(ctx.get_help())
             raise typer.Exit(Exit.ERROR)
 
     command = app.command

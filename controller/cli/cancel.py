@@ -30,7 +30,7 @@ from controller.znodes.paths import CANCEL
 
 
 def cancel(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     requests: Annotated[
         list[str] | None, typer.Argument(metavar="REQUEST", help="Ids of the requests to cancel.")
     ] = None,
@@ -76,7 +76,7 @@ def cancel(  # noqa: PLR0913 - the options of the command
     or interrupted, 3 a partition could not be cancelled, or a cancellation of another scope is in
     progress.
     """
-    around = context_of(context)
+    context = context_of(ctx)
     wanted = Cancellation(
         ZkVersion(0),
         Zxid(0),
@@ -86,7 +86,7 @@ def cancel(  # noqa: PLR0913 - the options of the command
         partitions=frozenset(options.partitions_of(partition)),
         scope=scope,
         reason=reason,
-        requested_by=around.requested_by(requested_by),
+        requested_by=context.requested_by(requested_by),
     )
     if wanted.is_everything is not everything:
         raise InvalidInputError(
@@ -95,15 +95,15 @@ def cancel(  # noqa: PLR0913 - the options of the command
             else "name requests, --topic or --partition, or use --everything"
         )
     submit = SubmitOptions(wait=wait, dry_run=dry_run, as_json=as_json, timeout_s=timeout)
-    display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
-    with around.connected(zookeeper, config) as operator:
+    display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
+    with context.connected(zookeeper, config) as operator:
         if everything and not (yes or dry_run):
-            _confirm(around, len(operator.partitions.reassigned()))
-        raise typer.Exit(CancelRun(around, operator, wanted, submit, display).run())
+            _confirm(context, len(operator.partitions.reassigned()))
+        raise typer.Exit(CancelRun(context, operator, wanted, submit, display).run())
 
 
-def _confirm(around: CommandContext, count: int) -> None:
-    if not around.is_terminal():
+def _confirm(context: CommandContext, count: int) -> None:
+    if not context.is_terminal():
         raise InvalidInputError("--everything needs --yes without a terminal")
     typer.confirm(f"Cancel everything, {count} partitions now?", abort=True)
 
@@ -113,14 +113,14 @@ class CancelRun:
 
     def __init__(
         self,
-        around: CommandContext,
+        context: CommandContext,
         operator: OperatorClient,
         wanted: Cancellation,
         submit: SubmitOptions,
         display: DisplayOpener,
     ) -> None:
         """Prepare a cancellation; the version, czxid and age of ``wanted`` have no meaning."""
-        self._around = around
+        self._context = context
         self._operator = operator
         self._wanted = wanted
         self._submit = submit
@@ -143,7 +143,7 @@ class CancelRun:
         written = self._operator.writes.cancel(lambda found: joined(found, self._wanted))
         try:
             taken_up = await_daemon(
-                self._around,
+                self._context,
                 self._operator,
                 lambda: self._is_taken_up(written, preview),
                 timeout_s=self._submit.timeout_s,
@@ -203,9 +203,9 @@ class CancelRun:
         with self._display() as display:
             while not has_ended(self._operator, written):
                 left = len(self._operator.partitions.reassigned())
-                status = self._around.status_of_leader(self._operator)
+                status = self._context.status_of_leader(self._operator)
                 display.show(f"{left} partitions have not ended yet", 0, 0, status)
-                self._around.sleep(FOLLOW_S)
+                self._context.sleep(FOLLOW_S)
 
     # --- the end -------------------------------------------------------------------------------
 

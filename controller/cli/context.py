@@ -217,9 +217,9 @@ def ask_leader(
         return None, str(error)
 
 
-def context_of(context: typer.Context) -> CommandContext:
+def context_of(ctx: typer.Context) -> CommandContext:
     """Return the context that ``app.build_app`` gave to every command."""
-    found = context.find_object(CommandContext)
+    found = ctx.find_object(CommandContext)
     if found is None:
         raise TypeError("the command was not built by build_app")
     return found

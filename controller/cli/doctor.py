@@ -33,7 +33,7 @@ FIXABLE: Final = "orphan_throttle"
 
 
 def doctor(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -53,22 +53,24 @@ def doctor(  # noqa: PLR0913 - the options of the command
     """
     if dry_run and not fix:
         raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")
-    around = context_of(context)
-    settings = around.settings({"zookeeper": zookeeper}, config)
-    with around.connect(settings) as operator:
-        snapshot = take_snapshot(around, operator, settings)
+    context = context_of(ctx)
+    settings = context.settings({"zookeeper": zookeeper}, config)
+    with context.connect(settings) as operator:
+        snapshot = take_snapshot(context, operator, settings)
         fixing = operator if fix else None
         raise typer.Exit(diagnose(snapshot, fixing, dry_run=dry_run, as_json=as_json))
 
 
-def take_snapshot(around: CommandContext, operator: OperatorClient, settings: Settings) -> Snapshot:
+def take_snapshot(
+    context: CommandContext, operator: OperatorClient, settings: Settings
+) -> Snapshot:
     """Read ZooKeeper, then the brokers, then ZooKeeper again (see ``Snapshot``)."""
     with operator.noting_hidden() as hidden:
         topics = operator.survey_topics()
         brokers = operator.cluster.brokers()
-        answers = around.ask_brokers(settings, brokers.values(), topics)
+        answers = context.ask_brokers(settings, brokers.values(), topics)
         znodes = replace(operator.survey(), hidden=frozenset(hidden))
-        status, problem = ask_leader(operator, around.fetch)
+        status, problem = ask_leader(operator, context.fetch)
     return Snapshot(
         znodes=znodes,
         topics_before=topics,

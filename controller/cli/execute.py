@@ -29,7 +29,7 @@ from controller.units import parse_bytes
 
 
 def execute(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     plan: options.PlanArgument,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -39,20 +39,12 @@ def execute(  # noqa: PLR0913 - the options of the command
     priority: Annotated[
         int, typer.Option(metavar="N", help="Requests of a higher priority start first.")
     ] = 0,
-    step_size: Annotated[
-        str | None, typer.Option(metavar="N|all", help="Replicas to add per step.")
-    ] = None,
+    step_size: options.StepSizeOption = None,
     throttle: Annotated[
         str | None,
         typer.Option(metavar="RATE", help="Bytes per second and broker, for example 50MB."),
     ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOURS",
-            help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
-        ),
-    ] = None,
+    window: options.WindowOption = None,
     max_partitions_in_flight: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Maximum number of its partitions in flight."),
@@ -83,14 +75,14 @@ def execute(  # noqa: PLR0913 - the options of the command
     partitions. Ctrl-C does not stop the reassignments. Exit code: 0 accepted (with --wait: done),
     1 error, 2 not accepted yet or interrupted, 3 refused, 4 cancelled.
     """
-    around = context_of(context)
+    context = context_of(ctx)
     wanted = RequestOptions(
         reason=reason,
-        requested_by=around.requested_by(requested_by),
+        requested_by=context.requested_by(requested_by),
         priority=options.check_priority("--priority", priority),
-        step_size=None if step_size is None else options.parse_step_size("--step-size", step_size),
-        throttle=None if throttle is None else parse_bytes("--throttle", throttle),
-        window=None if window is None else options.parse_window("--window", window),
+        step_size=options.parsed(options.parse_step_size, "--step-size", step_size),
+        throttle=options.parsed(parse_bytes, "--throttle", throttle),
+        window=options.parsed(options.parse_window, "--window", window),
         max_partitions_in_flight=max_partitions_in_flight,
         atomic=atomic,
     )
@@ -105,11 +97,11 @@ def execute(  # noqa: PLR0913 - the options of the command
         timeout_s=timeout,
         options=wanted,
     )
-    display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
-    with around.inspected(zookeeper, config) as (operator, ask):
+    display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
+    with context.inspected(zookeeper, config) as (operator, ask):
         check_basis(operator, plan, entries)
         kind = LegacyExecution if legacy else Execution
-        raise typer.Exit(kind(around, operator, entries, submit, display, ask=ask).run())
+        raise typer.Exit(kind(context, operator, entries, submit, display, ask=ask).run())
 
 
 class Execution(submitting.PlanExecution):
@@ -126,7 +118,7 @@ class Execution(submitting.PlanExecution):
 
     def _write(self) -> None:
         self._names = []
-        own = self._around.new_request_id()
+        own = self._context.new_request_id()
         parts = submitting.submissions_of(self._plan, self._options.options, own)
         try:
             for part in parts:

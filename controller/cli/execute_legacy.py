@@ -108,7 +108,7 @@ class LegacyExecution(submitting.PlanExecution):
         outcome = self._operator.outcomes.outcome(request)
         if isinstance(outcome, Summary):
             return list(map(request_state.refusal_document, outcome.refused))
-        status = self._around.status_of_leader(self._operator)
+        status = self._context.status_of_leader(self._operator)
         return [
             {key: r[key] for key in ("entry", "reason", "detail")}
             for known in (status or {}).get("requests", ())

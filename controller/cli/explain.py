@@ -40,7 +40,7 @@ WORDS: Final = {
 
 
 def explain(
-    context: typer.Context,
+    ctx: typer.Context,
     partition: Annotated[
         list[str], typer.Argument(metavar="TOPIC-PARTITION", help="Partition, as one word or two.")
     ],
@@ -57,17 +57,17 @@ def explain(
     Reads ZooKeeper, and queries the leading daemon if there is one. Exit code: 0 explained, 1 error
     or unknown partition.
     """
-    around = context_of(context)
+    context = context_of(ctx)
     named = named_partition(partition)
-    settings = around.settings({"zookeeper": zookeeper}, config)
-    with around.connect(settings) as operator:
+    settings = context.settings({"zookeeper": zookeeper}, config)
+    with context.connect(settings) as operator:
         size = settings.options().step_size
-        explain_partition(around, operator, named, step_size=size, as_json=as_json)
+        explain_partition(context, operator, named, step_size=size, as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
 
 def explain_partition(
-    around: CommandContext,
+    context: CommandContext,
     operator: OperatorClient,
     partition: model.TopicPartition,
     *,
@@ -76,7 +76,7 @@ def explain_partition(
 ) -> None:
     """Print everything known about a partition."""
     facts = gather(operator, partition)
-    live, why_not = ask_leader(operator, lambda a: around.fetch_explanation(a, partition))
+    live, why_not = ask_leader(operator, lambda a: context.fetch_explanation(a, partition))
     if live is None:
         why_not = why_not or "no reassigner leads"
     if as_json:

@@ -29,7 +29,7 @@ from controller.zk.operator_client import OperatorClient
 
 
 def generate(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     topics: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC", help="Topics to reassign.")
     ] = None,
@@ -101,7 +101,7 @@ def generate(  # noqa: PLR0913 - the options of the command
     change, as Kafka's tool does, and a summary on standard error. Exit code: 0 proposed (with
     --execute: as of execute), 1 error.
     """
-    around = context_of(context)
+    context = context_of(ctx)
     names = options.topics_of(topics)
     if topics_file is not None:
         names += read_topics(read_text(topics_file))
@@ -128,28 +128,28 @@ def generate(  # noqa: PLR0913 - the options of the command
         dry_run=dry_run,
         as_json=as_json,
         timeout_s=timeout,
-        options=RequestOptions(reason=reason, requested_by=around.requested_by(requested_by)),
+        options=RequestOptions(reason=reason, requested_by=context.requested_by(requested_by)),
     )
-    settings = around.settings({"zookeeper": zookeeper}, config)
-    with around.connect(settings) as operator:
+    settings = context.settings({"zookeeper": zookeeper}, config)
+    with context.connect(settings) as operator:
         basis = proposal.read_basis(operator, goal)
-        sizes = {} if no_sizes else _sizes(around, settings, operator)
+        sizes = {} if no_sizes else _sizes(context, settings, operator)
         found = propose(basis.before, basis.goal, sizes)
         _print(found, basis, sizes, as_json=as_json and not execute)
         if output is not None:
             output.write_text(json.dumps(document_of(found.changed), indent=1) + "\n")
         if not execute or not found.changed:
             raise typer.Exit(Exit.DONE)
-        display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
-        ask = partial(around.ask_min_insync, settings)
-        execution = Execution(around, operator, found.changed, submit, display, ask=ask)
+        display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
+        ask = partial(context.ask_min_insync, settings)
+        execution = Execution(context, operator, found.changed, submit, display, ask=ask)
         raise typer.Exit(execution.run())
 
 
 def _sizes(
-    around: CommandContext, settings: Settings, operator: OperatorClient
+    context: CommandContext, settings: Settings, operator: OperatorClient
 ) -> dict[TopicPartition, int]:
-    answers = around.ask_brokers(settings, operator.cluster.brokers().values(), ())
+    answers = context.ask_brokers(settings, operator.cluster.brokers().values(), ())
     silent = proposal.silent_brokers(answers)
     if silent:
         tell(f"Note: the sizes of the replicas on broker {ids(silent)} are unknown.")

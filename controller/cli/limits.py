@@ -48,7 +48,7 @@ def _count(name: str, about: str) -> object:
 
 
 def limits(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -79,22 +79,14 @@ def limits(  # noqa: PLR0913 - the options of the command
         str | None,
         typer.Option(metavar="SIZE", help="Maximum number of bytes in flight, for example 10GB."),
     ] = None,
-    step_size: Annotated[
-        str | None, typer.Option(metavar="N|all", help="Replicas to add per step.")
-    ] = None,
+    step_size: options.StepSizeOption = None,
     order: Annotated[
         str | None,
         typer.Option(
             metavar="|".join(_ORDERS), help="Order of pending partitions of the same priority."
         ),
     ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOURS",
-            help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
-        ),
-    ] = None,
+    window: options.WindowOption = None,
     priority: Annotated[
         int | None,
         typer.Option(
@@ -124,13 +116,11 @@ def limits(  # noqa: PLR0913 - the options of the command
         "max-incoming": max_incoming,
         "max-outgoing": max_outgoing,
         "leader-moves": leader_moves,
-        "max-bytes": None if max_bytes is None else parse_bytes("--max-bytes", max_bytes),
-        "step-size": None
-        if step_size is None
-        else options.parse_step_size("--step-size", step_size),
-        "order": None if order is None else _order(order),
-        "window": None if window is None else options.parse_window("--window", window),
-        "priority": None if priority is None else options.check_priority("--priority", priority),
+        "max-bytes": options.parsed(parse_bytes, "--max-bytes", max_bytes),
+        "step-size": options.parsed(options.parse_step_size, "--step-size", step_size),
+        "order": options.parsed(_parse_order, "--order", order),
+        "window": options.parsed(options.parse_window, "--window", window),
+        "priority": options.parsed(options.check_priority, "--priority", priority),
     }
     changes = LimitChanges(
         values={name: value for name, value in given.items() if value is not None},
@@ -138,19 +128,19 @@ def limits(  # noqa: PLR0913 - the options of the command
         broker=None if broker is None else BrokerId(broker),
         request=next(iter(options.request_ids([] if request is None else [request])), None),
     )
-    around = context_of(context)
-    with around.connected(zookeeper, config) as operator:
+    context = context_of(ctx)
+    with context.connected(zookeeper, config) as operator:
         if changes:
             change_limits(operator, changes, dry_run=dry_run, as_json=as_json)
         else:
-            show_limits(operator, around.status_of_leader(operator), as_json=as_json)
+            show_limits(operator, context.status_of_leader(operator), as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
 
-def _order(text: str) -> controls.QueueOrder:
+def _parse_order(option: str, text: str) -> controls.QueueOrder:
     found = _ORDERS.get(text.replace("_", "-"))
     if found is None:
-        raise InvalidInputError(f"--order: one of {', '.join(_ORDERS)}, not {text!r}")
+        raise InvalidInputError(f"{option}: one of {', '.join(_ORDERS)}, not {text!r}")
     return found
 
 

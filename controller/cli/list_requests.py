@@ -25,7 +25,7 @@ from controller.zk.operator_client import OperatorClient
 
 
 def list_requests(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     request: Annotated[
         str | None, typer.Argument(metavar="REQUEST", help="Show all details of this request.")
     ] = None,
@@ -47,15 +47,15 @@ def list_requests(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 listed, 1 error or unknown request.
     """
-    around = context_of(context)
+    context = context_of(ctx)
     ids = options.request_ids([] if request is None else [request])
-    with around.connected(zookeeper, config) as operator:
+    with context.connected(zookeeper, config) as operator:
         if ids:
             show_request(operator, ids[0], as_json=as_json)
         elif history:
             list_ended(operator, newest=limit, as_json=as_json)
         else:
-            list_open(operator, around.status_of_leader(operator), as_json=as_json)
+            list_open(operator, context.status_of_leader(operator), as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import typer
 
@@ -15,6 +15,8 @@ from controller.setting_values import parse_address
 from controller.znodes.paths import parse_topic_partition, valid_request, valid_topic
 from controller.znodes.windows import read_window
 
+_Given = TypeVar("_Given")
+_Parsed = TypeVar("_Parsed")
 ZOOKEEPER_METAVAR: Final = "HOST:PORT[,HOST:PORT][/chroot]"
 
 ZookeeperOption = Annotated[
@@ -45,6 +47,17 @@ WaitOption = Annotated[
     bool,
     typer.Option("--wait", help="Show progress and wait for the end, not only for acceptance."),
 ]
+StepSizeOption = Annotated[
+    str | None, typer.Option("--step-size", metavar="N|all", help="Replicas to add per step.")
+]
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        metavar="HOURS",
+        help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
+    ),
+]
 TimeoutOption = Annotated[
     float,
     typer.Option(
@@ -72,6 +85,13 @@ PlanArgument = Annotated[
         '"partition":0,"replicas":[1,2,3]}]}',
     ),
 ]
+
+
+def parsed(
+    parse: Callable[[str, _Given], _Parsed], option: str, value: _Given | None
+) -> _Parsed | None:
+    """Parse the value of an option, None if the option was not given."""
+    return None if value is None else parse(option, value)
 
 
 def address_of(text: str) -> str:

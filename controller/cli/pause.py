@@ -34,7 +34,7 @@ BrokersOption = Annotated[
 
 
 def pause(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -53,8 +53,8 @@ def pause(  # noqa: PLR0913 - the options of the command
     No new step begins; steps in flight end. A pause lasts until `reassigner resume`, even if the
     leader changes.
     """
-    around = context_of(context)
-    new = Pause(reason, around.requested_by(requested_by), around.wall_ms())
+    context = context_of(ctx)
+    new = Pause(reason, context.requested_by(requested_by), context.wall_ms())
     requests, brokers = options.request_ids(request), list(map(BrokerId, broker or ()))
 
     def change(found: Pauses) -> Pauses:
@@ -66,7 +66,7 @@ def pause(  # noqa: PLR0913 - the options of the command
             brokers={**dict.fromkeys(brokers, new), **found.brokers},
         )
 
-    with around.connected(zookeeper, config) as operator:
+    with context.connected(zookeeper, config) as operator:
         check_requests(operator, requests)
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
@@ -76,7 +76,7 @@ def pause(  # noqa: PLR0913 - the options of the command
 
 
 def resume(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -107,7 +107,7 @@ def resume(  # noqa: PLR0913 - the options of the command
             brokers=_without(found.brokers, brokers),
         )
 
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
@@ -175,7 +175,7 @@ def check_requests(operator: OperatorClient, requests: Iterable[RequestId]) -> N
 
 
 def disable(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -189,9 +189,9 @@ def disable(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner disable --reason "incident 42" --zookeeper zk1:2181/kafka
     """
-    around = context_of(context)
-    switch = KillSwitch(reason, around.requested_by(requested_by), around.wall_ms())
-    with around.connected(zookeeper, config) as operator:
+    context = context_of(ctx)
+    switch = KillSwitch(reason, context.requested_by(requested_by), context.wall_ms())
+    with context.connected(zookeeper, config) as operator:
         before = operator.requests.kill_switch() if dry_run else operator.writes.disable(switch)
     if as_json:
         found = {"disabled": True, "was_disabled": before is not None}
@@ -207,7 +207,7 @@ def disable(  # noqa: PLR0913 - the options of the command
 
 
 def enable(
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -219,7 +219,7 @@ def enable(
 
     Example: reassigner enable --zookeeper zk1:2181/kafka
     """
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         was_disabled = operator.requests.is_disabled() if dry_run else operator.writes.enable()
     if as_json:
         say_json({"dry_run": dry_run, "disabled": False, "was_disabled": was_disabled})

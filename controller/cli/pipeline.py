@@ -43,7 +43,7 @@ def pipeline_app() -> typer.Typer:
 
 
 def plan(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Directory of a snapshot.")],
     *,
     out: OutOption,
@@ -121,7 +121,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     2 written, but a goal could not be reached.
     """
     has_goal = bool(drain or replace or replication_factor)
-    with spark_session(context_of(context), master, driver_memory) as (spark, note):
+    with spark_session(context_of(ctx), master, driver_memory) as (spark, note):
         from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
         from controller.pipeline.plan_options import PlanOptions  # noqa: PLC0415 - as above
         from controller.pipeline.waves import WaveLimits  # noqa: PLC0415 - as above
@@ -137,14 +137,14 @@ def plan(  # noqa: PLR0913 - the options of the command
             include=include,
             exclude=exclude,
             pinned=frozenset(pin or ()),
-            bytes_max=_bytes("--max-bytes", max_bytes),
+            bytes_max=options.parsed(parse_bytes, "--max-bytes", max_bytes),
             moves_max=max_moves,
             fill=fill,
         )
         limits = WaveLimits(
             partitions=wave_partitions,
-            bytes_in=_bytes("--wave-bytes-in", wave_bytes_in),
-            bytes_out=_bytes("--wave-bytes-out", wave_bytes_out),
+            bytes_in=options.parsed(parse_bytes, "--wave-bytes-in", wave_bytes_in),
+            bytes_out=options.parsed(parse_bytes, "--wave-bytes-out", wave_bytes_out),
         )
         summary, waves, files = commands.make_plan(spark, snapshot, wanted, limits, str(out), note)
     if as_json:
@@ -161,10 +161,6 @@ def _pair(text: str) -> tuple[int, int]:
     if not colon or not old.isdigit() or not new.isdigit():
         raise InvalidInputError(f"--replace takes OLD:NEW, such as 3:7, not {text}")
     return int(old), int(new)
-
-
-def _bytes(option: str, text: str | None) -> int | None:
-    return None if text is None else parse_bytes(option, text)
 
 
 def _summary_lines(summary: Summary, waves: list[Wave]) -> Iterator[str]:
@@ -203,7 +199,7 @@ def _summary_lines(summary: Summary, waves: list[Wave]) -> Iterator[str]:
 
 
 def rebase(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     plan: Annotated[
         Path, typer.Argument(metavar="REQUEST.json", help="File of one request of a plan.")
     ],
@@ -226,7 +222,7 @@ def rebase(  # noqa: PLR0913 - the options of the command
     originals = plan_files.read_originals(plan, entries)
     if len(originals) != len(entries):
         raise InvalidInputError(f"{plan}: its entries have no original_replicas")
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         plan_files.check_cluster(operator, plan)
         found = plan_files.compare(operator, entries, originals)
     kept = {p: r.target for p, r in found.items() if r.target is not None}
@@ -248,7 +244,7 @@ def rebase(  # noqa: PLR0913 - the options of the command
 
 
 def report(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     journals: Annotated[
         list[Path], typer.Argument(metavar="JOURNAL", help="Journal directories of daemons.")
     ],
@@ -271,7 +267,7 @@ def report(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 written, 1 error.
     """
-    with spark_session(context_of(context), master, driver_memory) as (spark, note):
+    with spark_session(context_of(ctx), master, driver_memory) as (spark, note):
         from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
 
         written = commands.make_report(spark, journals, plan, after, out, note)

@@ -34,7 +34,7 @@ def queue_app() -> typer.Typer:
     return app
 
 
-def queue(context: typer.Context) -> None:
+def queue(ctx: typer.Context) -> None:
     """
     Queue reassignments that start when capacity is free.
 
@@ -43,12 +43,12 @@ def queue(context: typer.Context) -> None:
     An entry leaves the queue when it starts. If its partition is in flight, the step in flight is
     undone first. While a queue exists, no other queue is accepted.
     """
-    if context.invoked_subcommand is None:
+    if ctx.invoked_subcommand is None:
         raise InvalidInputError("queue: one of add, list, remove, clear; see --help")
 
 
 def add(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     plan: options.PlanArgument,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -64,7 +64,7 @@ def add(  # noqa: PLR0913 - the options of the command
     Exit code: 0 queued, 1 error, 3 a queue exists already, or new reassignments are disabled.
     """
     entries = read_plan_file(plan)
-    with context_of(context).inspected(zookeeper, config) as (operator, ask):
+    with context_of(ctx).inspected(zookeeper, config) as (operator, ask):
         raise typer.Exit(add_to_queue(operator, entries, ask, dry_run=dry_run, as_json=as_json))
 
 
@@ -104,7 +104,7 @@ def add_to_queue(
 
 
 def list_queue(
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -117,7 +117,7 @@ def list_queue(
 
     Exit code: 0 the queue is empty, 1 error, 2 entries are queued.
     """
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         found = operator.requests.queue()
     if as_json:
         say_json(
@@ -139,7 +139,7 @@ def list_queue(
 
 
 def remove(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     partitions: Annotated[
         list[str], typer.Argument(metavar="TOPIC-N", help="Partitions to remove.")
     ],
@@ -157,7 +157,7 @@ def remove(  # noqa: PLR0913 - the options of the command
     Exit code: 0 all were removed, 1 error, 3 some are not in the queue, or have started already.
     """
     named = options.partitions_of(partitions)
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         if dry_run:
             found = operator.requests.queue()
             removed = frozenset(named) & (found.entries.keys() if found else frozenset())
@@ -178,7 +178,7 @@ def remove(  # noqa: PLR0913 - the options of the command
 
 
 def clear(
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -190,7 +190,7 @@ def clear(
 
     Example: reassigner queue clear --zookeeper zk1:2181/kafka
     """
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         found = operator.requests.queue() if dry_run else operator.writes.clear_queue()
     entries = {} if found is None else found.entries
     if as_json:

@@ -39,7 +39,7 @@ METAVARS: Final = {
 """The form of values that the type alone does not show."""
 
 
-def run(context: typer.Context, **given: Any) -> NoReturn:  # noqa: ANN401 - options by field name
+def run(ctx: typer.Context, **given: Any) -> NoReturn:  # noqa: ANN401 - options by field name
     """
     Run the daemon until SIGTERM or Ctrl-C.
 
@@ -48,9 +48,9 @@ def run(context: typer.Context, **given: Any) -> NoReturn:  # noqa: ANN401 - opt
     Each option is also an environment variable (--step-size: REASSIGNER_STEP_SIZE) and a key of the
     TOML file (step_size).
     """
-    around = context_of(context)
+    context = context_of(ctx)
     config = given.pop("config")
-    raise typer.Exit(around.run_daemon(around.settings(given, config)))
+    raise typer.Exit(context.run_daemon(context.settings(given, config)))
 
 
 def settings_signature() -> inspect.Signature:
@@ -60,12 +60,12 @@ def settings_signature() -> inspect.Signature:
         for field, about in Settings.model_fields.items()
         if not is_secret(about)
     }
-    context = inspect.Parameter(
-        "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    ctx = inspect.Parameter(
+        "ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
     )
     return inspect.Signature(
         [
-            context,
+            ctx,
             *(
                 inspect.Parameter(
                     name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def snapshot(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     out: OutOption,
     *,
     stock: Annotated[
@@ -70,12 +70,12 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     """
     if stock is None and (sizes is not None or brokers is not None):
         raise InvalidInputError("--sizes and --brokers need --from")
-    around = context_of(context)
+    context = context_of(ctx)
     # Read before Spark starts, so that a wrong query fails at once.
     rates = {} if prometheus is None else read_rates(prometheus, prometheus_query)
     rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
-    taken_at = datetime.fromtimestamp(around.wall_ms() / MS_PER_S, UTC).isoformat()
-    with spark_session(around, master, driver_memory, is_brief=True) as (spark, note):
+    taken_at = datetime.fromtimestamp(context.wall_ms() / MS_PER_S, UTC).isoformat()
+    with spark_session(context, master, driver_memory, is_brief=True) as (spark, note):
         from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
         from controller.pipeline.snapshot_writer import SnapshotSource  # noqa: PLC0415 - as above
         from controller.pipeline.tables import Manifest  # noqa: PLC0415 - as above
@@ -85,9 +85,9 @@ def snapshot(  # noqa: PLR0913 - the options of the command
                 spark, stock, sizes, brokers, taken_at, out, rates=rated
             )
         else:
-            settings = around.settings({"zookeeper": zookeeper}, config)
+            settings = context.settings({"zookeeper": zookeeper}, config)
             note("reading the cluster")
-            with around.connect(settings) as operator:
+            with context.connect(settings) as operator:
                 rows = survey_cluster(settings, operator)
             if rows.reassigning:
                 tell(f"Note: {rows.reassigning} partitions are being reassigned.")

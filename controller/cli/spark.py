@@ -34,7 +34,7 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory
 
 @contextmanager
 def spark_session(
-    around: CommandContext, master: str | None, memory: str, *, is_brief: bool = False
+    context: CommandContext, master: str | None, memory: str, *, is_brief: bool = False
 ) -> Iterator[tuple[Any, Callable[[str], None]]]:
     """
     Start Spark for one command.
@@ -50,10 +50,10 @@ def spark_session(
         from controller.pipeline.spark_session import open_session  # noqa: PLC0415 - the extra may not be installed
     except ModuleNotFoundError as error:
         raise InvalidInputError(f"{error.name} is not installed: pip install '{EXTRA}'") from error
-    begun = around.now()
+    begun = context.now()
 
     def note(stage: str) -> None:
-        tell(f"[{around.now() - begun:6.1f} s] {stage}")
+        tell(f"[{context.now() - begun:6.1f} s] {stage}")
 
     note("starting Spark")
     spark = open_session(master, memory=memory, is_brief=is_brief)

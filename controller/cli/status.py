@@ -27,7 +27,7 @@ AskStatus = Callable[[], Mapping[str, Any]]
 
 
 def status(
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -41,7 +41,7 @@ def status(
 
     Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
     """
-    with _leader(context_of(context), zookeeper, config, http) as ask:
+    with _leader(context_of(ctx), zookeeper, config, http) as ask:
         document = ask()
     if as_json:
         say_json(document)
@@ -52,7 +52,7 @@ def status(
 
 
 def watch(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     request: Annotated[
         str | None, typer.Argument(metavar="REQUEST", help="Show only this request, until it ends.")
     ] = None,
@@ -74,34 +74,34 @@ def watch(  # noqa: PLR0913 - the options of the command
     left, 2 work is in progress; of a request: 0 done, 2 interrupted, 3 refused in part,
     4 cancelled.
     """
-    around = context_of(context)
-    display = json_lines if as_json else display_of(is_terminal=around.is_terminal())
+    context = context_of(ctx)
+    display = json_lines if as_json else display_of(is_terminal=context.is_terminal())
     if request is not None:
         if http is not None:
             raise InvalidInputError(
                 "--http cannot be used with REQUEST: its outcome is in ZooKeeper"
             )
         (named,) = options.request_ids([request])
-        with around.connected(zookeeper, config) as operator:
-            raise typer.Exit(watch_request(around, operator, named, display, as_json=as_json))
-    with _leader(around, zookeeper, config, http) as ask:
-        raise typer.Exit(watch_leader(around, ask, display, until_idle=until_idle))
+        with context.connected(zookeeper, config) as operator:
+            raise typer.Exit(watch_request(context, operator, named, display, as_json=as_json))
+    with _leader(context, zookeeper, config, http) as ask:
+        raise typer.Exit(watch_leader(context, ask, display, until_idle=until_idle))
 
 
 @contextmanager
 def _leader(
-    around: CommandContext, zookeeper: str | None, config: Path | None, http: str | None
+    context: CommandContext, zookeeper: str | None, config: Path | None, http: str | None
 ) -> Iterator[AskStatus]:
     """Connect to the daemon at the given address, or to the leader that ZooKeeper names."""
     if http is not None:
-        yield partial(around.fetch, options.address_of(http))
+        yield partial(context.fetch, options.address_of(http))
         return
-    with around.connected(zookeeper, config) as operator:
-        yield lambda: around.fetch(leader_of(operator))
+    with context.connected(zookeeper, config) as operator:
+        yield lambda: context.fetch(leader_of(operator))
 
 
 def watch_leader(
-    around: CommandContext, ask: AskStatus, display: DisplayOpener, *, until_idle: bool
+    context: CommandContext, ask: AskStatus, display: DisplayOpener, *, until_idle: bool
 ) -> Exit:
     """Show the status every second until Ctrl-C or, with ``until_idle``, the end of the work."""
     document: Mapping[str, Any] | None = None
@@ -117,7 +117,7 @@ def watch_leader(
                     shown.show(status_text.work_line(document), 0, 0, document)
                     if until_idle and not status_text.is_busy(document):
                         return Exit.DONE
-                around.sleep(INTERVAL_S)
+                context.sleep(INTERVAL_S)
     except KeyboardInterrupt:
         pass
     is_busy = document is not None and status_text.is_busy(document)
@@ -125,7 +125,7 @@ def watch_leader(
 
 
 def watch_request(
-    around: CommandContext,
+    context: CommandContext,
     operator: OperatorClient,
     request: RequestId,
     display: DisplayOpener,
@@ -143,10 +143,10 @@ def watch_request(
     try:
         with display() as shown:
             while not state.has_ended and operator.outcomes.outcome(request) is None:
-                found = around.status_of_leader(operator)
+                found = context.status_of_leader(operator)
                 headline = "no leading reassigner answers" if found is None else ""
                 shown.show(headline, 0, 0, status_text.status_about(found, request))
-                around.sleep(INTERVAL_S)
+                context.sleep(INTERVAL_S)
     except KeyboardInterrupt:
         return Exit.IN_PROGRESS
     state = read_request(operator, request)

@@ -46,7 +46,7 @@ class SubmitOptions:
 
 
 def await_daemon(
-    around: CommandContext,
+    context: CommandContext,
     operator: OperatorClient,
     is_taken_up: Callable[[], bool],
     *,
@@ -59,10 +59,10 @@ def await_daemon(
         False after ``timeout_s``, or after ``LEADERLESS_S`` without a leader.
 
     """
-    started = around.now()
+    started = context.now()
     leaderless_since: float | None = None
     while not is_taken_up():
-        now = around.now()
+        now = context.now()
         if operator.cluster.leader_address() is not None:
             leaderless_since = None
         elif leaderless_since is None:
@@ -72,7 +72,7 @@ def await_daemon(
             return False
         if now - started >= timeout_s:
             return False
-        around.sleep(POLL_S)
+        context.sleep(POLL_S)
     return True
 
 
@@ -102,7 +102,7 @@ class PlanExecution(ABC):
 
     def __init__(  # noqa: PLR0913 - everything it works with
         self,
-        around: CommandContext,
+        context: CommandContext,
         operator: OperatorClient,
         plan: Plan,
         submit: SubmitOptions,
@@ -111,7 +111,7 @@ class PlanExecution(ABC):
         ask: AskMinInsync,
     ) -> None:
         """Prepare the submission of ``plan``."""
-        self._around = around
+        self._context = context
         self._operator = operator
         self._plan = plan
         self._options = submit
@@ -149,18 +149,18 @@ class PlanExecution(ABC):
 
     def _await_daemon(self, is_taken_up: Callable[[], bool]) -> bool:
         timeout_s = self._options.timeout_s
-        return await_daemon(self._around, self._operator, is_taken_up, timeout_s=timeout_s)
+        return await_daemon(self._context, self._operator, is_taken_up, timeout_s=timeout_s)
 
     def _follow(self) -> None:
         """Show progress until all entries have ended."""
         with self._display() as display:
             while True:
                 now = self._look()
-                status = status_about(self._around.status_of_leader(self._operator), self._request)
+                status = status_about(self._context.status_of_leader(self._operator), self._request)
                 display.show(now.headline, now.ended, len(self._plan), status)
                 if now.is_over:
                     return
-                self._around.sleep(FOLLOW_S)
+                self._context.sleep(FOLLOW_S)
 
     # --- what depends on the route -------------------------------------------------------------
 

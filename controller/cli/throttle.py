@@ -20,7 +20,7 @@ from controller.zk.operator_client import OperatorClient
 
 
 def throttle(  # noqa: PLR0913 - the options of the command
-    context: typer.Context,
+    ctx: typer.Context,
     rate: Annotated[
         str | None,
         typer.Argument(metavar="RATE|none", help="Bytes per second and broker, for example 50MB."),
@@ -49,7 +49,7 @@ def throttle(  # noqa: PLR0913 - the options of the command
     or from it.
     """
     ids = options.request_ids([] if request is None else [request])
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         if rate is None:
             show_throttle(operator, as_json=as_json)
         elif ids:

@@ -20,7 +20,7 @@ from controller.zk.operator_client import OperatorClient
 
 
 def verify(
-    context: typer.Context,
+    ctx: typer.Context,
     what: Annotated[
         str,
         typer.Argument(
@@ -44,7 +44,7 @@ def verify(
     is_file = path.exists() or path.suffix == ".json" or "/" in what
     plan = read_plan_file(path) if is_file else None
     requests = [] if is_file else options.request_ids([what])
-    with context_of(context).connected(zookeeper, config) as operator:
+    with context_of(ctx).connected(zookeeper, config) as operator:
         if plan is not None:
             raise typer.Exit(verify_plan(operator, plan, as_json=as_json))
         raise typer.Exit(verify_request(operator, requests[0], as_json=as_json))

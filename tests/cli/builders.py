@@ -199,7 +199,7 @@ class Terminal:
 
     def run(self, *args: str) -> Result:
         """Run a verb and return how it ended."""
-        around = CommandContext(
+        context = CommandContext(
             environ=self.environ,
             connect=self._connect,
             ask_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
@@ -215,7 +215,7 @@ class Terminal:
             name_of_user=lambda: USER,
             new_request_id=lambda: OWN_ID,
         )
-        return CliRunner().invoke(build_app(around), list(args), input=self.typed)
+        return CliRunner().invoke(build_app(context), list(args), input=self.typed)
 
     def _ask_min_insync(
         self,

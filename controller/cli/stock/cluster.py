@@ -94,7 +94,7 @@ def _whole(target: model.Replicas, now: model.PartitionAssignment) -> ActiveReas
 
 
 def submit_plan(
-    around: CommandContext, operator: OperatorClient, plan: Plan, throttle: int | None
+    context: CommandContext, operator: OperatorClient, plan: Plan, throttle: int | None
 ) -> Mapping[model.TopicPartition, str]:
     """
     Submit a plan as a request, and wait until it is accepted.
@@ -106,13 +106,13 @@ def submit_plan(
         RequestTimeoutError: the daemon has not accepted it in time; it stays in ZooKeeper.
 
     """
-    options = RequestOptions(reason=REASON, requested_by=around.name_of_user(), throttle=throttle)
-    own = around.new_request_id()
+    options = RequestOptions(reason=REASON, requested_by=context.name_of_user(), throttle=throttle)
+    own = context.new_request_id()
     parts = submissions_of(plan, options, own)
     names = [operator.writes.submit(part) for part in parts]
     request = model.RequestId(names[0]) if len(parts) == 1 else own
     if not await_daemon(
-        around,
+        context,
         operator,
         lambda: not set(names) & set(operator.requests.open()),
         timeout_s=ANSWER_S,
@@ -126,7 +126,7 @@ def submit_plan(
 
 
 def cancel_partitions(
-    around: CommandContext, operator: OperatorClient, partitions: Collection[model.TopicPartition]
+    context: CommandContext, operator: OperatorClient, partitions: Collection[model.TopicPartition]
 ) -> Mapping[model.TopicPartition, str]:
     """
     Cancel partitions, and wait until they roll back.
@@ -145,7 +145,7 @@ def cancel_partitions(
         0,
         partitions=frozenset(partitions),
         reason=REASON,
-        requested_by=around.name_of_user(),
+        requested_by=context.name_of_user(),
     )
     written = operator.writes.cancel(lambda found: joined(found, wanted))
 
@@ -158,7 +158,7 @@ def cancel_partitions(
             for s in specs.values()
         )
 
-    if not await_daemon(around, operator, is_taken_up, timeout_s=ANSWER_S):
+    if not await_daemon(context, operator, is_taken_up, timeout_s=ANSWER_S):
         raise RequestTimeoutError(
             f"the cancellation was written as {written.request}, but not taken up yet"
         )

@@ -60,7 +60,7 @@ Action = Callable[[OperatorClient], None]
 
 
 def stock(  # noqa: PLR0913 - the options of the tool
-    context: typer.Context,
+    ctx: typer.Context,
     *,
     bootstrap_server: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Brokers of the cluster.")
@@ -168,11 +168,11 @@ def stock(  # noqa: PLR0913 - the options of the tool
     }
     options = {name: value for name, value in given.items() if value not in (None, False)}
     action = _checked([name for name, is_chosen in actions.items() if is_chosen], options)
-    around = context_of(context)
+    context = context_of(ctx)
     if action.endswith("-queue"):
-        raise typer.Exit(_queue(around, action, options))
+        raise typer.Exit(_queue(context, action, options))
     run = run_tool if bootstrap_server is not None else run_old_tool
-    raise typer.Exit(run(lambda: _act(around, action, options)))
+    raise typer.Exit(run(lambda: _act(context, action, options)))
 
 
 def _checked(chosen: Sequence[str], options: Options) -> str:
@@ -201,23 +201,23 @@ def _misused(message: str) -> NoReturn:
     raise typer.Exit(Exit.ERROR)
 
 
-def _act(around: CommandContext, action: str, options: Options) -> None:
+def _act(context: CommandContext, action: str, options: Options) -> None:
     """Read the files that the action needs, connect, and carry it out."""
     command_config = options.get("command-config")
     if command_config is not None and not command_config.is_file():
         raise InvalidInputError(str(command_config))
-    act = _prepared(around, action, options)
-    with _inspected(around, options) as operator:
+    act = _prepared(context, action, options)
+    with _inspected(context, options) as operator:
         act(operator)
 
 
-def _prepared(around: CommandContext, action: str, options: Options) -> Action:
+def _prepared(context: CommandContext, action: str, options: Options) -> Action:
     """Return the action, with the files that it needs."""
     is_old = "bootstrap-server" not in options
 
     def tool(operator: OperatorClient) -> StockTool:
         kind = OldStockTool if is_old else StockTool
-        return kind(around, operator, dry_run="dry-run" in options)
+        return kind(context, operator, dry_run="dry-run" in options)
 
     if action == "list":
         return lambda found: tool(found).list_active()
@@ -228,7 +228,7 @@ def _prepared(around: CommandContext, action: str, options: Options) -> Action:
         return lambda found: tool(found).generate(topics, brokers, rack_aware=rack_aware)
     if is_old and action == "cancel":
         dry_run = "dry-run" in options
-        return lambda found: OldStockTool(around, found, dry_run=dry_run).cancel_everything()
+        return lambda found: OldStockTool(context, found, dry_run=dry_run).cancel_everything()
     text = files.read_text(options[PLAN])
     if action == "execute" and not is_old:
         _rates(options)  # Kafka's tool parses rates before the plan since 2.6.
@@ -261,27 +261,27 @@ def _rate(name: str, options: Options) -> int:
         raise InvalidInputError(f"Cannot parse argument '{text}' of option {name}") from error
 
 
-def _queue(around: CommandContext, action: str, options: Options) -> Exit:
+def _queue(context: CommandContext, action: str, options: Options) -> Exit:
     """Carry out an action of KIP-236."""
     plan = read_plan_file(options[PLAN])
-    with _inspected(around, options) as operator:
+    with _inspected(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))
             say(texts.documents_text(current, document_of(plan)))
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
-        ask = partial(around.ask_min_insync, _settings(around, options))
+        ask = partial(context.ask_min_insync, _settings(context, options))
         dry_run = "dry-run" in options
         return add_to_queue(operator, plan, ask, dry_run=dry_run, as_json=False)
 
 
-def _settings(around: CommandContext, options: Options) -> Settings:
-    return around.settings({"zookeeper": options.get("zookeeper")}, options.get("config"))
+def _settings(context: CommandContext, options: Options) -> Settings:
+    return context.settings({"zookeeper": options.get("zookeeper")}, options.get("config"))
 
 
 @contextmanager
-def _inspected(around: CommandContext, options: Options) -> Iterator[OperatorClient]:
+def _inspected(context: CommandContext, options: Options) -> Iterator[OperatorClient]:
     """
     Connect to ZooKeeper, and check that the named brokers belong to its cluster.
 
@@ -289,11 +289,11 @@ def _inspected(around: CommandContext, options: Options) -> Iterator[OperatorCli
         InvalidInputError: the brokers belong to another cluster.
 
     """
-    settings = _settings(around, options)
-    with around.connect(settings) as operator:
+    settings = _settings(context, options)
+    with context.connect(settings) as operator:
         servers = options.get("bootstrap-server")
         if servers is not None:
-            theirs, ours = around.cluster_id_of(settings, servers), operator.cluster.cluster_id()
+            theirs, ours = context.cluster_id_of(settings, servers), operator.cluster.cluster_id()
             if ours != theirs:
                 raise InvalidInputError(
                     f"the brokers belong to cluster {theirs}, but ZooKeeper at "

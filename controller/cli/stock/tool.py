@@ -46,10 +46,10 @@ class StockTool:
     """One run of Kafka's tool."""
 
     def __init__(
-        self, around: CommandContext, operator: OperatorClient, *, dry_run: bool = False
+        self, context: CommandContext, operator: OperatorClient, *, dry_run: bool = False
     ) -> None:
         """Act on a cluster; with ``dry_run``, only check and print."""
-        self._around = around
+        self._context = context
         self._operator = operator
         self._dry_run = dry_run
 
@@ -157,13 +157,13 @@ class StockTool:
         self, entries: Mapping[TopicPartition, Replicas], throttle: int
     ) -> Mapping[TopicPartition, str]:
         rate = throttle if throttle >= 0 else None
-        return cluster.submit_plan(self._around, self._operator, entries, rate)
+        return cluster.submit_plan(self._context, self._operator, entries, rate)
 
     def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         if self._dry_run:
             return {}
         leader_of(self._operator)
-        return cluster.cancel_partitions(self._around, self._operator, partitions)
+        return cluster.cancel_partitions(self._context, self._operator, partitions)
 
     def _clear_throttles(self, plan: StockPlan, found: cluster.ClusterState) -> None:
         """Clear the throttles of all brokers and the plan's topics; the daemon keeps its own."""
