@@ -14,7 +14,7 @@ from typing import Final
 
 from benchmarks import captures, in_flight, memory, reaction, scale, side_by_side
 from benchmarks.figures import Extent, Figure, machine, table
-from integration.processes import exit_on_sigterm
+from integration.rigs.processes import exit_on_sigterm
 
 BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
     "reaction": reaction.measure,

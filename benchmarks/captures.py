@@ -18,8 +18,8 @@ from typing import Final
 from benchmarks.figures import Extent, Figure
 from benchmarks.fleet import REPLICA_BYTES
 from benchmarks.grounds import BESIDE_THE_FLEET, BROKERS, Ground, Shape, fleet
-from integration.cluster import Cluster
-from integration.daemon import run_reassigner
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import run_reassigner
 
 SHAPE: Final = Shape(100_000, 500)
 REPLICATION_FACTOR: Final = 3

@@ -31,9 +31,9 @@ from controller.reactor.ports import (
     UpdateMetadata,
     UpdateMetadataState,
 )
-from integration.cluster import Cluster
-from integration.seized_controllers import CONTROLLER, QueueInbox, SeizedController
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedController
+from integration.rigs.waiting import eventually
 
 _NONE: Final = 0
 

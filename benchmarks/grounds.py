@@ -18,10 +18,10 @@ from typing import Final
 
 from benchmarks.fleet import BEHIND, DISKS
 from benchmarks.processes import processor_s
-from integration.cluster import Cluster, ClusterOptions
-from integration.daemon import Daemon
-from integration.servers import BrokerOptions
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 
 FIRST: Final = 101
 BROKERS: Final = 100

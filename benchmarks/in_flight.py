@@ -28,11 +28,11 @@ from benchmarks.grounds import (
 )
 from benchmarks.processes import memory_kb
 from benchmarks.reaction import isr_to_end_s, journal_of, sent_at
-from integration.cluster import Cluster
-from integration.daemon import Daemon
-from integration.tenures import controller_epoch
-from integration.transactions import writes
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.running_daemons import controller_epoch
+from integration.rigs.transaction_log import writes
+from integration.rigs.waiting import eventually
 
 SHAPES: Final[Mapping[Extent, tuple[Shape, ...]]] = {
     Extent.ORDINARY: (Shape(1_000, 100), Shape(10_000, 500)),

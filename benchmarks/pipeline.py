@@ -29,7 +29,7 @@ from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import Summary
 from controller.pipeline.spark_session import open_session
 from controller.pipeline.waves import WaveLimits
-from integration.jars import JarsUnavailableError, classpath
+from integration.rigs.kafka_jars import JarsUnavailableError, classpath
 
 STOCK: Final = Path(__file__).parent / "stock" / "StockAssignment.java"
 GOALS: Final = {

@@ -28,9 +28,9 @@ from benchmarks.grounds import (
     moved,
 )
 from benchmarks.profiled import DIRECTORY, PROFILE, THREADS
-from integration.cluster import Cluster
-from integration.processes import exit_on_sigterm
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.processes import exit_on_sigterm
+from integration.rigs.waiting import eventually
 
 SHOWN: Final = 45
 _TICK_S: Final = 0.5

@@ -18,10 +18,10 @@ from typing import Final
 
 from benchmarks.figures import Extent, Figure, in_milliseconds
 from controller.telemetry.journal import FILE_NAME
-from integration.cluster import Cluster, ClusterOptions
-from integration.daemon import Daemon
-from integration.transactions import Write, assignment_in, writes
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.transaction_log import Write, assignment_in, writes
+from integration.rigs.waiting import eventually
 
 SENT: Final = "A2-syncing"
 TRIALS: Final = 30

@@ -30,8 +30,8 @@ from benchmarks.grounds import (
     submit_plan,
 )
 from benchmarks.processes import memory_kb, processor_s
-from integration.cluster import Cluster
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.waiting import eventually
 
 WINDOW_S: Final = 300.0
 """How long Kafka's controller is watched: in a shorter one it ends none of ten thousand."""

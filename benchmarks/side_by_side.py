@@ -20,9 +20,9 @@ from typing import Final
 
 from benchmarks.figures import Extent, Figure
 from benchmarks.floors import floor_s
-from integration.cluster import Cluster, ClusterOptions
-from integration.daemon import Daemon
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.waiting import eventually
 
 ROUNDS: Final[Mapping[Extent, Mapping[int, int]]] = {
     Extent.ORDINARY: {1000: 3, 3000: 1},

@@ -1,6 +1,6 @@
 """
-Tests on a real ZooKeeper and real brokers, and the harness that runs them as child processes.
+Tests on a real ZooKeeper and real brokers; ``rigs`` is the harness that runs these as processes.
 
-Linux only: the kernel ties the children to the process that started them (``leash``), so that not
-even a killed test run leaves a JVM behind.
+Programs: ``chaos``, ``demo``, ``playground`` and ``shown_moves``. Linux only: the kernel kills the
+children of a test run that is killed (``rigs.die_with_parent``), so that no JVM is left behind.
 """

@@ -23,18 +23,18 @@ from typing import Final
 
 from kazoo.exceptions import KazooException
 
-from integration.campaigns import Plan, Planner, out_of_sync, remains
-from integration.cluster import Cluster, ClusterOptions
-from integration.faults import ClusterFaults, DaemonFaults, Fault
-from integration.fleets import Fleet
-from integration.jars import classpath
-from integration.laws import broken_laws
-from integration.plans import UNLIMITED, fill, limit_copies
-from integration.processes import exit_on_sigterm
-from integration.servers import BrokerOptions
-from integration.traffic import Traffic
-from integration.transactions import writes
-from integration.waiting import GaveUpError, eventually
+from integration.rigs.chaos_daemons import Fleet
+from integration.rigs.chaos_faults import ClusterFaults, DaemonFaults, Fault
+from integration.rigs.chaos_plans import Plan, Planner, out_of_sync, remains
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.kafka_jars import classpath
+from integration.rigs.plans import UNLIMITED, fill, limit_copies
+from integration.rigs.processes import exit_on_sigterm
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.traffic import Traffic
+from integration.rigs.transaction_log import writes
+from integration.rigs.waiting import GaveUpError, eventually
+from integration.rigs.write_laws import broken_laws
 
 TOPICS: Final = {"orders": 6, "payments": 6, "clicks": 6}
 RECORDS_PER_S: Final = 300.0

@@ -16,14 +16,14 @@ from typing import Protocol
 import pytest
 from confluent_kafka import KafkaException
 
-from integration.cluster import Cluster
-from integration.laws import broken_laws
-from integration.plans import Daemons
-from integration.processes import exit_on_sigterm
-from integration.scratch import scratch_directory
-from integration.servers import ZooKeeperServer
-from integration.transactions import writes
-from integration.wishes import forget
+from integration.rigs.cluster import Cluster
+from integration.rigs.operator_actions import forget
+from integration.rigs.plans import Daemons
+from integration.rigs.processes import exit_on_sigterm
+from integration.rigs.scratch_directories import scratch_directory
+from integration.rigs.servers import ZooKeeperServer
+from integration.rigs.transaction_log import writes
+from integration.rigs.write_laws import broken_laws
 
 
 class MakeTopic(Protocol):

@@ -20,12 +20,12 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from integration.cluster import Cluster
-from integration.daemon import Daemon
-from integration.jars import JarsUnavailableError, classpath
-from integration.processes import exit_on_sigterm, on_a_leash
-from integration.traffic import Audit, Record, Traffic, audit, read_everything
-from integration.waiting import GaveUpError, eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.kafka_jars import JarsUnavailableError, classpath
+from integration.rigs.processes import dying_with_parent, exit_on_sigterm
+from integration.rigs.traffic import Audit, Record, Traffic, audit, read_everything
+from integration.rigs.waiting import GaveUpError, eventually
 
 TOPICS: Final = {"orders": 8, "payments": 6, "clicks": 6}
 LEAVING: Final = 5
@@ -110,7 +110,7 @@ def execute(cluster: Cluster, plan: Path) -> int:
         cluster.zookeeper_connect,
         "--wait",
     ]
-    return subprocess.run(on_a_leash(command), check=False, timeout=150).returncode
+    return subprocess.run(dying_with_parent(command), check=False, timeout=150).returncode
 
 
 def prove(

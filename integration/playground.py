@@ -16,12 +16,12 @@ from typing import Final
 
 from rich.console import Console
 
-from integration.cluster import Cluster, ClusterOptions
 from integration.demo import TOPICS, preload, spread
-from integration.jars import JarsUnavailableError
-from integration.processes import exit_on_sigterm
-from integration.servers import BrokerOptions
-from integration.waiting import GaveUpError
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.kafka_jars import JarsUnavailableError
+from integration.rigs.processes import exit_on_sigterm
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import GaveUpError
 
 RACKS: Final = ("a", "b", "c")
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from integration.browsers import Browser
-from integration.cluster import QUIET, Cluster
-from integration.daemon import Daemon
-from integration.plans import Daemons
-from integration.requests import submit_request
-from integration.waiting import eventually
+from integration.rigs.browsers import Browser
+from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import Daemons
+from integration.rigs.requests import submit_request
+from integration.rigs.waiting import eventually
 
 RECORD_BYTES: Final = 100_000
 RECORDS: Final = 60

@@ -22,15 +22,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ResourceType,
 )
 
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon, run_reassigner
-from integration.plans import Daemons, await_end, await_tenure, copies_held, plan_of, submit
-from integration.servers import BrokerOptions
-from integration.tenures import strike
-from integration.trials import removing
-from integration.waiting import eventually
-from integration.wishes import said
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.operator_actions import said
+from integration.rigs.plans import Daemons, await_end, await_tenure, copies_held, plan_of, submit
+from integration.rigs.plans_under_load import removing
+from integration.rigs.running_daemons import strike
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 
 STALLED_S = 2
 _LONG_COPY = 20

@@ -1,7 +1,7 @@
 """
 Daemons that die at a boundary between two writes or sends, on real brokers and under a producer.
 
-Every boundary of ``integration.failpoints`` is tried with every hand. Smoke tests are one
+Every boundary of ``integration.rigs.failpoints`` is tried with every hand. Smoke tests are one
 row of that table, two chains, in which daemons die at one boundary after the other, and one hand
 for each boundary that is in neither.
 """
@@ -16,19 +16,12 @@ from typing import Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.failpoints import Failpoint
-from integration.plans import (
-    Daemons,
-    await_end,
-    await_tenure,
-    is_planned,
-    plan_of,
-    submit,
-)
-from integration.recoveries import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.failpoints import Failpoint
+from integration.rigs.plans import Daemons, await_end, await_tenure, is_planned, plan_of, submit
+from integration.rigs.recovery_cells import (
     AT_ONCE,
     DIES_WITHIN_S,
     ENDS_WITHIN_S,
@@ -49,8 +42,8 @@ from integration.recoveries import (
     options_of,
     targets_of,
 )
-from integration.tenures import strike
-from integration.waiting import GaveUpError, eventually
+from integration.rigs.running_daemons import strike
+from integration.rigs.waiting import GaveUpError, eventually
 
 SAFE: Final = {"min.insync.replicas": "2"}
 ROW: Final = Failpoint.EXCLUSION_ACKNOWLEDGED

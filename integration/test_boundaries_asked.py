@@ -14,10 +14,10 @@ from typing import Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.failpoints import Failpoint
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.failpoints import Failpoint
+from integration.rigs.plans import (
     Daemons,
     Targets,
     await_end,
@@ -27,7 +27,7 @@ from integration.plans import (
     plan_of,
     submit,
 )
-from integration.recoveries import (
+from integration.rigs.recovery_cells import (
     DIES_WITHIN_S,
     ENDS_WITHIN_S,
     OPTIONS,
@@ -37,8 +37,8 @@ from integration.recoveries import (
     judge_kafkas_end,
     nothing_lost,
 )
-from integration.requests import CANCEL, REQUESTS, cancel, submit_request
-from integration.waiting import eventually
+from integration.rigs.requests import CANCEL, REQUESTS, cancel, submit_request
+from integration.rigs.waiting import eventually
 
 SAFE: Final = {"min.insync.replicas": "2"}
 LEASES: Final = "/reassigner/throttles"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.broker_rigs import RealRig
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
+from integration.rigs.cluster import Cluster
+from integration.rigs.real_brokers import RealRig
 from tests.contracts.broker_contract import BrokerContract, BrokerRig
 
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import (
     GOALS,
     LEGACY_PLAN,
     Daemons,
@@ -26,7 +26,7 @@ from integration.plans import (
     plan_of,
     submit,
 )
-from integration.requests import (
+from integration.rigs.requests import (
     CANCEL,
     await_outcome,
     cancel,
@@ -34,9 +34,9 @@ from integration.requests import (
     reassigner,
     submit_request,
 )
-from integration.traffic import Traffic
-from integration.transactions import Assignment, assignments, writes
-from integration.waiting import eventually
+from integration.rigs.traffic import Traffic
+from integration.rigs.transaction_log import Assignment, assignments, writes
+from integration.rigs.waiting import eventually
 
 SOON: Final = ("--tenure-linger", "1")
 DURABLE: Final = {"min.insync.replicas": "2"}

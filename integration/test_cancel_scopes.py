@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import (
     GOALS,
     Daemons,
     await_end,
@@ -20,7 +20,7 @@ from integration.plans import (
     is_reassigning,
     plan_of,
 )
-from integration.requests import (
+from integration.rigs.requests import (
     CANCEL,
     await_outcome,
     cancel,
@@ -28,8 +28,8 @@ from integration.requests import (
     reassigner,
     submit_request,
 )
-from integration.transactions import assignment_in, writes
-from integration.waiting import eventually
+from integration.rigs.transaction_log import assignment_in, writes
+from integration.rigs.waiting import eventually
 
 SOON: Final = ("--tenure-linger", "1")
 UNLIMITED: Final = (

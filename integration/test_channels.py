@@ -44,11 +44,11 @@ from controller.reactor.ports import (
     UpdateMetadata,
     UpdateMetadataState,
 )
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import fill
-from integration.seized_controllers import CONTROLLER, QueueInbox, SeizedController
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import fill
+from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedController
+from integration.rigs.waiting import eventually
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 NONE = 0

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.processes import ChildProcess
-from integration.servers import BrokerOptions
-from integration.tools import TOPICS
-from integration.traffic import Traffic
-from integration.transactions import writes
-from integration.waiting import GaveUpError, eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.kafka_tools import TOPICS
+from integration.rigs.processes import ChildProcess
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.traffic import Traffic
+from integration.rigs.transaction_log import writes
+from integration.rigs.waiting import GaveUpError, eventually
 
 _ROOT = Path(__file__).resolve().parent.parent
 _STARTS_TWO_CHILDREN = """
 import sys, threading
 from pathlib import Path
-from integration.processes import ChildProcess
+from integration.rigs.processes import ChildProcess
 directory = Path(sys.argv[1])
 children = [ChildProcess(name, ["sleep", "600"], log=directory / name) for name in ("a", "b")]
 for child in children:

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import (
     SESSION_S,
     Daemons,
     Targets,
@@ -29,8 +29,8 @@ from integration.plans import (
     plan_of,
     submit,
 )
-from integration.recoveries import nothing_lost
-from integration.waiting import eventually
+from integration.rigs.recovery_cells import nothing_lost
+from integration.rigs.waiting import eventually
 
 EXPIRED_WITHIN_S = SESSION_S + 2
 """ZooKeeper is at most one tick late with an expired session; the rest is the successor's."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.broker_rigs import RealRig
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.servers import BrokerOptions
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.real_brokers import RealRig
+from integration.rigs.servers import BrokerOptions
 from tests.contracts.disk_contract import DiskContract, DiskRig
 
 

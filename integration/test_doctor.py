@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-from integration.cluster import Cluster, ClusterOptions
-from integration.daemon import run_reassigner
-from integration.plans import Daemons, await_tenure
-from integration.servers import BrokerOptions
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import run_reassigner
+from integration.rigs.plans import Daemons, await_tenure
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 
 FINDINGS = 2
 

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from integration.clients import accepts_records, records_of, unnoticed
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.plans import configure
-from integration.servers import BrokerOptions
-from integration.tenures import (
+from integration.rigs.clients import accepts_records, records_of, unnoticed
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.plans import configure
+from integration.rigs.running_daemons import (
     await_quiet,
     await_shown,
     children,
@@ -30,7 +29,8 @@ from integration.tenures import (
     strike,
     submit,
 )
-from integration.waiting import eventually
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 
 ISR_NOTIFICATIONS = "/isr_change_notification"
 LOG_DIR_EVENTS = "/log_dir_event_notification"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from integration.cluster import Cluster, ClusterOptions
-from integration.plans import Daemons
-from integration.servers import BrokerOptions
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.plans import Daemons
+from integration.rigs.servers import BrokerOptions
 
 
 def test_native_refuses_a_cluster_at_the_full_inter_broker_protocol(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from integration.cluster import Cluster, ClusterOptions
-from integration.plans import Daemons, Targets, await_end, copies_held
-from integration.servers import BrokerOptions
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.plans import Daemons, Targets, await_end, copies_held
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 from integration.test_engines import await_begun, ended, request_moves
-from integration.waiting import eventually
 
 MIGRATION = {
     "version": 0,

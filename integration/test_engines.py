@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.engine_matrix import ROWS, Row
+from integration.rigs.plans import (
     Daemons,
     Targets,
     await_broker_controller,
@@ -31,11 +32,10 @@ from integration.plans import (
     plan_of,
     unconfigure,
 )
-from integration.requests import reassigner
-from integration.rows import ROWS, Row
-from integration.traffic import Traffic
-from integration.transactions import assignments, writes
-from integration.waiting import eventually
+from integration.rigs.requests import reassigner
+from integration.rigs.traffic import Traffic
+from integration.rigs.transaction_log import assignments, writes
+from integration.rigs.waiting import eventually
 
 DURABLE = {"min.insync.replicas": "2"}
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_broker_controller, await_tenure, orphans
-from integration.trials import STEPS, Trial, a_plan, adding, in_flight, in_the_middle
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import Daemons, await_broker_controller, await_tenure, orphans
+from integration.rigs.plans_under_load import STEPS, Trial, a_plan, adding, in_flight, in_the_middle
+from integration.rigs.waiting import eventually
 
 GONE_WITHIN_S = 15
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_tenure, holders, orphans
-from integration.servers import BrokerOptions
-from integration.trials import STEPS, a_plan, adding, in_flight, in_the_middle
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.plans import Daemons, await_tenure, holders, orphans
+from integration.rigs.plans_under_load import STEPS, a_plan, adding, in_flight, in_the_middle
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_tenure
-from integration.servers import ZooKeeperServer
-from integration.tenures import controller_epoch
-from integration.trials import STEPS, a_plan, in_the_middle
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.plans import Daemons, await_tenure
+from integration.rigs.plans_under_load import STEPS, a_plan, in_the_middle
+from integration.rigs.running_daemons import controller_epoch
+from integration.rigs.servers import ZooKeeperServer
+from integration.rigs.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ from typing import Final
 
 import pytest
 
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.links import Link
-from integration.plans import Daemons, Targets, await_tenure
-from integration.servers import LINKED_LISTENER, BrokerOptions
-from integration.trials import DURABLE, in_the_middle
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.plans import Daemons, Targets, await_tenure
+from integration.rigs.plans_under_load import DURABLE, in_the_middle
+from integration.rigs.servers import LINKED_LISTENER, BrokerOptions
+from integration.rigs.tcp_proxies import Link
+from integration.rigs.waiting import eventually
 
 CUT: Final = 4
 """The broker that the daemon cannot reach; its clients and the other brokers can."""

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import SESSION_S, Daemons, await_tenure
-from integration.tenures import CONTROLLER_ID, controller_epoch
-from integration.trials import STEPS, a_plan, in_the_middle
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import SESSION_S, Daemons, await_tenure
+from integration.rigs.plans_under_load import STEPS, a_plan, in_the_middle
+from integration.rigs.running_daemons import CONTROLLER_ID, controller_epoch
+from integration.rigs.waiting import eventually
 
 TAKES_OVER_WITHIN_S = SESSION_S + 2
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 from kazoo.exceptions import KazooException
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.ensembles import expire_session
-from integration.plans import Daemons, await_tenure
-from integration.tenures import CONTROLLER_ID, controller_epoch
-from integration.trials import STEPS, a_plan, adding, controller_session, in_the_middle
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import Daemons, await_tenure
+from integration.rigs.plans_under_load import (
+    STEPS,
+    a_plan,
+    adding,
+    controller_session,
+    in_the_middle,
+)
+from integration.rigs.running_daemons import CONTROLLER_ID, controller_epoch
+from integration.rigs.waiting import eventually
+from integration.rigs.zookeeper_ensembles import expire_session
 
 
 @pytest.mark.smoke

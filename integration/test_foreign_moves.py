@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon, run_reassigner
-from integration.plans import (
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.plans import (
     LEGACY_PLAN,
     Daemons,
     Targets,
@@ -27,9 +27,9 @@ from integration.plans import (
     plan_of,
     what_is_missing,
 )
-from integration.servers import BrokerOptions
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 from integration.test_engines import CANCEL, await_begun, request_moves
-from integration.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,11 @@ from typing import Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.failpoints import Failpoint
-from integration.laws import CONTROLLER_ID
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.failpoints import Failpoint
+from integration.rigs.plans import (
     SESSION_S,
     Daemons,
     Targets,
@@ -32,9 +31,10 @@ from integration.plans import (
     plan_of,
     submit,
 )
-from integration.recoveries import nothing_lost
-from integration.transactions import Write, writes
-from integration.waiting import eventually
+from integration.rigs.recovery_cells import nothing_lost
+from integration.rigs.transaction_log import Write, writes
+from integration.rigs.waiting import eventually
+from integration.rigs.write_laws import CONTROLLER_ID
 
 SAFE: Final = {"min.insync.replicas": "2"}
 PERMANENT: Final = ("--tenure", "permanent")

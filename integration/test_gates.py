@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_end, await_tenure, configure, copies_held
-from integration.requests import await_outcome, submit_request
-from integration.transactions import writes
-from integration.waiting import eventually
-from integration.wishes import await_count, await_moving, begun_in_order, lines
+from integration.rigs.cluster import Cluster
+from integration.rigs.operator_actions import await_count, await_moving, begun_in_order, lines
+from integration.rigs.plans import Daemons, await_end, await_tenure, configure, copies_held
+from integration.rigs.requests import await_outcome, submit_request
+from integration.rigs.transaction_log import writes
+from integration.rigs.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 

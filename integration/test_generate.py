@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import run_reassigner
-from integration.plans import Daemons, await_end, fill
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import run_reassigner
+from integration.rigs.plans import Daemons, await_end, fill
 
 
 def generated(cluster: Cluster, *arguments: str) -> dict[str, Any]:

@@ -30,8 +30,8 @@ from controller.znodes.controller import encode_leader
 from controller.znodes.orphans import encode_orphan
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.reassignments import encode_spec
-from integration.servers import ZooKeeperServer
-from integration.zk_rigs import Chroot
+from integration.rigs.real_store import Chroot
+from integration.rigs.servers import ZooKeeperServer
 
 ONE, TWO = TopicPartition("t-x", 0), TopicPartition("t-x", 1)
 

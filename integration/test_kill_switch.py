@@ -11,21 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import (
-    LEGACY_PLAN,
-    Daemons,
-    await_end,
-    copies_held,
-    plan_of,
-    submit,
-)
-from integration.requests import submit_request
-from integration.transactions import writes
-from integration.waiting import eventually
-from integration.wishes import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.operator_actions import (
     KILL_SWITCH,
     QUEUE,
     await_moving,
@@ -36,6 +25,10 @@ from integration.wishes import (
     plan_file,
     said,
 )
+from integration.rigs.plans import LEGACY_PLAN, Daemons, await_end, copies_held, plan_of, submit
+from integration.rigs.requests import submit_request
+from integration.rigs.transaction_log import writes
+from integration.rigs.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 

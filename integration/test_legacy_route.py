@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import (
     LEGACY_PLAN,
     Daemons,
     await_end,
@@ -28,7 +28,7 @@ from integration.plans import (
     specs,
     submit,
 )
-from integration.waiting import eventually
+from integration.rigs.waiting import eventually
 
 ONE_AT_A_TIME = ("--tenure", "permanent", "--max-partitions-in-flight", "1")
 

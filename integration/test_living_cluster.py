@@ -14,12 +14,12 @@ from typing import Final
 import pytest
 from kazoo.exceptions import KazooException
 
-from integration.cluster import Cluster
-from integration.daemon import Daemon
-from integration.plans import Daemons, Targets, await_end, configure
-from integration.requests import await_outcome, submit_request
-from integration.rows import ROWS, Row
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.engine_matrix import ROWS, Row
+from integration.rigs.plans import Daemons, Targets, await_end, configure
+from integration.rigs.requests import await_outcome, submit_request
+from integration.rigs.waiting import eventually
 
 ENDS_WITHIN_S: Final = 90.0
 SMOKE: Final = ("delegated-3.9.1-full", "native-3.9.1-2.6")

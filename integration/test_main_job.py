@@ -21,9 +21,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ResourceType,
 )
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import (
     Daemons,
     await_broker_controller,
     await_end,
@@ -37,9 +37,9 @@ from integration.plans import (
     submit,
     unconfigure,
 )
-from integration.traffic import Traffic
-from integration.transactions import Assignment, assignments, writes
-from integration.waiting import eventually
+from integration.rigs.traffic import Traffic
+from integration.rigs.transaction_log import Assignment, assignments, writes
+from integration.rigs.waiting import eventually
 
 DURABLE = {"min.insync.replicas": "2"}
 DELETE_DELAY_S = 60

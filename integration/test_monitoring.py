@@ -11,12 +11,12 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon, run_reassigner
-from integration.plans import Daemons, await_end, fill, plan_of
-from integration.prometheus import PROGRAM, Prometheus
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.plans import Daemons, await_end, fill, plan_of
+from integration.rigs.prometheus import PROGRAM, Prometheus
+from integration.rigs.waiting import eventually
 from tests.deploy.dashboards import DASHBOARDS, queries
 from tests.deploy.exported import FOREIGN, exported, filled_in, selectors
 

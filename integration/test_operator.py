@@ -35,8 +35,8 @@ from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.reassignments import encode_spec
-from integration.servers import ZooKeeperServer
-from integration.zk_rigs import Chroot, rigs_in
+from integration.rigs.real_store import Chroot, rigs_in
+from integration.rigs.servers import ZooKeeperServer
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 PLAN = {ONE: (BrokerId(1), BrokerId(2))}

@@ -37,9 +37,9 @@ from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.reassignments import encode_spec
-from integration.servers import ZooKeeperServer
+from integration.rigs.real_store import Chroot
+from integration.rigs.servers import ZooKeeperServer
 from integration.test_operator import GOAL
-from integration.zk_rigs import Chroot
 
 ONE, TWO, THREE = (TopicPartition("t", n) for n in range(3))
 HERE: Replicas = (BrokerId(1), BrokerId(2))

@@ -22,13 +22,9 @@ from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 from controller.znodes.entity_configs import encode_applied_throttle
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import GOALS, LEASES, Daemons, await_end, configured, fill
-from integration.requests import reassigner, submit_request
-from integration.servers import ZooKeeperServer
-from integration.waiting import eventually
-from integration.wishes import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.operator_actions import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -37,7 +33,11 @@ from integration.wishes import (
     rates,
     said,
 )
-from integration.zk_rigs import Chroot
+from integration.rigs.plans import GOALS, LEASES, Daemons, await_end, configured, fill
+from integration.rigs.real_store import Chroot
+from integration.rigs.requests import reassigner, submit_request
+from integration.rigs.servers import ZooKeeperServer
+from integration.rigs.waiting import eventually
 
 FINDINGS = 2
 BROKER = broker_entity(BrokerId(3))

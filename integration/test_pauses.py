@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.operator_actions import await_moving, begun_in_order, lines, moving, said
+from integration.rigs.plans import (
     Daemons,
     Targets,
     await_broker_controller,
@@ -24,16 +25,9 @@ from integration.plans import (
     fill,
     is_reassigning,
 )
-from integration.requests import submit_request
-from integration.transactions import writes
-from integration.waiting import eventually
-from integration.wishes import (
-    await_moving,
-    begun_in_order,
-    lines,
-    moving,
-    said,
-)
+from integration.rigs.requests import submit_request
+from integration.rigs.transaction_log import writes
+from integration.rigs.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from integration.cluster import Cluster, ClusterOptions
-from integration.daemon import Daemon, run_reassigner
-from integration.tools import ToolResult
-from integration.traffic import Traffic
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.kafka_tools import ToolResult
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
 
 pytestmark = [
     pytest.mark.slow,

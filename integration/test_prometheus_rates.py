@@ -9,7 +9,7 @@ import pytest
 
 from controller.cli.prometheus import read_rates
 from controller.errors import InvalidInputError
-from integration.prometheus import PROGRAM, Prometheus
+from integration.rigs.prometheus import PROGRAM, Prometheus
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="prometheus is not installed")
 

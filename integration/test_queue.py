@@ -12,21 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import (
-    Daemons,
-    Targets,
-    await_end,
-    copies_held,
-    is_reassigning,
-    plan_of,
-    submit,
-)
-from integration.requests import CANCEL, submit_request
-from integration.transactions import Assignment, assignments, writes
-from integration.waiting import eventually
-from integration.wishes import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.operator_actions import (
     KILL_SWITCH,
     QUEUE,
     await_moving,
@@ -37,6 +25,18 @@ from integration.wishes import (
     plan_file,
     said,
 )
+from integration.rigs.plans import (
+    Daemons,
+    Targets,
+    await_end,
+    copies_held,
+    is_reassigning,
+    plan_of,
+    submit,
+)
+from integration.rigs.requests import CANCEL, submit_request
+from integration.rigs.transaction_log import Assignment, assignments, writes
+from integration.rigs.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 

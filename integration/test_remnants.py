@@ -10,12 +10,12 @@ from controller.core.events import Orphan
 from controller.core.model import BrokerId, TopicPartition, Zxid
 from controller.znodes import paths
 from controller.znodes.orphans import encode_orphan
-from integration.clients import unnoticed
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_end, holders, orphans
-from integration.requests import submit_request
-from integration.waiting import eventually
+from integration.rigs.clients import unnoticed
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import Daemons, await_end, holders, orphans
+from integration.rigs.requests import submit_request
+from integration.rigs.waiting import eventually
 
 
 @pytest.mark.parametrize("target", [None, [1, 2, 3], [2, 4]])

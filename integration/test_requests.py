@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import (
     GOALS,
     Daemons,
     await_broker_controller,
@@ -29,8 +29,8 @@ from integration.plans import (
     specs,
     submit,
 )
-from integration.recoveries import nothing_lost
-from integration.requests import (
+from integration.rigs.recovery_cells import nothing_lost
+from integration.rigs.requests import (
     REQUESTS,
     await_outcome,
     endings,
@@ -38,8 +38,8 @@ from integration.requests import (
     request_of,
     submit_request,
 )
-from integration.transactions import Assignment, Write, assignments, writes
-from integration.waiting import eventually
+from integration.rigs.transaction_log import Assignment, Write, assignments, writes
+from integration.rigs.waiting import eventually
 
 SOON: Final = ("--tenure-linger", "1")
 REFUSED: Final = 3

@@ -14,14 +14,10 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Producer
 
-from integration.cluster import QUIET, Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import Daemons, Targets, await_end, await_tenure, copies_held
-from integration.requests import submit_request
-from integration.transactions import assignments, writes
-from integration.waiting import eventually
-from integration.wishes import (
+from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.operator_actions import (
     COPY,
     await_count,
     await_moving,
@@ -30,6 +26,10 @@ from integration.wishes import (
     moving,
     said,
 )
+from integration.rigs.plans import Daemons, Targets, await_end, await_tenure, copies_held
+from integration.rigs.requests import submit_request
+from integration.rigs.transaction_log import assignments, writes
+from integration.rigs.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 

@@ -19,13 +19,13 @@ import pytest
 
 from docs.generate.journal_events import EVENTS, RECORDS
 from docs.generate.journal_kinds import LIFE
-from integration.browsers import Browser
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import Daemons, Targets, await_end
-from integration.ports import LOCALHOST
-from integration.requests import submit_request
+from integration.rigs.browsers import Browser
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import Daemons, Targets, await_end
+from integration.rigs.requests import submit_request
+from integration.rigs.reserved_ports import LOCALHOST
 from integration.shown_moves import (
     THROTTLE,
     TOKEN,

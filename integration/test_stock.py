@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import run_reassigner
-from integration.jars import KAFKA_2_3
-from integration.plans import Daemons, configured, fill, is_reassigning, plan_of, specs
-from integration.tools import REASSIGN_PARTITIONS, ToolResult, run_tool
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import run_reassigner
+from integration.rigs.kafka_jars import KAFKA_2_3
+from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, ToolResult, run_tool
+from integration.rigs.plans import Daemons, configured, fill, is_reassigning, plan_of, specs
+from integration.rigs.waiting import eventually
 
 _TRACE: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
 _WITHIN_S: Final = 180.0

@@ -28,12 +28,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 
 from controller.core.controllership.tenure import PROGRESS_PATIENCE_S
 from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S
-from integration.clients import unnoticed
-from integration.cluster import QUIET, Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon, run_reassigner
-from integration.servers import BrokerOptions
-from integration.tenures import (
+from integration.rigs.clients import unnoticed
+from integration.rigs.cluster import QUIET, Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.running_daemons import (
     await_claim,
     await_quiet,
     await_shown,
@@ -44,7 +43,8 @@ from integration.tenures import (
     strike,
     submit,
 )
-from integration.waiting import eventually
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.waiting import eventually
 
 SAFE = {"min.insync.replicas": "2"}
 THROTTLED_REPLICAS = "follower.replication.throttled.replicas"

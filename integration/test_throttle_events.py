@@ -11,18 +11,12 @@ from typing import Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_end, configured, fill
-from integration.requests import submit_request
-from integration.waiting import eventually
-from integration.wishes import (
-    await_leases_gone,
-    await_moving,
-    ended,
-    rates,
-    said,
-)
+from integration.rigs.cluster import Cluster
+from integration.rigs.operator_actions import await_leases_gone, await_moving, ended, rates, said
+from integration.rigs.plans import Daemons, await_end, configured, fill
+from integration.rigs.requests import submit_request
+from integration.rigs.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 

@@ -13,24 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import (
-    Daemons,
-    Targets,
-    await_end,
-    configure,
-    configured,
-    fill,
-    is_reassigning,
-    outcome,
-    unconfigure,
-)
-from integration.requests import CANCEL, submit_request
-from integration.traffic import Traffic
-from integration.transactions import Write, writes
-from integration.waiting import eventually
-from integration.wishes import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.operator_actions import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -41,6 +26,21 @@ from integration.wishes import (
     rates,
     said,
 )
+from integration.rigs.plans import (
+    Daemons,
+    Targets,
+    await_end,
+    configure,
+    configured,
+    fill,
+    is_reassigning,
+    outcome,
+    unconfigure,
+)
+from integration.rigs.requests import CANCEL, submit_request
+from integration.rigs.traffic import Traffic
+from integration.rigs.transaction_log import Write, writes
+from integration.rigs.waiting import eventually
 
 TRICKLE: Final = 1
 FAST: Final = 500_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.traffic import UNTOLD, Record, audit
+from integration.rigs.traffic import UNTOLD, Record, audit
 
 FIRST, SECOND = Record("t", 0, 0, 10), Record("t", 0, 1, 11)
 

@@ -8,8 +8,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from integration.servers import ZooKeeperServer
-from integration.transactions import writes_of
+from integration.rigs.servers import ZooKeeperServer
+from integration.rigs.transaction_log import writes_of
 
 
 def test_what_stood_is_read_in_its_order_over_a_restart(zookeeper: ZooKeeperServer) -> None:

@@ -14,8 +14,8 @@ from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
-from integration.servers import ZooKeeperServer
-from integration.zk_rigs import Chroot
+from integration.rigs.real_store import Chroot
+from integration.rigs.servers import ZooKeeperServer
 
 RATES = {"leader.replication.throttled.rate": "1", "follower.replication.throttled.rate": "1"}
 LISTS = {"leader.replication.throttled.replicas": "*"}

@@ -16,14 +16,14 @@ from rich.console import Console
 
 from controller.cli.progress_display import draw
 from controller.cli.status_text import work_line
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon, run_reassigner
-from integration.plans import Daemons, Targets, await_end
-from integration.processes import on_a_leash
-from integration.requests import submit_request
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.plans import Daemons, Targets, await_end
+from integration.rigs.processes import dying_with_parent
+from integration.rigs.requests import submit_request
+from integration.rigs.waiting import eventually
 from integration.shown_moves import THROTTLE, await_told, write
-from integration.waiting import eventually
 
 PARTITIONS = 4
 REFRESH = ("--copy-refresh", "1", "--max-partitions-in-flight", "2", "--tenure-linger", "1")
@@ -115,7 +115,9 @@ def _connect(cluster: Cluster) -> tuple[str, str]:
 def _interrupted(cluster: Cluster, request: str) -> int:
     """Watch a request until it has said something, press Ctrl-C, and return the exit code."""
     command = [sys.executable, "-m", "controller.cli", "watch", request, *_connect(cluster)]
-    with subprocess.Popen(on_a_leash(command), stdout=subprocess.PIPE, text=True) as watching:
+    with subprocess.Popen(
+        dying_with_parent(command), stdout=subprocess.PIPE, text=True
+    ) as watching:
         assert watching.stdout is not None
         assert request in watching.stdout.readline()
         watching.send_signal(signal.SIGINT)

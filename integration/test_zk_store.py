@@ -42,10 +42,10 @@ from controller.zk.sessions import LOOK_S
 from controller.znodes import paths
 from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
-from integration.scratch import scratch_directory
-from integration.servers import ZooKeeperServer
-from integration.waiting import eventually
-from integration.zk_rigs import SESSION_TIMEOUT_S, Chroot, ZkRig, rigs_in
+from integration.rigs.real_store import SESSION_TIMEOUT_S, Chroot, ZkRig, rigs_in
+from integration.rigs.scratch_directories import scratch_directory
+from integration.rigs.servers import ZooKeeperServer
+from integration.rigs.waiting import eventually
 from tests.contracts.leadership_contract import LeadershipContract
 from tests.contracts.request_contract import RequestContract
 from tests.contracts.rigs import StoreRig

@@ -20,7 +20,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import Callback, EventType, WatchedEvent, ZnodeStat
 
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, SetData, WriteError
-from integration.servers import ZooKeeperServer
+from integration.rigs.servers import ZooKeeperServer
 from tests.contracts.zookeeper_contract import Connect, ZooKeeperContract
 from tests.sim.zookeeper import AnyOperation, Make, Put, SessionId, TransactionFailedError, Znode
 

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from integration.failpoint_daemon import FailpointAction, FailpointHook, action_of
-from integration.failpoints import Failpoint
+from integration.rigs.failpoint_daemon import FailpointAction, FailpointHook, action_of
+from integration.rigs.failpoints import Failpoint
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ from controller.core.records import (
     SubmissionEndedRecord,
 )
 from controller.reactor.ports import BrokerRequest
-from integration.failpoint_names import NamedFailpoints
-from integration.failpoints import Failpoint
+from integration.rigs.failpoint_names import NamedFailpoints
+from integration.rigs.failpoints import Failpoint
 from tests.core.builders import Driver, replicas, tp
 from tests.sim.builders import leader_and_isr, stop_replica, update_metadata
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from benchmarks.reaction import isr_to_end_s
-from integration.transactions import Write
+from integration.rigs.transaction_log import Write
 
 TOPIC = "/brokers/topics/t"
 STATE = f"{TOPIC}/partitions/0/state"

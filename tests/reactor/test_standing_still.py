@@ -12,7 +12,7 @@ from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
-from integration.failpoints import Failpoint
+from integration.rigs.failpoints import Failpoint
 from tests.sim.daemons import DaemonLoop, Ports, SimDaemon
 from tests.sim.histories import reactors
 from tests.sim.shapes import OPTIONS

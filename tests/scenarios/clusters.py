@@ -30,8 +30,8 @@ from controller.reactor.loop import Reactor
 from controller.telemetry.partition_documents import Clocks, Filter, listing_of
 from controller.znodes import paths
 from controller.znodes.legacy_plans import encode_legacy_plan
-from integration.failpoint_names import NamedFailpoints
-from integration.failpoints import Failpoint
+from integration.rigs.failpoint_names import NamedFailpoints
+from integration.rigs.failpoints import Failpoint
 from tests.scenarios import descriptions
 from tests.scenarios.scenario_files import NO_OUTPUT, Command
 from tests.scenarios.transcripts import Transcript

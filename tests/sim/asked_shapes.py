@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.core.model import TopicPartition
 from controller.core.submissions import RequestOptions
-from integration.failpoints import Failpoint
+from integration.rigs.failpoints import Failpoint
 from tests.sim.shapes import OPTIONS, SHAPES, Change, Entries, Route, Shape, Targets
 from tests.sim.world import World
 

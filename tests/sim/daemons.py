@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from controller.core.events import Event, ShutdownRequested, WallClockRead
 from controller.core.model import BrokerId, Instant
 from controller.reactor.ports import Channels, Clock, SessionLease, Store, TopicConfigs
-from integration.failpoints import Failpoint, Reached
+from integration.rigs.failpoints import Failpoint, Reached
 from tests.sim.channels import SimChannels
 from tests.sim.configs import SimConfigs
 from tests.sim.store import SimStore

@@ -24,7 +24,7 @@ from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.znodes import paths
-from integration.failpoint_names import NamedFailpoints
+from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.bound_rules import BoundRules
 from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Build, Ports

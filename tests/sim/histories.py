@@ -20,7 +20,7 @@ from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, Observer, WriteError
 from controller.znodes import paths
-from integration.failpoint_names import NamedFailpoints
+from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults
 from tests.sim.operators import Actions, Operators

@@ -13,7 +13,7 @@ from typing import Final
 from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
-from integration.failpoints import Failpoint
+from integration.rigs.failpoints import Failpoint
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
 from tests.sim.histories import is_finished, reactors

@@ -19,7 +19,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.znodes import paths
-from integration.failpoints import Failpoint
+from integration.rigs.failpoints import Failpoint
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
 from tests.sim.world import World

@@ -22,7 +22,7 @@ from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import AlterEntry
 from controller.znodes import paths
-from integration.failpoint_names import NamedFailpoints
+from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.controller_orders import (
     ANSWER_WITHIN_S,
     INVALID_REPLICA_ASSIGNMENT,

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from controller.znodes import paths
-from integration.failpoints import MEANING, Failpoint
+from integration.rigs.failpoints import MEANING, Failpoint
 from tests.sim import recovery_table
 from tests.sim.asked_shapes import EVERY, REQUESTING
 from tests.sim.recoveries import Cell

@@ -26,7 +26,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.znodes import paths
-from integration.failpoints import Failpoint
+from integration.rigs.failpoints import Failpoint
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.sim.recoveries import Cell
 from tests.sim.shapes import AT_ONCE, STEPWISE, Hand, Shape

@@ -6,7 +6,7 @@ import pytest
 
 from controller.core.model import TopicPartition
 from controller.znodes import paths
-from integration.failpoints import Failpoint
+from integration.rigs.failpoints import Failpoint
 from tests.sim.asked_shapes import REQUESTING
 from tests.sim.builders import ids
 from tests.sim.recoveries import Cell

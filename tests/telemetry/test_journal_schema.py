@@ -37,7 +37,7 @@ from controller.telemetry.observer import UNJOURNALED, TelemetryObserver
 from controller.telemetry.status_publisher import StatusPublisher
 from docs.generate.journal_events import EVENTS, RECORDS
 from docs.generate.journal_kinds import LIFE, is_of
-from integration.failpoint_names import NamedFailpoints
+from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.daemons import Ports
 from tests.sim.faults import Faults
 from tests.sim.histories import is_finished

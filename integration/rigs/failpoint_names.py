@@ -16,7 +16,7 @@ from controller.core.model import BrokerId, Route, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.znodes import paths
-from integration.failpoints import Failpoint, Reached
+from integration.rigs.failpoints import Failpoint, Reached
 
 _METADATA_SENT: Final[Mapping[str, Failpoint]] = {
     "A2": Failpoint.A2_UPDATE_METADATA_SENT,

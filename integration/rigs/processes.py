@@ -1,12 +1,12 @@
 """
-Child processes that can be stopped, killed, frozen and started again, and never outlive us.
+Child processes that can be stopped, killed, frozen and started again, and do not outlive the tests.
 
-Every child runs on a leash (``leash``): the kernel kills it when this process ends, in whatever
-way, frozen children included. Each has a session of its own: Ctrl-C reaches the test run and not
-the brokers.
+The kernel kills every child when this process ends, frozen children included
+(``die_with_parent``). Each child has a session of its own: Ctrl-C reaches the test run and not the
+brokers.
 
-Invariant: children are forked from one thread that lives as long as the process, because the leash
-is tied to the forking thread; ``start`` may be called from any thread.
+Invariant: children are forked from one thread that lives as long as the process, because the
+kernel's signal is bound to the forking thread; ``start`` may be called from any thread.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
-from integration.waiting import GaveUpError, eventually
+from integration.rigs.waiting import GaveUpError, eventually
 
-_LEASH: Final = Path(__file__).with_name("leash.py")
+_DIE_WITH_PARENT: Final = Path(__file__).with_name("die_with_parent.py")
 _TAIL_CHARACTERS: Final = 2000
 
 
@@ -183,7 +183,7 @@ class ChildProcess:
         try:
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
-                    on_a_leash(self._command, ready_fd=writing),
+                    dying_with_parent(self._command, ready_fd=writing),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -195,11 +195,11 @@ class ChildProcess:
         finally:
             os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            pipe.read()  # ends when the leash is on and the program runs, or is dead already
+            pipe.read()  # ends when the program runs, or is dead already
         return process
 
 
-def on_a_leash(command: Sequence[str], *, ready_fd: int = -1) -> list[str]:
+def dying_with_parent(command: Sequence[str], *, ready_fd: int = -1) -> list[str]:
     """
     Return the command line whose process dies with the thread of ours that forks it.
 
@@ -207,7 +207,7 @@ def on_a_leash(command: Sequence[str], *, ready_fd: int = -1) -> list[str]:
         command: Program and arguments.
         ready_fd: An inherited descriptor that closes when the program runs.
     """
-    return [sys.executable, "-I", str(_LEASH), str(os.getpid()), str(ready_fd), *command]
+    return [sys.executable, "-I", str(_DIE_WITH_PARENT), str(os.getpid()), str(ready_fd), *command]
 
 
 def exit_on_sigterm() -> None:

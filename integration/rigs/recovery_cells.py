@@ -20,10 +20,10 @@ from typing import Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from integration.cluster import Cluster
-from integration.daemon import Daemon
-from integration.failpoints import Failpoint
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.failpoints import Failpoint
+from integration.rigs.plans import (
     LEGACY_PLAN,
     Targets,
     await_broker_controller,
@@ -33,9 +33,9 @@ from integration.plans import (
     orphans,
     specs,
 )
-from integration.seized_controllers import CONTROLLER
-from integration.traffic import Traffic
-from integration.waiting import eventually
+from integration.rigs.seized_controllers import CONTROLLER
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
 from tests.sim.shapes import STEPWISE_BOUNDARIES
 
 SESSION_S: Final = 2

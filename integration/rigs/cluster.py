@@ -22,11 +22,11 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
-from integration.ensembles import ensemble
-from integration.scratch import scratch_directory
-from integration.servers import Broker, BrokerOptions, ZooKeeperServer
-from integration.tools import REASSIGN_PARTITIONS, ToolResult, run_tool
-from integration.waiting import GaveUpError, eventually
+from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, ToolResult, run_tool
+from integration.rigs.scratch_directories import scratch_directory
+from integration.rigs.servers import Broker, BrokerOptions, ZooKeeperServer
+from integration.rigs.waiting import GaveUpError, eventually
+from integration.rigs.zookeeper_ensembles import ensemble
 
 _SERVING_WITHIN_S: Final = 60.0
 _RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
@@ -274,7 +274,7 @@ class Cluster:
         eventually(done, within_s=within_s, what="a controller takes requests for topics")
 
     def run_tool(self, main_class: str, *arguments: str, within_s: float = 120.0) -> ToolResult:
-        """Run a stock tool (``tools``) of the brokers' release."""
+        """Run a stock tool (``kafka_tools``) of the brokers' release."""
         return run_tool(
             main_class,
             *arguments,

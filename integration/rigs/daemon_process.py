@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from integration.failpoint_daemon import REACHED
-from integration.failpoints import Failpoint
-from integration.ports import LOCALHOST, ReservedPort
-from integration.processes import ChildProcess, on_a_leash
-from integration.tools import ToolResult
+from integration.rigs.failpoint_daemon import REACHED
+from integration.rigs.failpoints import Failpoint
+from integration.rigs.kafka_tools import ToolResult
+from integration.rigs.processes import ChildProcess, dying_with_parent
+from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
 
-_ROOT: Final = Path(__file__).resolve().parent.parent
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _PREFIX: Final = "REASSIGNER_"
 _ANSWER_WITHIN_S: Final = 5.0
 
@@ -53,7 +53,7 @@ class Daemon(ChildProcess):
         self.journal_directory = directory / f"{name}-journal"
         program = [module]
         if failpoint is not None:
-            program = ["integration.failpoint_daemon", ":".join(failpoint)]
+            program = ["integration.rigs.failpoint_daemon", ":".join(failpoint)]
         command = [
             sys.executable,
             "-m",
@@ -139,7 +139,7 @@ def run_reassigner(*arguments: str, within_s: float = 120.0, errors_too: bool = 
         errors_too: Whether its standard error is part of what is returned.
     """
     done = subprocess.run(
-        on_a_leash([sys.executable, "-m", "controller.cli", *arguments]),
+        dying_with_parent([sys.executable, "-m", "controller.cli", *arguments]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if errors_too else subprocess.DEVNULL,

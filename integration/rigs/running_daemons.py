@@ -17,9 +17,9 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from kazoo.exceptions import NoNodeError
 
-from integration.cluster import QUIET, Cluster
-from integration.daemon import Daemon
-from integration.waiting import eventually
+from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.waiting import eventually
 
 CONTROLLER_ID: Final = 1_000_000
 REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from integration.cluster import Cluster
-from integration.daemon import Daemon
-from integration.plans import LEASES, Targets, plan_of, unconfigure
-from integration.requests import CANCEL, await_outcome, reassigner
-from integration.transactions import Write, assignment_in
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import LEASES, Targets, plan_of, unconfigure
+from integration.rigs.requests import CANCEL, await_outcome, reassigner
+from integration.rigs.transaction_log import Write, assignment_in
+from integration.rigs.waiting import eventually
 
 QUEUE: Final = "/admin/reassign_partitions_queue"
 KILL_SWITCH: Final = "/admin/reassign_cancel"

@@ -11,8 +11,8 @@ from typing import Final
 
 from kazoo.exceptions import KazooException, NodeExistsError
 
-from integration.cluster import Cluster
-from integration.plans import (
+from integration.rigs.cluster import Cluster
+from integration.rigs.plans import (
     LEGACY_PLAN,
     UNLIMITED,
     is_reassigning,

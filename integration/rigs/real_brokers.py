@@ -27,9 +27,9 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.reactor.ports import BrokerRequest
-from integration.cluster import QUIET, Cluster
-from integration.seized_controllers import CONTROLLER, QueueInbox, SeizedController
-from integration.waiting import eventually
+from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedController
+from integration.rigs.waiting import eventually
 from tests.contracts.broker_contract import Answered
 
 SOON_S: Final = 40.0

@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from integration.cluster import Cluster
-from integration.daemon import run_reassigner
-from integration.plans import OUTCOMES, Targets, children, outcome, specs
-from integration.tools import ToolResult
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import run_reassigner
+from integration.rigs.kafka_tools import ToolResult
+from integration.rigs.plans import OUTCOMES, Targets, children, outcome, specs
+from integration.rigs.waiting import eventually
 
 REQUESTS: Final = "/admin/reassignment_requests"
 CANCEL: Final = "/admin/cancel_reassignment_in_progress"

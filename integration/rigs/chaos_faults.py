@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from kazoo.exceptions import KazooException, NoNodeError
 
-from integration.cluster import Cluster
-from integration.daemon import Daemon
-from integration.ensembles import expire_session
-from integration.fleets import Fleet
-from integration.servers import Broker, ZooKeeperServer
-from integration.tenures import CONTROLLER_ID
-from integration.waiting import eventually
+from integration.rigs.chaos_daemons import Fleet
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.running_daemons import CONTROLLER_ID
+from integration.rigs.servers import Broker, ZooKeeperServer
+from integration.rigs.waiting import eventually
+from integration.rigs.zookeeper_ensembles import expire_session
 
 
 class Fault(NamedTuple):

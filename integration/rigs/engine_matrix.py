@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from integration.cluster import ClusterOptions
-from integration.jars import KAFKA_2_3, KAFKA_2_4, KAFKA_3_9, Release
-from integration.servers import BrokerOptions
+from integration.rigs.cluster import ClusterOptions
+from integration.rigs.kafka_jars import KAFKA_2_3, KAFKA_2_4, KAFKA_3_9, Release
+from integration.rigs.servers import BrokerOptions
 
 
 @dataclass(frozen=True, slots=True)

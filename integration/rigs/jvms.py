@@ -1,7 +1,7 @@
 """
 How Java programs are started here: small, quick to come up, with logs to their output.
 
-Knows nothing of what the programs do; ``servers`` and ``tools`` do.
+Knows nothing of what the programs do; ``servers`` and ``kafka_tools`` do.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ import random
 from pathlib import Path
 from typing import Final
 
-from integration.cluster import Cluster
-from integration.daemon import Daemon
-from integration.plans import SESSION_S
-from integration.servers import LINKED_LISTENER
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import SESSION_S
+from integration.rigs.servers import LINKED_LISTENER
 
 _SIZE: Final = 2
 _SIGNS: Final = ('"level": "error"', '"level": "critical"', "Traceback")

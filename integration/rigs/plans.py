@@ -20,10 +20,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 )
 from kazoo.exceptions import KazooException, NoNodeError
 
-from integration.cluster import QUIET, Cluster
-from integration.daemon import Daemon
-from integration.failpoints import Failpoint
-from integration.waiting import eventually
+from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.failpoints import Failpoint
+from integration.rigs.waiting import eventually
 
 Targets = Mapping[tuple[str, int], Sequence[int]]
 """The replicas, in order, that each partition (topic, number) is to have."""

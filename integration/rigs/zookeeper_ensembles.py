@@ -9,8 +9,8 @@ from typing import Final
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
-from integration.ports import LOCALHOST, ReservedPort
-from integration.servers import ZooKeeperServer
+from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
+from integration.rigs.servers import ZooKeeperServer
 
 EXPIRY_TRIES: Final = 5
 """How often a second client tries to attach to a session that it is to end."""

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from integration.transactions import Write
+from integration.rigs.transaction_log import Write
 
 CONTROLLER_ID: Final = 1_000_000
 """The daemon's id as a controller, unless told otherwise."""

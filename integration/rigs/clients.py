@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from integration.cluster import QUIET, Cluster
-from integration.traffic import UNTOLD, Record, Traffic, record_of
-from integration.waiting import eventually
+from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.traffic import UNTOLD, Record, Traffic, record_of
+from integration.rigs.waiting import eventually
 
 _OFFSETS_WITHIN_S: Final = 30.0
 

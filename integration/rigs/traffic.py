@@ -25,8 +25,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from integration.cluster import QUIET
-from integration.waiting import eventually
+from integration.rigs.cluster import QUIET
+from integration.rigs.waiting import eventually
 
 _FLUSH_WITHIN_S: Final = 120.0
 _SOME_RECORDS: Final = 20

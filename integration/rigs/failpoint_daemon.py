@@ -1,7 +1,7 @@
 """
 ``reassigner`` with a failpoint: the process kills or stops itself at a named instant.
 
-``python -m integration.failpoint_daemon ACTION:FAILPOINT[:NTH] run ...`` takes the options of
+``python -m integration.rigs.failpoint_daemon ACTION:FAILPOINT[:NTH] run ...`` takes the options of
 ``reassigner`` after the failpoint, for example ``die:A1-written run --zookeeper ...``. ``die``
 sends SIGKILL, ``freeze`` sends SIGSTOP, when the failpoint is reached for the NTH time (by default
 the first).
@@ -22,8 +22,8 @@ import structlog
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
 from controller.daemon import run
-from integration.failpoint_names import NamedFailpoints
-from integration.failpoints import Failpoint
+from integration.rigs.failpoint_names import NamedFailpoints
+from integration.rigs.failpoints import Failpoint
 
 SIGNALS: Final[Mapping[str, signal.Signals]] = {
     "die": signal.SIGKILL,

@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from integration.jars import Release, classpath
-from integration.jvms import java_command, write_logging
-from integration.processes import on_a_leash
+from integration.rigs.jvms import java_command, write_logging
+from integration.rigs.kafka_jars import Release, classpath
+from integration.rigs.processes import dying_with_parent
 
 REASSIGN_PARTITIONS: Final = "reassign.ReassignPartitionsCommand"
 TOPICS: Final = "TopicCommand"
@@ -53,7 +53,7 @@ def run_tool(
         logging=write_logging(directory, threshold="ERROR"),
     )
     done = subprocess.run(
-        on_a_leash(command),
+        dying_with_parent(command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if errors_too else subprocess.DEVNULL,

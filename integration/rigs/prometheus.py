@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import yaml
 
-from integration.daemon import Daemon
-from integration.ports import ReservedPort
-from integration.processes import ChildProcess
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.processes import ChildProcess
+from integration.rigs.reserved_ports import ReservedPort
 
 PROGRAM: Final = shutil.which("prometheus")
-_SHIPPED: Final = Path(__file__).resolve().parent.parent / "deploy" / "prometheus"
+_SHIPPED: Final = Path(__file__).resolve().parents[2] / "deploy" / "prometheus"
 _ANSWER_WITHIN_S: Final = 10.0
 
 

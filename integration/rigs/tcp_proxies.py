@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-from integration.ports import LOCALHOST, ReservedPort
+from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
 
 _CHUNK_BYTES: Final = 65_536
 _CONNECT_WITHIN_S: Final = 5.0

@@ -25,8 +25,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from integration.cluster import Cluster
-from integration.servers import ZooKeeperServer
+from integration.rigs.cluster import Cluster
+from integration.rigs.servers import ZooKeeperServer
 
 _FILE_HEADER_BYTES: Final = 16
 _END_OF_RECORD: Final = b"B"

@@ -16,12 +16,12 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from integration.jars import KAFKA_3_9, Release, classpath
-from integration.jvms import java_command, write_logging
-from integration.links import Link
-from integration.ports import LOCALHOST, ReservedPort
-from integration.processes import ChildProcess
-from integration.waiting import eventually
+from integration.rigs.jvms import java_command, write_logging
+from integration.rigs.kafka_jars import KAFKA_3_9, Release, classpath
+from integration.rigs.processes import ChildProcess
+from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
+from integration.rigs.tcp_proxies import Link
+from integration.rigs.waiting import eventually
 
 LINKED_LISTENER: Final = "LINKED"
 """Name of the listener behind a link."""
@@ -42,7 +42,7 @@ class BrokerOptions:
     zookeeper_session_timeout_ms: int = 6_000
     log_dirs: int = 1
     linked: bool = False
-    """Whether there is a second listener, behind a link that can be cut (``links``)."""
+    """Whether there is a second listener, behind a proxy that can be cut (``tcp_proxies``)."""
     heap_mb: int = 512
     internal_replication_factor: int = 3
     """Of the offsets and transaction topics."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
-from integration.plans import Targets, await_end, copies_held, plan_of, submit
-from integration.traffic import Traffic
-from integration.waiting import eventually
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import Targets, await_end, copies_held, plan_of, submit
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
 
 DURABLE: Final = {"min.insync.replicas": "2"}
 IN_FLIGHT: Final = 3
