@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from controller.core import events
 from controller.core.apply import apply
-from controller.core.controllership.housekeeping import announce_departures
+from controller.core.controllership.housekeeping import announce_departures, delete_orphans
 from controller.core.controllership.invalidation import set_aside
 from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
 from controller.core.controllership.state_polling import follow_watched
@@ -20,6 +21,7 @@ from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     Instant,
+    LeaderEpoch,
     LegacyPlan,
     PartitionAssignment,
     TopicPartition,
@@ -29,6 +31,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Stopping
 from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
+from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.controllership.test_duties import live
@@ -386,3 +389,94 @@ def test_the_record_of_an_orphan_is_kept_while_its_topic_is_not_read() -> None:
     driver.view.session.listed = frozenset({"t"})
     (change,) = follow_watched(driver.view, Worklist(orphans=True)).changes
     assert change.records == (OrphanEndedRecord(orphan),)
+
+
+def deletable(driver: Driver) -> Worklist:
+    """Let the leader have confirmed its present epoch, with the record of an orphan on 4."""
+    state = driver.view.states[tp()]
+    driver.view.confirmed[tp()] = (state.leader, state.leader_epoch)
+    driver.view.orphans[BrokerId(4), tp()] = ORPHAN_ON_4
+    return Worklist(orphans=True)
+
+
+def test_the_deletion_of_an_orphan_stops_its_replica_first() -> None:
+    """Both requests carry the present leader epoch, so that a later one makes them outdated."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    decision = delete_orphans(driver.view, deletable(driver))
+    epoch = driver.view.states[tp()].leader_epoch
+    assert decision.changes == ()
+    assert decision.effects == tuple(
+        SendStopReplica(tp(), BrokerId(4), epoch, delete) for delete in (False, True)
+    )
+
+
+FORBIDS: dict[str, Callable[[ClusterView], object]] = {
+    "its broker is dead": lambda view: view.brokers.pop(BrokerId(4)),
+    "its deletion was requested": lambda view: view.orphans_tried.add(ORPHAN_ON_4),
+    "its disk failed": lambda view: view.orphans_failed.add(ORPHAN_ON_4),
+    "the topic may have changed": lambda view: view.topics["t"].put_in_doubt(99),
+    "the topic is not read": lambda view: view.topics.pop("t"),
+    "the topic is another one": lambda view: setattr(view.topics["t"], "czxid", Zxid(10)),
+    "the partition is not in its topic": lambda view: view.topics["t"].partitions.clear(),
+    "the broker is a replica again": lambda view: view.topics["t"].partitions.update(
+        {0: PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))}
+    ),
+    "the state is not known": lambda view: view.states.pop(tp()),
+    "it is in the ISR": lambda view: view.states.update(
+        {tp(): replace(view.states[tp()], isr=replicas(1, 2, 3, 4))}
+    ),
+    "a live replica lags": lambda view: view.states.update(
+        {tp(): replace(view.states[tp()], isr=replicas(1, 2))}
+    ),
+    "the leader confirmed nothing": lambda view: view.confirmed.clear(),
+    "the leader confirmed an older epoch": lambda view: view.states.update(
+        {tp(): replace(view.states[tp()], leader_epoch=LeaderEpoch(1))}
+    ),
+    "a former leader confirmed the epoch": lambda view: view.states.update(
+        {tp(): replace(view.states[tp()], leader=BrokerId(2))}
+    ),
+}
+
+
+@pytest.mark.parametrize("because", FORBIDS)
+def test_no_orphan_is_deleted_while_anything_speaks_against_it(because: str) -> None:
+    """Each reason alone forbids it: a deleted log is gone."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    due = deletable(driver)
+    FORBIDS[because](driver.view)
+    assert delete_orphans(driver.view, due).effects == ()
+
+
+@pytest.mark.parametrize("before", ["obsolete", "requested", "on a failed disk"])
+def test_an_orphan_that_is_not_deleted_delays_no_other(before: str) -> None:
+    """Each of them is judged by itself."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5))
+    view = driver.view
+    czxid = TOPIC_CZXID - 1 if before == "obsolete" else TOPIC_CZXID
+    first = events.Orphan(BrokerId(5), tp(), Zxid(czxid), "not live")
+    view.orphans[BrokerId(5), tp()] = first
+    if before == "requested":
+        view.orphans_tried.add(first)
+    elif before == "on a failed disk":
+        view.orphans_failed.add(first)
+    decision = delete_orphans(view, deletable(driver))
+    assert [e.broker for e in decision.effects if isinstance(e, SendStopReplica)] == [4, 4]
+    ended = [c.records for c in decision.changes]
+    assert ended == ([(OrphanEndedRecord(first),)] if before == "obsolete" else [])
+
+
+@pytest.mark.parametrize("news", ["orphans", "claimed", "joined", "seeded", "listed_topics"])
+def test_orphans_are_examined_when_one_of_them_may_have_become_deletable(news: str) -> None:
+    """There may be thousands: a cycle without such news examines none."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    deletable(driver)
+    due = Worklist()
+    assert delete_orphans(driver.view, due).effects == ()
+    match news:
+        case "joined":
+            due.joined.add(BrokerId(4))
+        case "seeded":
+            due.seeded[tp()] = None
+        case _:
+            setattr(due, news, True)
+    assert delete_orphans(driver.view, due).effects

@@ -10,15 +10,17 @@ from controller.core.controllership.eligibility import refusals
 from controller.core.controllership.responses import (
     CLUSTER_AUTHORIZATION_FAILED,
     HEED_PATIENCE_S,
+    KAFKA_STORAGE_ERROR,
     UNSUPPORTED_VERSION,
 )
 from controller.core.controllership.tenure import CLAIM_TIMER, HEED_TIMER
 from controller.core.decide import ACK_TIMER
-from controller.core.model import BlockedBy, BrokerId, ControllerEpoch, Instant
+from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.options import Options
+from controller.core.phases import Stopping
 from controller.core.records import SpecRecord, StateRecord
 from controller.core.tenure_reset import UNHEEDED_RETRY_S
-from tests.core.builders import EPOCH, Driver, tp
+from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.controllership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
 
@@ -180,3 +182,72 @@ def test_a_broker_that_refused_requests_is_asked_again() -> None:
     driver.sent.clear()
     driver.observe(events.TimerFired(ACK_TIMER))
     assert any(isinstance(e, effects.SendLiveBrokers) for e in driver.sent)
+
+
+def stopping() -> tuple[Driver, Stopping]:
+    """Return a step that waits for the deletion of the replicas on 2 and 3."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None), acknowledges=False)
+    submit(driver, submission("request_0000000000", {tp(): (1,)}))
+    driver.acknowledge(tp(), replicas(1))
+    driver.settle()
+    phase = driver.view.reassignments[tp()].phase
+    assert isinstance(phase, Stopping)
+    assert phase.waiting == {2, 3}
+    return driver, phase
+
+
+def stopped(driver: Driver, broker: int, error: int, *, delete: bool = True) -> None:
+    """Let a broker answer a StopReplica."""
+    one, epoch = BrokerId(broker), driver.view.states[tp()].leader_epoch
+    result = events.StopReplicaResult(tp(), epoch, delete, error)
+    driver.observe(events.StopReplicaAnswered(one, driver.epoch(one), 0, (result,), resent=False))
+
+
+@pytest.mark.parametrize(
+    ("broker", "error", "delete"),
+    [(2, 0, False), (2, 11, True), (2, -1, True), (4, 0, True)],
+    ids=["stopped only", "outdated epoch", "unknown error", "another broker"],
+)
+def test_only_an_answer_that_confirms_the_deletion_counts(
+    broker: int, error: int, *, delete: bool
+) -> None:
+    """The topic znode loses a replica only when its log is gone, or on record as an orphan."""
+    driver, phase = stopping()
+    stopped(driver, broker, error, delete=delete)
+    reassignment = driver.view.reassignments[tp()]
+    assert (reassignment.phase, reassignment.deleted) == (phase, frozenset())
+
+
+def test_a_deletion_that_is_confirmed_leaves_no_orphan() -> None:
+    """The step waits for the others, and ends with the last."""
+    driver, phase = stopping()
+    stopped(driver, 2, 0)
+    waiting = Stopping(frozenset({BrokerId(3)}), frozenset(), phase.deadline)
+    assert driver.view.reassignments[tp()].phase == waiting
+    assert driver.view.reassignments[tp()].deleted == {2}
+    stopped(driver, 3, 0)
+    assert tp() not in driver.view.reassignments
+    assert driver.view.orphans == {}
+
+
+def test_a_deletion_that_a_failed_disk_prevents_is_given_up() -> None:
+    """It is on record as an orphan, and the step does not wait for it."""
+    driver, phase = stopping()
+    stopped(driver, 2, KAFKA_STORAGE_ERROR)
+    waiting = Stopping(frozenset({BrokerId(3)}), frozenset({BrokerId(2)}), phase.deadline)
+    assert driver.view.reassignments[tp()].phase == waiting
+    assert driver.view.reassignments[tp()].deleted == frozenset()
+    assert (BrokerId(2), tp()) in driver.view.offline
+    stopped(driver, 3, 0)
+    assert list(driver.view.orphans) == [(BrokerId(2), tp())]
+
+
+def test_an_answer_that_another_registration_of_the_broker_gave_does_not_count() -> None:
+    """The broker restarted since, with its log or without it."""
+    driver, phase = stopping()
+    two, epoch = BrokerId(2), driver.view.states[tp()].leader_epoch
+    result = events.StopReplicaResult(tp(), epoch, delete=True, error=0)
+    earlier = BrokerEpoch(driver.epoch(two) - 1)
+    driver.observe(events.StopReplicaAnswered(two, earlier, 0, (result,), resent=False))
+    driver.observe(events.StopReplicaAnswered(two, driver.epoch(two), 11, (result,), resent=False))
+    assert driver.view.reassignments[tp()].phase == phase
