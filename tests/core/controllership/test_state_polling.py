@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from controller.core.controllership.state_polling import ROUND_EVERY_S
-from controller.core.effects import ElectPreferred, ReadPurpose, ReadStates
+from controller.core.controllership.state_polling import (
+    ROUND_EVERY_S,
+    ROUND_STATES,
+    ROUND_TIMER,
+    poll_states,
+)
+from controller.core.effects import ElectPreferred, ReadPurpose, ReadStates, SetTimer
 from controller.core.events import Orphan, OrphansRead, PreferredElectionRead
-from controller.core.model import BrokerId, ZkVersion, Zxid
+from controller.core.model import BrokerId, Instant, ZkVersion, Zxid
 from controller.core.options import Options
-from controller.core.records import OrphanEndedRecord, PreferredElectionEndedRecord
+from controller.core.records import (
+    OrphanEndedRecord,
+    PreferredElectionEndedRecord,
+    StatesPolledRecord,
+)
+from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
 from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
 from tests.core.requests.test_submitted import submission, submit
@@ -65,3 +75,29 @@ def test_elections_that_operators_ask_a_controller_for_are_not_ours() -> None:
     assert not [e for e in driver.sent if isinstance(e, ElectPreferred)]
     records = [r for c in driver.changes for r in c.records]
     assert not [r for r in records if isinstance(r, PreferredElectionEndedRecord)]
+
+
+def test_a_round_of_a_large_cluster_begins_where_the_last_one_ended() -> None:
+    """Each state is read in turn, however many there are."""
+    driver = DelegatedDriver({tp(n): (0, 1) for n in range(ROUND_STATES + 500)})
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
+    for _ in range(3):
+        driver.pass_time(ROUND_EVERY_S)
+    first, second, third = (r.partitions for r in rounds(driver)[-3:])
+    assert [len(r) for r in (first, second, third)] == [ROUND_STATES] * 3
+    known = list(driver.view.states)
+    begins = known.index(first[0])
+    order = [*known[begins:], *known[:begins]] * 2
+    assert [*first, *second, *third] == order[: 3 * ROUND_STATES]
+
+
+def test_a_round_without_a_known_state_reads_nothing_and_is_repeated() -> None:
+    """All topics were created a moment ago: the first states follow."""
+    driver = DelegatedDriver({tp(0): (0, 1)})
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
+    driver.view.states.clear()
+    now = Instant(driver.now + ROUND_EVERY_S)
+    again = Instant(now + ROUND_EVERY_S)
+    decision = poll_states(driver.view, Worklist(timer=True), now)
+    assert [c.records for c in decision.changes] == [(StatesPolledRecord(again, 0),)]
+    assert decision.effects == (SetTimer(ROUND_TIMER, again),)

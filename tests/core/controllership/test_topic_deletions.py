@@ -12,6 +12,7 @@ from controller.core.controllership.tenure import (
     DELETION_TIMER,
     LINGER_TIMER,
     PROGRESS_PATIENCE_S,
+    hold_of,
 )
 from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S, DELETIONS_PATIENCE_S
 from controller.core.controls import Controls, Pause, Pauses
@@ -282,6 +283,15 @@ def test_a_permanent_tenure_does_not_wait_for_deletions() -> None:
     assert not claims(driver)
     driver.view.options = replace(driver.view.options, tenure=TenurePolicy.PERMANENT)
     assert claims(driver)
+
+
+def test_without_the_role_a_step_waits_for_a_pending_deletion() -> None:
+    """What is reported as its reason does not need a tenure."""
+    driver = idle_with_a_request("stuck")
+    assert driver.view.tenure is None
+    hold = hold_of(driver.view)
+    assert hold is not None
+    assert (hold.by, hold.detail) == (BlockedBy.TOPIC_DELETION, "topic deletion is pending: stuck")
 
 
 # --- pauses --------------------------------------------------------------------------------------

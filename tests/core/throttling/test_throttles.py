@@ -590,3 +590,77 @@ def test_a_lease_that_is_written_is_in_doubt_no_more() -> None:
     assert written != before[Entity(ORDERS)]
     observe(made.view, AppliedThrottlesRead(before), made.now)
     assert made.view.work.applied_throttles[Entity(ORDERS)] == written
+
+
+def test_a_rate_that_others_set_over_ours_is_reported_while_it_replaces_ours() -> None:
+    """The copies obey it; the operator learns why the rate of the request does not hold."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    assert made.view.kept_throttles == {}
+    made.operator_sets("brokers/4", **{LEADER_RATE: "77", FOLLOWER_RATE: "77"})
+    made.refresh(made.view.options.config_refresh_s)
+    assert made.view.kept_throttles == {
+        Entity("brokers/4"): (f"{LEADER_RATE}=77", f"{FOLLOWER_RATE}=77")
+    }
+    made.operator_sets("brokers/4", **{LEADER_RATE: "1000", FOLLOWER_RATE: "1000"})
+    made.refresh(made.view.options.config_refresh_s)
+    assert made.view.kept_throttles == {}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "replaces"),
+    [("0:4", True), ("0:4,3:7", True), ("*", True)],
+    ids=["the same", "more", "every replica"],
+)
+def test_a_list_of_others_that_names_every_wanted_replica_is_reported(
+    theirs: str, *, replaces: bool
+) -> None:
+    """Nothing of it is ours, so nothing of it is removed in the end."""
+    made = rig(orders={FOLLOWER_REPLICAS: theirs})
+    made.ask_for({orders(): (1, 2, 4)})
+    kept = made.view.kept_throttles.get(Entity(ORDERS), ())
+    assert (kept == (f"{FOLLOWER_REPLICAS}={theirs}",)) == replaces
+
+
+@pytest.mark.parametrize(
+    ("theirs", "replaces"),
+    [("0:4,3:7", False), ("*", True), (" * ", True)],
+    ids=["more", "every replica", "every replica, with blanks"],
+)
+def test_a_list_that_others_extend_is_ours_until_it_covers_every_replica(
+    theirs: str, *, replaces: bool
+) -> None:
+    """Our entries in a longer list still hold; in a list of all replicas none is ours."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: theirs})
+    made.refresh(made.view.options.config_refresh_s)
+    kept = made.view.kept_throttles.get(Entity(ORDERS), ())
+    assert kept == ((f"{FOLLOWER_REPLICAS}={theirs}",) if replaces else ())
+
+
+def test_a_long_list_of_others_is_reported_by_its_beginning() -> None:
+    """It may name thousands of replicas."""
+    theirs = ",".join(["0:4", *(f"{n}:7" for n in range(1, 100))])
+    made = rig(orders={FOLLOWER_REPLICAS: theirs})
+    made.ask_for({orders(): (1, 2, 4)})
+    (kept,) = made.view.kept_throttles[Entity(ORDERS)]
+    assert kept == f"{FOLLOWER_REPLICAS}={theirs[:60]}"
+
+
+def test_a_written_setting_is_expected_at_the_version_that_the_write_leaves() -> None:
+    """The next write is a compare-and-set on it, and an older read does not replace it."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)})
+    entity = Entity(ORDERS)
+    assert made.view.entity_configs[entity] == made.settings[entity]
+    assert made.view.applied_throttles[entity].version == 0
+    stood = made.view.entity_configs[entity]
+    observe(made.view, EntityConfigsRead({entity: EntityConfig({}, ZkVersion(0))}), made.now)
+    assert made.view.entity_configs[entity] == stood
+    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    assert made.view.entity_configs[entity] == made.settings[entity]
+    assert made.view.applied_throttles[entity].version == 1
+    newest = EntityConfig({"retention.ms": "5"}, ZkVersion(9))
+    observe(made.view, EntityConfigsRead({entity: newest}), made.now)
+    assert made.view.entity_configs[entity] == newest

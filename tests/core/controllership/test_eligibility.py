@@ -1,0 +1,84 @@
+"""What speaks against the role of controller in a cluster, each reason in its own words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.controllership.eligibility import delegated_refusals, native_refusals
+from controller.core.model import BrokerId
+from controller.core.options import Options
+from controller.core.view import ClusterView
+from tests.core.builders import Driver, tp
+
+
+def cluster(*topics_with_ids: str) -> ClusterView:
+    """Return a cluster of three topics, some of which carry a topic id."""
+    view = Driver({tp(0, name): (1, 2) for name in ("a", "b", "c")}).view
+    for name in topics_with_ids:
+        view.topics[name].topic_id = f"id-of-{name}"
+    return view
+
+
+def test_nothing_speaks_against_the_role_in_a_cluster_of_an_older_protocol() -> None:
+    """Leaders write their ISR changes to ZooKeeper."""
+    assert native_refusals(cluster()) == ()
+    assert delegated_refusals(cluster()) == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "begins"),
+    [
+        ("c", "topic c carries a topic id, "),
+        ("cb", "topic b and 1 others carry a topic id, "),
+        ("cba", "topic a and 2 others carry a topic id, "),
+    ],
+)
+def test_topic_ids_show_protocol_2_8(names: str, begins: str) -> None:
+    """One topic is named, and how many more there are."""
+    (reason,) = native_refusals(cluster(*names))
+    assert reason == f"{begins}which only inter-broker protocol 2.8 or later writes"
+
+
+def test_features_of_registrations_show_protocol_2_7() -> None:
+    """The brokers are named: they are the ones to look at."""
+    view = cluster()
+    for n in (2, 1):
+        view.brokers[BrokerId(n)] = replace(view.brokers[BrokerId(n)], has_features=True)
+    (reason,) = native_refusals(view)
+    assert reason.startswith("broker 1,2 runs inter-broker protocol 2.7 or later")
+
+
+def test_the_id_of_a_broker_is_not_taken() -> None:
+    """That broker would consider itself the controller."""
+    view = cluster()
+    view.options = Options(controller_id=BrokerId(3))
+    (reason,) = native_refusals(view)
+    assert reason.startswith("controller id 3 is the id of a broker")
+
+
+@pytest.mark.parametrize(
+    ("sign", "reason"),
+    [
+        ({"migration": "a KRaft controller leads"}, "/migration: a KRaft controller leads"),
+        ({"controller_is_ephemeral": False}, "/controller is not an ephemeral znode"),
+        ({"kraft_controller_epoch": 0}, "/controller names a KRaft controller epoch"),
+    ],
+)
+def test_each_sign_of_kraft_forbids_both_engines(sign: dict[str, object], reason: str) -> None:
+    """The brokers of a migration get their controller from elsewhere."""
+    view = cluster()
+    assert view.guards is not None
+    view.guards = replace(view.guards, **sign)  # type: ignore[arg-type]
+    for refusals in (native_refusals(view), delegated_refusals(view)):
+        (given,) = refusals
+        assert given.startswith(reason)
+
+
+def test_a_cluster_without_a_controller_has_no_sign_of_kraft() -> None:
+    """``/controller`` does not exist while none is elected."""
+    view = cluster()
+    assert view.guards is not None
+    view.guards = replace(view.guards, controller_broker=None, controller_is_ephemeral=False)
+    assert native_refusals(view) == ()
