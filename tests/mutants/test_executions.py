@@ -157,6 +157,20 @@ def test_what_runs_for_ever_is_ended_by_its_processor_time() -> None:
     assert f"TimeoutError: {NO_END}" in done.stderr
 
 
+def test_what_is_ended_by_its_processor_time_has_time_to_report_it() -> None:
+    """The kernel repeats the signal each second: it would kill the process at its shutdown."""
+    code = (
+        "import time; from tests.mutants import time_limits; time_limits.begin(1)\n"
+        "try:\n    while True: time.time()\n"
+        "finally:\n    ends = time.process_time() + 2.5\n"
+        "    while time.process_time() < ends: pass\n    print('reported')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "reported\n")
+
+
 def test_what_killed_before_goes_first_then_what_is_quick() -> None:
     """First what killed mutants of the same module."""
     killers = Killers()
