@@ -12,7 +12,7 @@ from controller.core.model import Instant, TopicPartition
 from controller.core.options import Options
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
-from tests.core.builders import Driver, plan, tp
+from tests.core.builders import Driver, tp
 
 CHUNK = 2
 
@@ -22,16 +22,16 @@ def unread(*, work: str) -> tuple[ClusterView, Instant]:
     driver = Driver({tp(n): (1, 2) for n in range(6)})
     if work == "reassigned":
         driver.submit({tp(5): (1, 3)})
-        driver.view.legacy = None
+        driver.view.intake.legacy = None
     elif work == "listed":
         driver.submit({tp(5): (1, 3)})
-        driver.view.reassignments.clear()
+        driver.view.work.reassignments.clear()
     view = driver.view
     view.options = replace(Options(), seed_chunk=CHUNK)
-    view.states.clear()
-    view.unseeded = {tp(n): None for n in range(6)}
-    assert view.tenure is not None
-    return view, view.tenure.since
+    view.tenure.states.clear()
+    view.tenure.unseeded = {tp(n): None for n in range(6)}
+    assert view.tenure.held is not None
+    return view, view.tenure.held.since
 
 
 def reads(view: ClusterView, due: Worklist, now: Instant) -> list[tuple[TopicPartition, ...]]:
@@ -48,8 +48,6 @@ def test_the_states_of_the_work_are_read_at_once(work: str, news: str) -> None:
     view, since = unread(work=work)
     due = Worklist()
     setattr(due, news, True)
-    if work == "listed":
-        assert plan({tp(5): (1, 3)}).entries.keys() == view.legacy.entries.keys()  # type: ignore[union-attr]
     assert reads(view, due, since) == [(tp(5),)]
 
 
@@ -66,29 +64,29 @@ def test_the_states_of_the_rest_wait_a_moment_where_there_is_work(work: str) -> 
 def test_the_states_of_an_idle_cluster_are_read_at_once_in_parts() -> None:
     """Nothing waits for the processor; one part is read at a time."""
     view, since = unread(work="none")
-    view.legacy = None
+    view.intake.legacy = None
     assert reads(view, Worklist(), since) == [(tp(0), tp(1))]
-    view.seeding = {tp(0), tp(1)}
+    view.tenure.seeding = {tp(0), tp(1)}
     assert seed(view, Worklist(), since).effects == ()
-    del view.unseeded[tp(0)], view.unseeded[tp(1)]
-    view.seeding.clear()
+    del view.tenure.unseeded[tp(0)], view.tenure.unseeded[tp(1)]
+    view.tenure.seeding.clear()
     assert reads(view, Worklist(), since) == [(tp(2), tp(3))]
 
 
 def test_what_is_being_read_is_not_read_twice() -> None:
     """A plan that arrives meanwhile concerns a state that is under way already."""
     view, since = unread(work="reassigned")
-    view.seeding = {tp(5)}
+    view.tenure.seeding = {tp(5)}
     assert reads(view, Worklist(plan=True), Instant(since + 1.0)) == []
-    view.seeding.clear()
-    del view.unseeded[tp(5)]
+    view.tenure.seeding.clear()
+    del view.tenure.unseeded[tp(5)]
     assert reads(view, Worklist(plan=True), Instant(since + 1.0)) == [(tp(0), tp(1))]
 
 
 def test_nothing_is_read_without_a_tenure_or_when_every_state_is_known() -> None:
     """Outside a tenure no state is kept."""
     view, since = unread(work="none")
-    unseeded, view.unseeded = view.unseeded, {}
+    unseeded, view.tenure.unseeded = view.tenure.unseeded, {}
     assert seed(view, Worklist(claimed=True), since).effects == ()
-    view.unseeded, view.tenure = unseeded, None
+    view.tenure.unseeded, view.tenure.held = unseeded, None
     assert seed(view, Worklist(claimed=True), since).effects == ()

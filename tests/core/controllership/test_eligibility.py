@@ -17,7 +17,7 @@ def cluster(*topics_with_ids: str) -> ClusterView:
     """Return a cluster of three topics, some of which carry a topic id."""
     view = Driver({tp(0, name): (1, 2) for name in ("a", "b", "c")}).view
     for name in topics_with_ids:
-        view.topics[name].topic_id = f"id-of-{name}"
+        view.session.topics[name].topic_id = f"id-of-{name}"
     return view
 
 
@@ -45,7 +45,9 @@ def test_features_of_registrations_show_protocol_2_7() -> None:
     """The brokers are named: they are the ones to look at."""
     view = cluster()
     for n in (2, 1):
-        view.brokers[BrokerId(n)] = replace(view.brokers[BrokerId(n)], has_features=True)
+        view.cluster.brokers[BrokerId(n)] = replace(
+            view.cluster.brokers[BrokerId(n)], has_features=True
+        )
     (reason,) = native_refusals(view)
     assert reason.startswith("broker 1,2 runs inter-broker protocol 2.7 or later")
 
@@ -69,8 +71,8 @@ def test_the_id_of_a_broker_is_not_taken() -> None:
 def test_each_sign_of_kraft_forbids_both_engines(sign: dict[str, object], reason: str) -> None:
     """The brokers of a migration get their controller from elsewhere."""
     view = cluster()
-    assert view.guards is not None
-    view.guards = replace(view.guards, **sign)  # type: ignore[arg-type]
+    assert view.session.guards is not None
+    view.session.guards = replace(view.session.guards, **sign)  # type: ignore[arg-type]
     for refusals in (native_refusals(view), delegated_refusals(view)):
         (given,) = refusals
         assert given.startswith(reason)
@@ -79,6 +81,8 @@ def test_each_sign_of_kraft_forbids_both_engines(sign: dict[str, object], reason
 def test_a_cluster_without_a_controller_has_no_sign_of_kraft() -> None:
     """``/controller`` does not exist while none is elected."""
     view = cluster()
-    assert view.guards is not None
-    view.guards = replace(view.guards, controller_broker=None, controller_is_ephemeral=False)
+    assert view.session.guards is not None
+    view.session.guards = replace(
+        view.session.guards, controller_broker=None, controller_is_ephemeral=False
+    )
     assert native_refusals(view) == ()

@@ -393,9 +393,9 @@ def test_the_record_of_an_orphan_is_kept_while_its_topic_is_not_read() -> None:
 
 def deletable(driver: Driver) -> Worklist:
     """Let the leader have confirmed its present epoch, with the record of an orphan on 4."""
-    state = driver.view.states[tp()]
-    driver.view.confirmed[tp()] = (state.leader, state.leader_epoch)
-    driver.view.orphans[BrokerId(4), tp()] = ORPHAN_ON_4
+    state = driver.view.tenure.states[tp()]
+    driver.view.tenure.confirmed[tp()] = (state.leader, state.leader_epoch)
+    driver.view.work.orphans[BrokerId(4), tp()] = ORPHAN_ON_4
     return Worklist(orphans=True)
 
 
@@ -403,7 +403,7 @@ def test_the_deletion_of_an_orphan_stops_its_replica_first() -> None:
     """Both requests carry the present leader epoch, so that a later one makes them outdated."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     decision = delete_orphans(driver.view, deletable(driver))
-    epoch = driver.view.states[tp()].leader_epoch
+    epoch = driver.view.tenure.states[tp()].leader_epoch
     assert decision.changes == ()
     assert decision.effects == tuple(
         SendStopReplica(tp(), BrokerId(4), epoch, delete) for delete in (False, True)
@@ -411,29 +411,29 @@ def test_the_deletion_of_an_orphan_stops_its_replica_first() -> None:
 
 
 FORBIDS: dict[str, Callable[[ClusterView], object]] = {
-    "its broker is dead": lambda view: view.brokers.pop(BrokerId(4)),
-    "its deletion was requested": lambda view: view.orphans_tried.add(ORPHAN_ON_4),
-    "its disk failed": lambda view: view.orphans_failed.add(ORPHAN_ON_4),
-    "the topic may have changed": lambda view: view.topics["t"].put_in_doubt(99),
-    "the topic is not read": lambda view: view.topics.pop("t"),
-    "the topic is another one": lambda view: setattr(view.topics["t"], "czxid", Zxid(10)),
-    "the partition is not in its topic": lambda view: view.topics["t"].partitions.clear(),
-    "the broker is a replica again": lambda view: view.topics["t"].partitions.update(
+    "its broker is dead": lambda view: view.cluster.brokers.pop(BrokerId(4)),
+    "its deletion was requested": lambda view: view.tenure.orphans_tried.add(ORPHAN_ON_4),
+    "its disk failed": lambda view: view.work.orphans_failed.add(ORPHAN_ON_4),
+    "the topic may have changed": lambda view: view.session.topics["t"].put_in_doubt(99),
+    "the topic is not read": lambda view: view.session.topics.pop("t"),
+    "the topic is another one": lambda view: setattr(view.session.topics["t"], "czxid", Zxid(10)),
+    "the partition is not in its topic": lambda view: view.session.topics["t"].partitions.clear(),
+    "the broker is a replica again": lambda view: view.session.topics["t"].partitions.update(
         {0: PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))}
     ),
-    "the state is not known": lambda view: view.states.pop(tp()),
-    "it is in the ISR": lambda view: view.states.update(
-        {tp(): replace(view.states[tp()], isr=replicas(1, 2, 3, 4))}
+    "the state is not known": lambda view: view.tenure.states.pop(tp()),
+    "it is in the ISR": lambda view: view.tenure.states.update(
+        {tp(): replace(view.tenure.states[tp()], isr=replicas(1, 2, 3, 4))}
     ),
-    "a live replica lags": lambda view: view.states.update(
-        {tp(): replace(view.states[tp()], isr=replicas(1, 2))}
+    "a live replica lags": lambda view: view.tenure.states.update(
+        {tp(): replace(view.tenure.states[tp()], isr=replicas(1, 2))}
     ),
-    "the leader confirmed nothing": lambda view: view.confirmed.clear(),
-    "the leader confirmed an older epoch": lambda view: view.states.update(
-        {tp(): replace(view.states[tp()], leader_epoch=LeaderEpoch(1))}
+    "the leader confirmed nothing": lambda view: view.tenure.confirmed.clear(),
+    "the leader confirmed an older epoch": lambda view: view.tenure.states.update(
+        {tp(): replace(view.tenure.states[tp()], leader_epoch=LeaderEpoch(1))}
     ),
-    "a former leader confirmed the epoch": lambda view: view.states.update(
-        {tp(): replace(view.states[tp()], leader=BrokerId(2))}
+    "a former leader confirmed the epoch": lambda view: view.tenure.states.update(
+        {tp(): replace(view.tenure.states[tp()], leader=BrokerId(2))}
     ),
 }
 
@@ -454,11 +454,11 @@ def test_an_orphan_that_is_not_deleted_delays_no_other(before: str) -> None:
     view = driver.view
     czxid = TOPIC_CZXID - 1 if before == "obsolete" else TOPIC_CZXID
     first = events.Orphan(BrokerId(5), tp(), Zxid(czxid), "not live")
-    view.orphans[BrokerId(5), tp()] = first
+    view.work.orphans[BrokerId(5), tp()] = first
     if before == "requested":
-        view.orphans_tried.add(first)
+        view.tenure.orphans_tried.add(first)
     elif before == "on a failed disk":
-        view.orphans_failed.add(first)
+        view.work.orphans_failed.add(first)
     decision = delete_orphans(view, deletable(driver))
     assert [e.broker for e in decision.effects if isinstance(e, SendStopReplica)] == [4, 4]
     ended = [c.records for c in decision.changes]

@@ -190,7 +190,7 @@ def stopping() -> tuple[Driver, Stopping]:
     submit(driver, submission("request_0000000000", {tp(): (1,)}))
     driver.acknowledge(tp(), replicas(1))
     driver.settle()
-    phase = driver.view.reassignments[tp()].phase
+    phase = driver.view.work.reassignments[tp()].phase
     assert isinstance(phase, Stopping)
     assert phase.waiting == {2, 3}
     return driver, phase
@@ -198,7 +198,7 @@ def stopping() -> tuple[Driver, Stopping]:
 
 def stopped(driver: Driver, broker: int, error: int, *, delete: bool = True) -> None:
     """Let a broker answer a StopReplica."""
-    one, epoch = BrokerId(broker), driver.view.states[tp()].leader_epoch
+    one, epoch = BrokerId(broker), driver.view.tenure.states[tp()].leader_epoch
     result = events.StopReplicaResult(tp(), epoch, delete, error)
     driver.observe(events.StopReplicaAnswered(one, driver.epoch(one), 0, (result,), resent=False))
 
@@ -214,7 +214,7 @@ def test_only_an_answer_that_confirms_the_deletion_counts(
     """The topic znode loses a replica only when its log is gone, or on record as an orphan."""
     driver, phase = stopping()
     stopped(driver, broker, error, delete=delete)
-    reassignment = driver.view.reassignments[tp()]
+    reassignment = driver.view.work.reassignments[tp()]
     assert (reassignment.phase, reassignment.deleted) == (phase, frozenset())
 
 
@@ -223,11 +223,11 @@ def test_a_deletion_that_is_confirmed_leaves_no_orphan() -> None:
     driver, phase = stopping()
     stopped(driver, 2, 0)
     waiting = Stopping(frozenset({BrokerId(3)}), frozenset(), phase.deadline)
-    assert driver.view.reassignments[tp()].phase == waiting
-    assert driver.view.reassignments[tp()].deleted == {2}
+    assert driver.view.work.reassignments[tp()].phase == waiting
+    assert driver.view.work.reassignments[tp()].deleted == {2}
     stopped(driver, 3, 0)
-    assert tp() not in driver.view.reassignments
-    assert driver.view.orphans == {}
+    assert tp() not in driver.view.work.reassignments
+    assert driver.view.work.orphans == {}
 
 
 def test_a_deletion_that_a_failed_disk_prevents_is_given_up() -> None:
@@ -235,19 +235,19 @@ def test_a_deletion_that_a_failed_disk_prevents_is_given_up() -> None:
     driver, phase = stopping()
     stopped(driver, 2, KAFKA_STORAGE_ERROR)
     waiting = Stopping(frozenset({BrokerId(3)}), frozenset({BrokerId(2)}), phase.deadline)
-    assert driver.view.reassignments[tp()].phase == waiting
-    assert driver.view.reassignments[tp()].deleted == frozenset()
-    assert (BrokerId(2), tp()) in driver.view.offline
+    assert driver.view.work.reassignments[tp()].phase == waiting
+    assert driver.view.work.reassignments[tp()].deleted == frozenset()
+    assert (BrokerId(2), tp()) in driver.view.tenure.offline
     stopped(driver, 3, 0)
-    assert list(driver.view.orphans) == [(BrokerId(2), tp())]
+    assert list(driver.view.work.orphans) == [(BrokerId(2), tp())]
 
 
 def test_an_answer_that_another_registration_of_the_broker_gave_does_not_count() -> None:
     """The broker restarted since, with its log or without it."""
     driver, phase = stopping()
-    two, epoch = BrokerId(2), driver.view.states[tp()].leader_epoch
+    two, epoch = BrokerId(2), driver.view.tenure.states[tp()].leader_epoch
     result = events.StopReplicaResult(tp(), epoch, delete=True, error=0)
     earlier = BrokerEpoch(driver.epoch(two) - 1)
     driver.observe(events.StopReplicaAnswered(two, earlier, 0, (result,), resent=False))
     driver.observe(events.StopReplicaAnswered(two, driver.epoch(two), 11, (result,), resent=False))
-    assert driver.view.reassignments[tp()].phase == phase
+    assert driver.view.work.reassignments[tp()].phase == phase

@@ -85,7 +85,7 @@ def test_a_round_of_a_large_cluster_begins_where_the_last_one_ended() -> None:
         driver.pass_time(ROUND_EVERY_S)
     first, second, third = (r.partitions for r in rounds(driver)[-3:])
     assert [len(r) for r in (first, second, third)] == [ROUND_STATES] * 3
-    known = list(driver.view.states)
+    known = list(driver.view.tenure.states)
     begins = known.index(first[0])
     order = [*known[begins:], *known[:begins]] * 2
     assert [*first, *second, *third] == order[: 3 * ROUND_STATES]
@@ -95,7 +95,7 @@ def test_a_round_without_a_known_state_reads_nothing_and_is_repeated() -> None:
     """All topics were created a moment ago: the first states follow."""
     driver = DelegatedDriver({tp(0): (0, 1)})
     submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
-    driver.view.states.clear()
+    driver.view.tenure.states.clear()
     now = Instant(driver.now + ROUND_EVERY_S)
     again = Instant(now + ROUND_EVERY_S)
     decision = poll_states(driver.view, Worklist(timer=True), now)

@@ -288,7 +288,7 @@ def test_a_permanent_tenure_does_not_wait_for_deletions() -> None:
 def test_without_the_role_a_step_waits_for_a_pending_deletion() -> None:
     """What is reported as its reason does not need a tenure."""
     driver = idle_with_a_request("stuck")
-    assert driver.view.tenure is None
+    assert driver.view.tenure.held is None
     hold = hold_of(driver.view)
     assert hold is not None
     assert (hold.by, hold.detail) == (BlockedBy.TOPIC_DELETION, "topic deletion is pending: stuck")

@@ -596,15 +596,15 @@ def test_a_rate_that_others_set_over_ours_is_reported_while_it_replaces_ours() -
     """The copies obey it; the operator learns why the rate of the request does not hold."""
     made = rig()
     made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
-    assert made.view.kept_throttles == {}
+    assert made.view.own_records.kept_throttles == {}
     made.operator_sets("brokers/4", **{LEADER_RATE: "77", FOLLOWER_RATE: "77"})
     made.refresh(made.view.options.config_refresh_s)
-    assert made.view.kept_throttles == {
+    assert made.view.own_records.kept_throttles == {
         Entity("brokers/4"): (f"{LEADER_RATE}=77", f"{FOLLOWER_RATE}=77")
     }
     made.operator_sets("brokers/4", **{LEADER_RATE: "1000", FOLLOWER_RATE: "1000"})
     made.refresh(made.view.options.config_refresh_s)
-    assert made.view.kept_throttles == {}
+    assert made.view.own_records.kept_throttles == {}
 
 
 @pytest.mark.parametrize(
@@ -618,7 +618,7 @@ def test_a_list_of_others_that_names_every_wanted_replica_is_reported(
     """Nothing of it is ours, so nothing of it is removed in the end."""
     made = rig(orders={FOLLOWER_REPLICAS: theirs})
     made.ask_for({orders(): (1, 2, 4)})
-    kept = made.view.kept_throttles.get(Entity(ORDERS), ())
+    kept = made.view.own_records.kept_throttles.get(Entity(ORDERS), ())
     assert (kept == (f"{FOLLOWER_REPLICAS}={theirs}",)) == replaces
 
 
@@ -635,7 +635,7 @@ def test_a_list_that_others_extend_is_ours_until_it_covers_every_replica(
     made.ask_for({orders(): (1, 2, 4)})
     made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: theirs})
     made.refresh(made.view.options.config_refresh_s)
-    kept = made.view.kept_throttles.get(Entity(ORDERS), ())
+    kept = made.view.own_records.kept_throttles.get(Entity(ORDERS), ())
     assert kept == ((f"{FOLLOWER_REPLICAS}={theirs}",) if replaces else ())
 
 
@@ -644,7 +644,7 @@ def test_a_long_list_of_others_is_reported_by_its_beginning() -> None:
     theirs = ",".join(["0:4", *(f"{n}:7" for n in range(1, 100))])
     made = rig(orders={FOLLOWER_REPLICAS: theirs})
     made.ask_for({orders(): (1, 2, 4)})
-    (kept,) = made.view.kept_throttles[Entity(ORDERS)]
+    (kept,) = made.view.own_records.kept_throttles[Entity(ORDERS)]
     assert kept == f"{FOLLOWER_REPLICAS}={theirs[:60]}"
 
 
@@ -653,14 +653,14 @@ def test_a_written_setting_is_expected_at_the_version_that_the_write_leaves() ->
     made = rig()
     made.ask_for({orders(0): (1, 2, 4)})
     entity = Entity(ORDERS)
-    assert made.view.entity_configs[entity] == made.settings[entity]
-    assert made.view.applied_throttles[entity].version == 0
-    stood = made.view.entity_configs[entity]
+    assert made.view.own_records.entity_configs[entity] == made.settings[entity]
+    assert made.view.work.applied_throttles[entity].version == 0
+    stood = made.view.own_records.entity_configs[entity]
     observe(made.view, EntityConfigsRead({entity: EntityConfig({}, ZkVersion(0))}), made.now)
-    assert made.view.entity_configs[entity] == stood
+    assert made.view.own_records.entity_configs[entity] == stood
     made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
-    assert made.view.entity_configs[entity] == made.settings[entity]
-    assert made.view.applied_throttles[entity].version == 1
+    assert made.view.own_records.entity_configs[entity] == made.settings[entity]
+    assert made.view.work.applied_throttles[entity].version == 1
     newest = EntityConfig({"retention.ms": "5"}, ZkVersion(9))
     observe(made.view, EntityConfigsRead({entity: newest}), made.now)
-    assert made.view.entity_configs[entity] == newest
+    assert made.view.own_records.entity_configs[entity] == newest
