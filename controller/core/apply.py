@@ -49,6 +49,7 @@ from controller.core.throttling.throttle_records import (
     applied_throttle_set,
     throttles_settled,
 )
+from controller.core.unclean_election import note_leader
 from controller.core.view import ClusterView
 
 
@@ -76,7 +77,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 version=ZkVersion(record.expected_version + 1),
                 leader_recovery_state=record.leader_recovery_state,
             )
-            view.note_leader(record.partition, before)
+            note_leader(view, record.partition, before)
             note_isr(view, record.partition, before, tenure.states[record.partition], now)
             judge(view, record.partition)
             view.due.add((record.partition,))
@@ -344,10 +345,25 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             pass
 
 
-def versions_moved(view: ClusterView, topics: Iterable[str], *, legacy: bool) -> None:
-    """Count one write of each of these topic znodes, and of the legacy znode if it was written."""
+def versions_moved(
+    view: ClusterView, topics: Iterable[str], *, legacy: bool, queue: bool = False, shards: int = 0
+) -> None:
+    """
+    Count one write of each of these znodes.
+
+    Args:
+        view: Everything known.
+        topics: The topics whose znodes were written.
+        legacy: Whether the legacy znode was written.
+        queue: Whether the znode of the queue was written.
+        shards: The number of shards of outcomes of this tenure so far.
+
+    """
     session = view.session
     for name in topics:
         session.topics[name].version = ZkVersion(session.topics[name].version + 1)
     if legacy and view.intake.legacy is not None:
         view.intake.legacy.version = ZkVersion(view.intake.legacy.version + 1)
+    if queue and view.intake.queue is not None:
+        view.intake.queue.version = ZkVersion(view.intake.queue.version + 1)
+    view.tenure.shards = max(view.tenure.shards, shards)

@@ -55,6 +55,7 @@ from controller.core.topic_reads import (
     topics_listed,
     topics_read,
 )
+from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
 
 
@@ -210,7 +211,7 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
             if not brokers.isdisjoint(assignment.replicas):
                 partition = TopicPartition(name, number)
                 view.due.partitions[partition] = None
-                view.note_candidate(partition)
+                note_candidate(view, partition)
 
 
 def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) -> None:

@@ -32,6 +32,7 @@ from controller.core.model import (
 from controller.core.options import EngineName
 from controller.core.scheduling.in_flight import restart_step
 from controller.core.scheduling.isr_health import forget_health, judge, note_isr
+from controller.core.unclean_election import note_candidate, note_leader
 from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
@@ -341,7 +342,7 @@ def _reconsider(
             if reassignment.in_flight and holds_role(view):
                 restart_step(view, partition, reassignment, now)
         if partition in moved:
-            view.note_candidate(partition)
+            note_candidate(view, partition)
         if partition in view.tenure.states:
             judge(view, partition)
 
@@ -396,7 +397,7 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             if known is None and partition in work.reassignments:
                 # A cancellation that waited for this state precedes the partition's next step.
                 view.due.cancel = True
-            view.note_leader(partition, known)
+            note_leader(view, partition, known)
             note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)

@@ -4,25 +4,24 @@ The view: everything the daemon knows, owned by the thread of the loop.
 It is composed by lifetime: each part is replaced as a whole by the event that ends its facts.
 
 ``observe`` folds in facts that were read or answered, ``apply`` the writes that are known to be
-durable, and ``tenure_reset`` begins and ends a tenure; ``decide`` only reads the view. Whatever
-must be examined because of a change is noted in ``due``; the loop passes it to ``decide``.
+durable, ``invalidation`` those that were rejected; ``decide`` only reads the view. Whatever must be
+examined because of a change is noted in ``due``, which ``take_due`` passes to ``decide``. No other
+module changes the view (ARCHITECTURE.md, What changes the view).
 
 The view has no state of its own worth saving: after a restart the same events rebuild it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller.core.events import Orphan
 from controller.core.model import (
-    NO_LEADER,
     BrokerEpoch,
     BrokerId,
     Instant,
     PartitionAssignment,
-    PartitionState,
     Replicas,
     Route,
     TopicPartition,
@@ -36,9 +35,6 @@ from controller.core.state.session import SessionState
 from controller.core.state.tenure import TenureState
 from controller.core.state.work import WorkState
 from controller.core.worklist import Worklist
-
-SHARES = 10
-"""The share of a long cycle that is left while it delays other requests."""
 
 
 @dataclass(slots=True)
@@ -149,43 +145,6 @@ class ClusterView:
             return assignment.target_replicas
         return assignment.replicas
 
-    def permits_unclean(self, partition: TopicPartition) -> bool:
-        """
-        Return whether the topic's settings permit an unclean election of the partition now.
-
-        Kafka's controller reads them in every offline election. So only an answer counts that was
-        requested after the partition was durably without a leader.
-        """
-        since, answers = (
-            self.tenure.leaderless.get(partition),
-            self.session.config_answers.get(partition.topic),
-        )
-        if since is None or answers is None or answers.number <= since:
-            return False
-        return self.session.configs[partition.topic].unclean_leader_election
-
-    def note_leader(self, partition: TopicPartition, before: PartitionState | None) -> None:
-        """
-        Note the settings request after which an unclean election may be permitted.
-
-        Args:
-            partition: The partition whose state changed.
-            before: Its former state.
-
-        """
-        state = self.tenure.states.get(partition)
-        if state is None or state.leader != NO_LEADER:
-            self.tenure.leaderless.pop(partition, None)
-        elif (
-            partition not in self.tenure.leaderless or before is None or before.leader != NO_LEADER
-        ):
-            self.tenure.leaderless[partition] = self.cluster.config_question.number
-
-    def note_candidate(self, partition: TopicPartition) -> None:
-        """Have an unclean election wait for a new settings request."""
-        if partition in self.tenure.leaderless:
-            self.tenure.leaderless[partition] = self.cluster.config_question.number
-
     @property
     def is_moving_ours(self) -> bool:
         """Whether a step of a request or legacy plan is in flight; not a foreign one."""
@@ -202,84 +161,3 @@ class ClusterView:
             and reassignment.spec.route is not Route.FOREIGN
         ):
             self.tenure.progress_at = max(self.tenure.progress_at, at)
-
-    def take_due(self) -> Worklist:
-        """
-        Return the worklist of this cycle and start a new one with the surplus.
-
-        A bounce is passed on once the partition can be judged, and kept until then. So is an entry
-        that was taken out of the legacy znode.
-        """
-        due = self.due
-        self._keep_taken_out(due)
-        self._keep_bounces(due)
-        self.due = due.leave(self.shared(self.options.look_chunk))
-        for partition in tuple(due.bounced_from):
-            if not self._is_judgeable(partition):
-                self._keep_bounce(partition, due.bounced_from.pop(partition))
-        for partition in due.partitions if self.tenure.bounced else ():
-            # A state that is being read again may be an older ISR of a leader that lost the newer
-            # one.
-            is_read = self._is_judgeable(partition) and partition not in self.tenure.seeding
-            if is_read and partition in self.tenure.bounced:
-                bounced = self.tenure.bounced.pop(partition)
-                due.bounced_from.setdefault(partition, set()).update(bounced)
-        return due
-
-    def _keep_taken_out(self, due: Worklist) -> None:
-        taken_out = self.tenure.taken_out | due.dropped
-        self.tenure.taken_out = {
-            p for p in taken_out & self.work.reassignments.keys() if not self.session.assignment(p)
-        }
-        due.dropped = taken_out - self.tenure.taken_out
-
-    def _keep_bounces(self, due: Worklist) -> None:
-        """
-        Keep the bounces of partitions that cannot be judged now.
-
-        A broker that left counts as well: it may be back when the state is read, which would then
-        show a live leader. So does one that joined: the state may be from before it left.
-        """
-        came = due.bounced | due.left | (due.joined - due.elsewhere)
-        for partition in due.partitions if came and self.tenure.held is not None else ():
-            if not self._is_judgeable(partition):
-                self._keep_bounce(partition, came)
-
-    def _keep_bounce(self, partition: TopicPartition, brokers: Collection[BrokerId]) -> None:
-        assignment = self.session.known_assignment(partition)
-        replicas = () if assignment is None else assignment.replicas
-        concerned = [r for r in replicas if r in brokers]
-        if concerned:
-            self.tenure.bounced.setdefault(partition, set()).update(concerned)
-
-    def _is_judgeable(self, partition: TopicPartition) -> bool:
-        """
-        Return whether a bounce can be handled: topic and state are known and not in doubt.
-
-        That there is no state is known as well. Nobody is elected for a topic that is to be deleted
-        unless it is reassigned: an operator may withdraw the deletion.
-        """
-        if (
-            partition.topic in (self.session.deletions or ())
-            and partition not in self.work.reassignments
-        ):
-            return False
-        is_read = partition in self.tenure.states or partition in self.tenure.stateless
-        return is_read and self.session.assignment(partition) is not None
-
-    def shared(self, most: int) -> int:
-        """
-        Reduce a per-cycle limit while other requests wait to be accepted.
-
-        Long cycles have more throughput; a single request, or one that was accepted long ago, waits
-        for no cycle.
-        """
-        unread = (self.session.submissions_listed or frozenset()) - self.session.submissions.keys()
-        named = (n for n in self.session.submissions if n not in self.session.left_submissions)
-        asking = len({self.session.submissions[name].request for name in named}) + bool(unread)
-        if (
-            self.intake.legacy is not None
-            and len(self.intake.legacy.entries) > self.work.other_routes
-        ):
-            asking += 1
-        return most if asking <= 1 else max(most // SHARES, 1)

@@ -14,9 +14,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core.apply import apply, versions_moved
-from controller.core.controllership.invalidation import invalidate, keep_bounces, set_aside
+from controller.core.controllership.invalidation import (
+    invalidate,
+    invalidate_plans,
+    keep_bounces,
+    pass_over_shard,
+    retry_refused,
+    set_aside,
+)
 from controller.core.effects import Effect, SetTimer
-from controller.core.model import Instant, TopicPartition, ZkVersion
+from controller.core.model import Instant, TopicPartition
 from controller.core.records import Change
 from controller.core.view import ClusterView
 from controller.reactor import ports
@@ -65,8 +72,7 @@ class Commits:
 
     def try_again(self) -> None:
         """Queue what was rejected for another decision, after ``RETRY_S``."""
-        self._view.due.add(self._refused)
-        self._view.due.plan = self._view.due.queue = self._view.due.orphans = True
+        retry_refused(self._view, self._refused)
         self._refused.clear()
         for path in self._races.take_stubborn():
             reread_concerned(self._store, path)
@@ -161,11 +167,14 @@ class Commits:
         return results
 
     def _committed(self, batch: Batch, now: Instant) -> None:
-        versions_moved(self._view, batch.topics, legacy=batch.legacy)
+        versions_moved(
+            self._view,
+            batch.topics,
+            legacy=batch.legacy,
+            queue=batch.queue,
+            shards=batch.shards,
+        )
         self._races.written(batch.operations)
-        if batch.queue and self._view.intake.queue is not None:
-            self._view.intake.queue.version = ZkVersion(self._view.intake.queue.version + 1)
-        self._view.tenure.shards = max(self._view.tenure.shards, batch.shards)
         for change in batch.changes:
             for record in change.records:
                 apply(self._view, record, now)
@@ -185,7 +194,12 @@ class Commits:
         is_race = result.error in RACES
         # After another error the znode is still as the view has it: it is not read again.
         if is_race:
-            self._mark_stale(path)
+            invalidate_plans(
+                self._view,
+                legacy=path == paths.LEGACY_PLAN,
+                queue=path == paths.QUEUE,
+                cancellation=path == paths.CANCEL,
+            )
         else:
             # An immediate retry would fail again: permissions, sizes.
             self._refused.update(dict.fromkeys(c.partition for c in owning if c.partition))
@@ -200,16 +214,6 @@ class Commits:
         if is_race or result.error is ports.WriteError.NOT_EMPTY:
             self._read_again(path, now)
 
-    def _mark_stale(self, path: str) -> None:
-        """Mark a plan or cancellation as stale: it is read again before it is used."""
-        view = self._view
-        if path == paths.LEGACY_PLAN and view.intake.legacy is not None:
-            view.intake.legacy.stale = True
-        if path == paths.QUEUE and view.intake.queue is not None:
-            view.intake.queue.stale = True
-        if path == paths.CANCEL:
-            view.intake.cancellation_stale = True
-
     def _read_again(self, path: str, now: Instant) -> None:
         """Read the znodes of a rejected write again, or later if that has not helped repeatedly."""
         if self._races.is_stubborn(path):
@@ -218,11 +222,11 @@ class Commits:
             reread_concerned(self._store, path)
 
     def _passes_over_shard(self, path: str, error: ports.WriteError) -> bool:
-        """Skip the number of a shard that exists: outside a tenure it may have been used."""
+        """Return whether a rejected write was of a shard that exists; the next takes its place."""
         shard = paths.parse_shard(path.rpartition("/")[2])
         if shard is None or error is not ports.WriteError.NODE_EXISTS:
             return False
-        self._view.tenure.shards = max(self._view.tenure.shards, shard.number + 1)
+        pass_over_shard(self._view, shard.number)
         return True
 
     def _is_being_read(self, change: Change) -> bool:

@@ -18,6 +18,7 @@ from typing import assert_never
 
 from controller.core import effects, events
 from controller.core.apply import issued
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import Instant
 from controller.core.observe import observe
@@ -222,7 +223,7 @@ class Reactor:
 
     def _round(self) -> None:
         now = self._clock.now()
-        due = self.view.take_due()
+        due = take_due(self.view)
         decision = decide(self.view, due, now)
         decided = self._clock.now()
         self.changes += len(decision.changes)

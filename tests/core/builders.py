@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from controller.core.apply import apply, issued, versions_moved
 from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
 from controller.core.controls import Controls
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
     DescribeTopicConfigs,
@@ -246,7 +247,7 @@ class Driver:
         for _ in range(1000):
             if not self.view.due:
                 return
-            decision = decide(self.view, self.view.take_due(), self.now)
+            decision = decide(self.view, take_due(self.view), self.now)
             effects: list[Effect] = []
             for change in decision.changes:
                 self.commit(change)

@@ -7,6 +7,7 @@ import pytest
 from controller.core.apply import apply
 from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.cached_znodes import PlanNode
+from controller.core.cycle import take_due
 from controller.core.events import TopicConfigsRead
 from controller.core.model import (
     Blocked,
@@ -157,11 +158,11 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
 def test_settings_that_cannot_be_read_are_told_to_what_waits_for_them() -> None:
     """Else it would say for ever that they are being read."""
     view = a_view(1).with_partition(tp(), (1,)).with_reassignment(tp(), (4,)).view
-    view.take_due()
+    take_due(view)
     answer(view, "refused", Instant(5.0))
-    assert tp() in view.take_due().partitions
+    assert tp() in take_due(view).partitions
     answer(view, "refused", Instant(6.0))
-    assert not view.take_due().partitions
+    assert not take_due(view).partitions
 
 
 def test_a_wait_begins_anew_when_its_reason_does() -> None:

@@ -7,6 +7,7 @@ import copy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import SendStopReplica
 from controller.core.model import BrokerId, Replicas
@@ -123,7 +124,7 @@ def test_decide_changes_nothing(original: list[int], final: list[int]) -> None:
     driver.submit({tp(): final})
     driver.view.due.add(driver.view.session.partitions())
     driver.view.due.plan = driver.view.due.capacity = driver.view.due.tenure = True
-    due = driver.view.take_due()
+    due = take_due(driver.view)
     before = copy.deepcopy(driver.view)
     first = decide(driver.view, due, driver.now)
     assert driver.view == before

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import Effect
 from controller.core.events import (
@@ -147,11 +148,11 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
     store.refused = {paths.reassignment_path(tp(0)): WriteError.OTHER}
     driver.fold(TopicsListed(frozenset()))
-    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     assert set(driver.view.work.reassignments) == {tp(0)}
     store.refused = {}
     commits.try_again()
-    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     assert driver.view.work.reassignments == {}
 
 
@@ -164,13 +165,13 @@ def test_what_a_refused_write_keeps_from_going_on_says_so_until_it_goes_on() -> 
     store = NotingStore()
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
     store.refused = {paths.topic_path("t"): WriteError.NO_AUTH}
-    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     moved = driver.view.work.reassignments[tp()]
     words = "ZooKeeper rejects the write of /brokers/topics/t: no_auth"
     assert moved.blocked == Blocked(BlockedBy.WRITE_REFUSED, words)
     store.refused = {}
     commits.try_again()
-    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     assert moved.in_flight
     assert moved.blocked is None
 
@@ -188,7 +189,7 @@ def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
     for _ in range(10):
         if driver.view.due:
-            decision = decide(driver.view, driver.view.take_due(), driver.now)
+            decision = decide(driver.view, take_due(driver.view), driver.now)
             commits.commit(decision.changes, driver.now)
     assert not driver.view.due
     assert driver.view.work.reassignments[tp(0, "b")].in_flight
@@ -230,7 +231,7 @@ def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
     driver.fold(TimerFired("anything"))
     store = OvertakenStore(after)
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
-    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     begun = [p for p in everywhere if driver.view.work.reassignments[p].in_flight]
     states = [op for multi in store.written for op in multi if op.path.endswith("/state")]
     assert (len(store.written), store.refusals) == (after, int(after < 2))
@@ -244,7 +245,7 @@ def test_a_bounce_is_kept_where_its_write_waits_for_a_topic_that_was_overtaken()
     driver = Driver({tp(0): (1, 2), tp(1): (2, 3)})
     driver.fold(BrokersRead({**driver.view.cluster.brokers, BrokerId(1): broker(1, epoch=500)}))
     driver.view.due.partitions.pop(tp(1), None)
-    changes = list(decide(driver.view, driver.view.take_due(), driver.now).changes)
+    changes = list(decide(driver.view, take_due(driver.view), driver.now).changes)
     wanted = PartitionAssignment(replicas(2, 3, 4), replicas(4))
     changes.append(Change((AssignmentRecord(tp(1), wanted),), partition=tp(1)))
     store = NotingStore()

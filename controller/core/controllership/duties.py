@@ -28,6 +28,7 @@ from controller.core.partition.leader_selection import (
 )
 from controller.core.partition.orphans import without_strangers
 from controller.core.records import Change, StateCreatedRecord
+from controller.core.unclean_election import permits_unclean
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -159,7 +160,7 @@ def _elect(
             _full_first(view, partition),
             state.isr,
             lambda r: view.is_live(r, partition),
-            unclean=state.leader == NO_LEADER and view.permits_unclean(partition),
+            unclean=state.leader == NO_LEADER and permits_unclean(view, partition),
         )
     if leader is None:
         # All of the ISR is dead. It stays unchanged: each member has every acknowledged record, so

@@ -7,6 +7,7 @@ decision uses it, otherwise the same write would be tried and rejected again at 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from controller.core import records
@@ -122,6 +123,36 @@ def set_aside(
             case _:
                 pass
     return effects
+
+
+def invalidate_plans(view: ClusterView, *, legacy: bool, queue: bool, cancellation: bool) -> None:
+    """
+    Invalidate what operators' znodes contain after a rejected write; each is read before its use.
+
+    Args:
+        view: Everything known.
+        legacy: Whether the write of the legacy znode was rejected.
+        queue: Whether that of the queue was.
+        cancellation: Whether that of the cancellation was.
+
+    """
+    intake = view.intake
+    if legacy and intake.legacy is not None:
+        intake.legacy.stale = True
+    if queue and intake.queue is not None:
+        intake.queue.stale = True
+    intake.cancellation_stale = intake.cancellation_stale or cancellation
+
+
+def pass_over_shard(view: ClusterView, number: int) -> None:
+    """Skip the number of a shard that exists: outside a tenure it may have been used."""
+    view.tenure.shards = max(view.tenure.shards, number + 1)
+
+
+def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+    """Have what was rejected decided again, also what belongs to no partition."""
+    view.due.add(partitions)
+    view.due.plan = view.due.queue = view.due.orphans = True
 
 
 def keep_bounces(view: ClusterView, change: records.Change) -> None:

@@ -14,6 +14,7 @@ from controller.core import events
 from controller.core.model import AlterOutcome, BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.phases import AwaitingController, Stopping
 from controller.core.reassignments import Reassignment
+from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
@@ -121,7 +122,7 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
         repeated = error == STALE_CONTROLLER_EPOCH
         if (error == NONE or repeated) and (event.broker, partition) in tenure.offline:
             tenure.offline.discard((event.broker, partition))
-            view.note_candidate(partition)
+            note_candidate(view, partition)
         state = tenure.states.get(partition)
         if state is None:
             continue

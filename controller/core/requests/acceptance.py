@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core.cached_znodes import PlanNode
+from controller.core.cycle import cycle_share
 from controller.core.model import (
     NO_BROKERS,
     AcceptedEntry,
@@ -169,7 +170,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
         )
         return outcome
     outcome.changes += malformed(view, request, plan.refused)
-    chunk = view.shared(view.options.acceptance_chunk)
+    chunk = cycle_share(view, view.options.acceptance_chunk)
     for partition, target in plan.entries.items():
         if len(outcome.changes) >= chunk:
             outcome.is_complete = False

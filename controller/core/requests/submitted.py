@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 
+from controller.core.cycle import cycle_share
 from controller.core.effects import Effect, ReadAccepted, ReadSubmissions
 from controller.core.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.model import (
@@ -151,7 +152,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         return Decision()
     if session.kill_switch:
         return refuse_disabled(view)
-    chunk = max(view.shared(view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
+    chunk = max(cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
     asked: set[str] = set()
     taken: set[TopicPartition] = set()

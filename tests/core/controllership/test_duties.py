@@ -11,6 +11,7 @@ from controller.core.apply import issued
 from controller.core.controllership.broker_membership import inform_joined
 from controller.core.controllership.cluster_loading import send_reads
 from controller.core.controllership.invalidation import invalidate, set_aside
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
     ClaimController,
@@ -403,7 +404,7 @@ def test_a_bounce_is_treated_again_where_its_write_was_refused() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     state = driver.view.tenure.states[tp()]
     driver.fold(live(1, 2, 3, bounced=(1,)))
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     (change,) = [c for c in decision.changes if c.partition == tp()]
     for effect in invalidate(driver.view, change):
         issued(driver.view, effect, driver.now)
@@ -415,7 +416,7 @@ def test_a_bounce_is_treated_again_where_its_write_was_not_permitted() -> None:
     """Nothing is read again then: the next look at the partition tries once more."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.fold(live(1, 2, 3, bounced=(1,)))
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     (change,) = [c for c in decision.changes if c.partition == tp()]
     set_aside(driver.view, change, "/brokers", "not permitted", driver.now)
     driver.view.due.add((tp(),))
@@ -432,7 +433,7 @@ def test_a_broker_that_is_back_before_a_refused_write_is_tried_again_has_failed(
     driver.change_isr(tp(), replicas(1))
     state = driver.view.tenure.states[tp()]
     driver.fold(live(2))
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     (change,) = [c for c in decision.changes if c.partition == tp()]
     if is_race:
         for effect in invalidate(driver.view, change):
@@ -451,7 +452,7 @@ def test_a_bounce_waits_with_a_partition_that_is_left_for_a_later_turn() -> None
     options = Options(look_chunk=1)
     driver = Driver({tp(n): (1, 2) for n in range(3)}, brokers=(1, 2), options=options)
     driver.fold(live(2))
-    driver.view.take_due()
+    take_due(driver.view)
     driver.fold(live(1, 2, bounced=(1,)))
     held = [p for p in driver.view.tenure.states if p in driver.view.due.held]
     lost = driver.view.tenure.states.pop(held[-1])
@@ -466,7 +467,7 @@ def test_a_leader_whose_bounce_waits_hears_nothing_because_of_a_failed_disk() ->
     driver = Driver({tp(n): (1, 2) for n in range(3)}, brokers=(1, 2), options=options)
     driver.fold(LogDirEventsRead(("log_dir_event_0000000001",), frozenset({BrokerId(1)})))
     driver.fold(live(1, 2, bounced=(1,)))
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     assert driver.view.due.held
     told = [e for e in decision.effects if isinstance(e, SendLeaderAndIsr)]
     assert told == []

@@ -10,6 +10,7 @@ from controller.core.apply import issued
 from controller.core.controllership.housekeeping import BALANCE_TIMER, PREFERRED_TIMER
 from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.controllership.tenure import has_work
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ElectPreferred, SetTimer
 from controller.core.events import (
@@ -51,7 +52,7 @@ def election(driver: Driver, *events: Event) -> Change:
     """Return the change that elects the preferred leader, which is not written."""
     for event in events:
         driver.fold(event)
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     (change,) = [c for c in decision.changes if any(isinstance(r, StateRecord) for r in c.records)]
     return change
 
@@ -112,7 +113,7 @@ def test_what_we_wish_ourselves_is_not_lost_either() -> None:
     driver.now = Instant(driver.now + 1.0)
     driver.fold(LegacyPlanRead(plan({tp(): (2, 1, 3)})))
     for _ in range(10):
-        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        decision = decide(driver.view, take_due(driver.view), driver.now)
         elected = [
             c for c in decision.changes if PreferredTriedRecord((tp(),), driver.now) in c.records
         ]

@@ -9,6 +9,7 @@ import pytest
 from controller.core.controllership.responses import STALE_CONTROLLER_EPOCH
 from controller.core.controllership.tenure import LINGER_TIMER, has_work, hold_of
 from controller.core.controls import Controls, Pause, Pauses
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
     ClaimController,
@@ -222,7 +223,7 @@ def test_a_topic_that_comes_in_the_turn_in_which_the_role_is_lost_is_read() -> N
     """What such a turn decides is not carried out, and the listing is not told again."""
     driver = Driver({tp(): (1, 2)})
     driver.fold(TopicsListed(frozenset({"t", "new"})))
-    decide(driver.view, driver.view.take_due(), driver.now)
+    decide(driver.view, take_due(driver.view), driver.now)
     driver.observe(Deposed("the claim was gone when it was to be written"))
     assert ReadTopics(("new",)) in driver.sent
 

@@ -9,6 +9,7 @@ import pytest
 
 from controller.core import events, records
 from controller.core.controllership.invalidation import invalidate
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
 from controller.core.model import (
@@ -80,7 +81,7 @@ def test_whatever_is_refused_fits_into_multis(route: object, rows: list[object])
         observe(driver.view, event, driver.now)
     refused = 0
     while driver.view.due:
-        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        decision = decide(driver.view, take_due(driver.view), driver.now)
         for batch in Batcher(driver.view).batches(decision.changes):
             assert too_large(batch.operations) is None
         for change in decision.changes:
@@ -151,7 +152,7 @@ def test_whatever_is_decided_by_a_request_holds_for_that_version_of_it() -> None
     driver.fold(events.SubmissionsListed(frozenset({NAME})))
     driver.fold(events.SubmissionsRead({NAME: read}))
     while NAME in driver.view.session.submissions:
-        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        decision = decide(driver.view, take_due(driver.view), driver.now)
         for batch in Batcher(driver.view).batches(decision.changes):
             checked = [(o.path, getattr(o, "version", None)) for o in batch.operations]
             assert (paths.submission_path(NAME), 4) in checked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.core import events
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import (
     AcceptedEntry,
@@ -81,7 +82,7 @@ def test_an_atomic_request_goes_when_its_own_refusals_are_durable() -> None:
     bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 1)}, atomic=True)
     driver.fold(events.SubmissionsListed(frozenset({bad.name})))
     driver.fold(events.SubmissionsRead({bad.name: bad}))
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     written = [r for change in decision.changes for r in change.records]
     assert [r.refusals[0].partition for r in written if isinstance(r, RefusalRecord)] == [tp(9)]
     assert not any(isinstance(r, SubmissionEndedRecord) for r in written)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from controller.core import events
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import (
     BrokerId,
@@ -59,7 +60,7 @@ def asked_for(wanted: Mapping[TopicPartition, Sequence[int]]) -> Driver:
 
 def turn(driver: Driver) -> None:
     """Decide once and commit that."""
-    for change in decide(driver.view, driver.view.take_due(), driver.now).changes:
+    for change in decide(driver.view, take_due(driver.view), driver.now).changes:
         driver.commit(change)
 
 

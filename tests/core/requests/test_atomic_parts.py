@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core import events
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import (
     BrokerId,
@@ -53,7 +54,7 @@ def half_accepted() -> Driver:
     driver.fold(events.SubmissionsListed(frozenset({one.name, two.name})))
     driver.fold(events.SubmissionsRead({one.name: one, two.name: two}))
     while one.name in driver.view.session.submissions:
-        for change in decide(driver.view, driver.view.take_due(), driver.now).changes:
+        for change in decide(driver.view, take_due(driver.view), driver.now).changes:
             driver.commit(change)
     assert two.name in driver.view.session.submissions
     assert driver.view.work.reassignments[tp(0)].spec.target == replicas(1, 3)

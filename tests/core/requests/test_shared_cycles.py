@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.core.cycle import cycle_share, take_due
 from controller.core.decide import decide
 from controller.core.effects import DescribeTopicConfigs
 from controller.core.events import LegacyPlanRead, SubmissionsListed, SubmissionsRead
@@ -18,7 +19,7 @@ SMALL = "request_0000000001"
 
 def accepted_in_a_turn(driver: Driver) -> int:
     """Play one turn; return how many entries it accepts."""
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     for change in decision.changes:
         driver.commit(change)
     records = (r for change in decision.changes for r in change.records)
@@ -58,9 +59,9 @@ def test_of_several_requests_none_takes_a_long_turn_before_all_are_accepted() ->
     listed(driver, HUGE, SMALL)
     observe(driver.view, SubmissionsRead({SMALL: small}), driver.now)
     driver.view.due.add(many)
-    assert len(driver.view.take_due().partitions) == 2 * CHUNK // 10  # and as many as before
+    assert len(take_due(driver.view).partitions) == 2 * CHUNK // 10  # and as many as before
     listed(driver, HUGE)
-    assert len(driver.view.take_due().partitions) == CHUNK
+    assert len(take_due(driver.view).partitions) == CHUNK
 
 
 def test_a_plan_that_is_not_accepted_yet_shares_turns_with_a_request() -> None:
@@ -68,12 +69,12 @@ def test_a_plan_that_is_not_accepted_yet_shares_turns_with_a_request() -> None:
     driver = Driver({tp(): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=0))
     submit(driver, submission(HUGE, {tp(1): (1, 3)}))
     driver.view.session.submissions[HUGE] = submission(HUGE, {tp(1): (1, 3)})
-    assert driver.view.shared(CHUNK) == CHUNK
+    assert cycle_share(driver.view, CHUNK) == CHUNK
     driver.fold(LegacyPlanRead(plan({tp(): (1, 3)})))
-    assert driver.view.shared(CHUNK) == CHUNK // 10
+    assert cycle_share(driver.view, CHUNK) == CHUNK // 10
     driver.settle()
     assert tp() in driver.view.work.reassignments
-    assert driver.view.shared(CHUNK) == CHUNK
+    assert cycle_share(driver.view, CHUNK) == CHUNK
 
 
 def test_settings_are_asked_for_while_a_request_is_opened() -> None:
@@ -84,6 +85,6 @@ def test_settings_are_asked_for_while_a_request_is_opened() -> None:
     listed(driver, SMALL)
     read = SubmissionsRead({SMALL: submission(SMALL, {tp(): (1, 3)})})
     observe(driver.view, read, driver.now)
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    decision = decide(driver.view, take_due(driver.view), driver.now)
     assert any(isinstance(r, PartRecord) for change in decision.changes for r in change.records)
     assert DescribeTopicConfigs(("t",)) in decision.effects

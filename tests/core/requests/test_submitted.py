@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from controller.core import events, records
 from controller.core.controls import Controls, Pause, Pauses
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadTopics
 from controller.core.model import (
@@ -87,7 +88,7 @@ def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
     observe(driver.view, events.SubmissionsListed(names), driver.now)
     observe(driver.view, events.SubmissionsRead({first.name: first, later.name: later}), driver.now)
     while driver.view.due:
-        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        decision = decide(driver.view, take_due(driver.view), driver.now)
         specs = [
             r for c in decision.changes for r in c.records if isinstance(r, records.SpecRecord)
         ]

@@ -16,6 +16,7 @@ from controller.core.applied_throttles import (
     EntityConfig,
 )
 from controller.core.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
+from controller.core.cycle import take_due
 from controller.core.effects import ReadEntityConfigs
 from controller.core.events import (
     AppliedThrottlesRead,
@@ -402,7 +403,7 @@ def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> N
     made = rig()
     made.ask_for({orders(0): (1, 2, 4)})
     made.view.work.participants.note(Entity(ORDERS))
-    decision = follow_throttles(made.view, made.view.take_due(), made.now)
+    decision = follow_throttles(made.view, take_due(made.view), made.now)
     spec = replace(
         made.view.work.reassignments[orders(0)].spec, target=replicas(1, 2, 6), version=None
     )
@@ -445,7 +446,7 @@ def test_every_read_is_asked_for_once() -> None:
     made.ask_for({orders(0): (1, 2, 4)})
     assert len(made.reads) == len(set(made.reads))
     made.view.work.participants.note(Entity("brokers/7"))
-    effects = follow_throttles(made.view, made.view.take_due(), made.now).effects
+    effects = follow_throttles(made.view, take_due(made.view), made.now).effects
     assert not any(isinstance(e, ReadEntityConfigs) for e in effects)
 
 
@@ -565,7 +566,7 @@ def test_a_turn_writes_no_more_settings_than_its_limit() -> None:
     for topic in topics:
         spec = ReassignmentSpec(replicas(1, 2, 4), replicas(1, 2, 3), REQUEST, Route.REQUEST)
         made.apply(SpecRecord(tp(0, topic), spec))
-    decision = follow_throttles(made.view, made.view.take_due(), made.now)
+    decision = follow_throttles(made.view, take_due(made.view), made.now)
     assert len(decision.changes) == CHANGES_MAX
 
 

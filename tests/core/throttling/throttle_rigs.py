@@ -15,6 +15,7 @@ from controller.core.applied_throttles import AppliedThrottle, Entity, EntityCon
 from controller.core.apply import apply, issued
 from controller.core.cached_znodes import Topic
 from controller.core.controllership.invalidation import invalidate
+from controller.core.cycle import take_due
 from controller.core.effects import Effect, ReadEntityConfigs
 from controller.core.events import AppliedThrottlesRead, EntityConfigsRead
 from controller.core.model import (
@@ -141,7 +142,7 @@ class ThrottleRig:
     def settle(self) -> None:
         """Decide, commit and answer until nothing is due."""
         for _ in range(100):
-            due = self.view.take_due()
+            due = take_due(self.view)
             if not due:
                 return
             self.turn(due)

@@ -1,0 +1,103 @@
+"""
+What one cycle of the loop examines: its worklist, and its share of long lists.
+
+A cycle takes the worklist as a whole. What it cannot examine yet stays behind: partitions that
+exceed its share, and bounces of partitions that cannot be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+SHARES = 10
+"""The share of a long cycle that is left while it delays other requests."""
+
+
+def take_due(view: ClusterView) -> Worklist:
+    """
+    Return the worklist of this cycle and start a new one with the surplus.
+
+    A bounce is passed on once the partition can be judged, and kept until then. So is an entry
+    that was taken out of the legacy znode.
+    """
+    due = view.due
+    _keep_taken_out(view, due)
+    _keep_bounces(view, due)
+    view.due = due.leave(cycle_share(view, view.options.look_chunk))
+    for partition in tuple(due.bounced_from):
+        if not _is_judgeable(view, partition):
+            _keep_bounce(view, partition, due.bounced_from.pop(partition))
+    for partition in due.partitions if view.tenure.bounced else ():
+        # A state that is being read again may be an older ISR of a leader that lost the newer
+        # one.
+        is_read = _is_judgeable(view, partition) and partition not in view.tenure.seeding
+        if is_read and partition in view.tenure.bounced:
+            bounced = view.tenure.bounced.pop(partition)
+            due.bounced_from.setdefault(partition, set()).update(bounced)
+    return due
+
+
+def _keep_taken_out(view: ClusterView, due: Worklist) -> None:
+    taken_out = view.tenure.taken_out | due.dropped
+    view.tenure.taken_out = {
+        p for p in taken_out & view.work.reassignments.keys() if not view.session.assignment(p)
+    }
+    due.dropped = taken_out - view.tenure.taken_out
+
+
+def _keep_bounces(view: ClusterView, due: Worklist) -> None:
+    """
+    Keep the bounces of partitions that cannot be judged now.
+
+    A broker that left counts as well: it may be back when the state is read, which would then
+    show a live leader. So does one that joined: the state may be from before it left.
+    """
+    came = due.bounced | due.left | (due.joined - due.elsewhere)
+    for partition in due.partitions if came and view.tenure.held is not None else ():
+        if not _is_judgeable(view, partition):
+            _keep_bounce(view, partition, came)
+
+
+def _keep_bounce(
+    view: ClusterView, partition: TopicPartition, brokers: Collection[BrokerId]
+) -> None:
+    assignment = view.session.known_assignment(partition)
+    replicas = () if assignment is None else assignment.replicas
+    concerned = [r for r in replicas if r in brokers]
+    if concerned:
+        view.tenure.bounced.setdefault(partition, set()).update(concerned)
+
+
+def _is_judgeable(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Return whether a bounce can be handled: topic and state are known and not in doubt.
+
+    That there is no state is known as well. Nobody is elected for a topic that is to be deleted
+    unless it is reassigned: an operator may withdraw the deletion.
+    """
+    if (
+        partition.topic in (view.session.deletions or ())
+        and partition not in view.work.reassignments
+    ):
+        return False
+    is_read = partition in view.tenure.states or partition in view.tenure.stateless
+    return is_read and view.session.assignment(partition) is not None
+
+
+def cycle_share(view: ClusterView, most: int) -> int:
+    """
+    Reduce a per-cycle limit while other requests wait to be accepted.
+
+    Long cycles have more throughput; a single request, or one that was accepted long ago, waits
+    for no cycle.
+    """
+    unread = (view.session.submissions_listed or frozenset()) - view.session.submissions.keys()
+    named = (n for n in view.session.submissions if n not in view.session.left_submissions)
+    asking = len({view.session.submissions[name].request for name in named}) + bool(unread)
+    if view.intake.legacy is not None and len(view.intake.legacy.entries) > view.work.other_routes:
+        asking += 1
+    return most if asking <= 1 else max(most // SHARES, 1)
