@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Final
 
-from controller.core.controls import Pause, Pauses
+from controller.core.controls import Pause
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation
 from controller.errors import InvalidInputError, ReassignmentConflictError
@@ -55,27 +54,16 @@ class PageSteering:
 
         """
         pause = Pause(by=BY, since_ms=self._now_ms())
-
-        def change(found: Pauses) -> Pauses:
-            if request is None:
-                return replace(found, everything=found.everything or pause)
-            return replace(found, requests={request: pause, **found.requests})
-
+        named = () if request is None else (request,)
         with self._connect(self._settings) as operator:
             _check(operator, request)
-            operator.writes.edit_pauses(change)
+            operator.writes.edit_pauses(lambda found: found.adding(pause, named))
 
     def resume(self, request: RequestId | None) -> None:
         """Remove the pause of a request; None removes the pause of everything, and no other."""
-
-        def change(found: Pauses) -> Pauses:
-            if request is None:
-                return replace(found, everything=None)
-            left = {name: pause for name, pause in found.requests.items() if name != request}
-            return replace(found, requests=left)
-
+        named = () if request is None else (request,)
         with self._connect(self._settings) as operator:
-            operator.writes.edit_pauses(change)
+            operator.writes.edit_pauses(lambda found: found.removing(named))
 
     def cancel(self, request: RequestId | None) -> None:
         """

@@ -143,7 +143,7 @@ def new_request_id() -> RequestId:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandContext:
-    """What commands need of the outside; tests replace the functions."""
+    """The access of commands to the outside; tests replace the functions."""
 
     environ: Mapping[str, str]
     connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = OperatorClient

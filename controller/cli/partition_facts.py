@@ -1,4 +1,4 @@
-"""What ZooKeeper has about one partition: assignment, state, target, records and outcomes."""
+"""The state of one partition in ZooKeeper: assignment, state, target, records and outcomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PartitionStanding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """What ZooKeeper has about a partition; a text is the reason why it cannot be decoded."""
+    """The state of a partition in ZooKeeper; a text is the reason why it cannot be decoded."""
 
     partition: TopicPartition
     assignment: model.PartitionAssignment
@@ -103,7 +103,7 @@ def named_partition(words: list[str]) -> TopicPartition:
 
 def gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFacts:
     """
-    Read what ZooKeeper has about a partition.
+    Read the state of a partition from ZooKeeper.
 
     Raises:
         InvalidInputError: the partition does not exist, or its topic znode cannot be decoded.

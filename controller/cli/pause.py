@@ -6,9 +6,8 @@ Both are durable znodes that every leader obeys. Steps in flight end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Annotated
 
 import typer
 
@@ -24,8 +23,6 @@ from controller.core.requests.queue import queue_request_id
 from controller.errors import InvalidInputError
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
-
-_Key = TypeVar("_Key")
 
 BrokersOption = Annotated[
     list[int] | None,
@@ -57,21 +54,17 @@ def pause(  # noqa: PLR0913 - the options of the command
     new = Pause(reason, context.requested_by(requested_by), context.wall_ms())
     requests, brokers = options.request_ids(request), list(map(BrokerId, broker or ()))
 
-    def change(found: Pauses) -> Pauses:
-        if not requests and not brokers:
-            return replace(found, everything=found.everything or new)
-        return replace(
-            found,
-            requests={**dict.fromkeys(requests, new), **found.requests},
-            brokers={**dict.fromkeys(brokers, new), **found.brokers},
-        )
-
     with context.connected(zookeeper, config) as operator:
         check_requests(operator, requests)
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
             tell(f"Note: broker {ids(absent)} is not live.")
-        _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
+        _edit_pauses(
+            operator,
+            lambda found: found.adding(new, requests, brokers),
+            dry_run=dry_run,
+            as_json=as_json,
+        )
     raise typer.Exit(Exit.DONE)
 
 
@@ -99,13 +92,7 @@ def resume(  # noqa: PLR0913 - the options of the command
     def change(found: Pauses) -> Pauses:
         if everything:
             return Pauses()
-        if not requests and not brokers:
-            return replace(found, everything=None)
-        return replace(
-            found,
-            requests=_without(found.requests, requests),
-            brokers=_without(found.brokers, brokers),
-        )
+        return found.removing(requests, brokers)
 
     with context_of(ctx).connected(zookeeper, config) as operator:
         _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
@@ -127,10 +114,6 @@ def _edit_pauses(
         say(line)
     if dry_run:
         say(NOTHING_WRITTEN)
-
-
-def _without(found: Mapping[_Key, Pause], names: Iterable[_Key]) -> dict[_Key, Pause]:
-    return {key: pause for key, pause in found.items() if key not in set(names)}
 
 
 def _pauses_document(pauses: Pauses) -> dict[str, object]:

@@ -7,8 +7,8 @@ A value that is not set there is taken from the daemon's settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -51,6 +51,30 @@ class Pauses:
     requests: Mapping[RequestId, Pause] = field(default_factory=dict)
     brokers: Mapping[BrokerId, Pause] = field(default_factory=dict)
     """No step begins that copies to or from these brokers."""
+
+    def adding(
+        self, new: Pause, requests: Iterable[RequestId] = (), brokers: Iterable[BrokerId] = ()
+    ) -> Pauses:
+        """Pause requests and brokers, or everything; pauses that exist stay as they are."""
+        own, of_brokers = dict.fromkeys(requests, new), dict.fromkeys(brokers, new)
+        if not own and not of_brokers:
+            return replace(self, everything=self.everything or new)
+        return replace(
+            self, requests={**own, **self.requests}, brokers={**of_brokers, **self.brokers}
+        )
+
+    def removing(
+        self, requests: Iterable[RequestId] = (), brokers: Iterable[BrokerId] = ()
+    ) -> Pauses:
+        """Remove the pauses of requests and brokers, or the general pause."""
+        ended, free = frozenset(requests), frozenset(brokers)
+        if not ended and not free:
+            return replace(self, everything=None)
+        return replace(
+            self,
+            requests={r: pause for r, pause in self.requests.items() if r not in ended},
+            brokers={b: pause for b, pause in self.brokers.items() if b not in free},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

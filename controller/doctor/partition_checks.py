@@ -1,11 +1,11 @@
-"""Checks of partitions: assignments, leaders, ISRs and disks."""
+"""Checks of partitions: assignments, leaders, ISRs, log directories and orphan records."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from controller.core.model import BrokerId, PartitionAssignment, TopicAssignment, TopicPartition
+from controller.core.model import BrokerId, TopicAssignment, TopicPartition
 from controller.core.partition.gates import ids
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Disks, Snapshot
@@ -13,7 +13,7 @@ from controller.doctor.snapshot import Disks, Snapshot
 
 def foreign_reassignments(snapshot: Snapshot) -> Iterator[Finding]:
     """Find reassignments in progress without a record of ours."""
-    for partition, assignment in _partitions(snapshot):
+    for partition, assignment in snapshot.znodes.partitions():
         if not assignment.is_reassigning or partition in snapshot.znodes.specs:
             continue
         yield Finding(
@@ -32,7 +32,7 @@ def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
     """Find brokers with replicas that are not registered."""
     assigned: Counter[BrokerId] = Counter()
     sample: dict[BrokerId, TopicPartition] = {}
-    for partition, assignment in _partitions(snapshot):
+    for partition, assignment in snapshot.znodes.partitions():
         for broker in assignment.replicas:
             if broker not in snapshot.znodes.brokers:
                 assigned[broker] += 1
@@ -76,16 +76,10 @@ def _usual_factor(topic: TopicAssignment) -> int:
     return max(counts, key=lambda factor: (counts[factor], -factor)) if counts else 0
 
 
-def _partitions(snapshot: Snapshot) -> Iterator[tuple[TopicPartition, PartitionAssignment]]:
-    for name, topic in sorted(snapshot.znodes.topics.items()):
-        for number, assignment in sorted(topic.partitions.items()):
-            yield TopicPartition(name, number), assignment
-
-
 def leaderless(snapshot: Snapshot) -> Iterator[Finding]:
     """Find partitions without a live leader: no client can read or write them."""
     znodes = snapshot.znodes
-    for partition, _ in _living(snapshot):
+    for partition, _ in snapshot.znodes.living():
         state = znodes.states.get(partition)
         if state is None or state.leader in znodes.brokers:
             continue
@@ -100,7 +94,7 @@ def leaderless(snapshot: Snapshot) -> Iterator[Finding]:
 
 def under_min_isr(snapshot: Snapshot) -> Iterator[Finding]:
     """Find partitions that refuse records of producers with acks=all."""
-    for partition, assignment in _living(snapshot):
+    for partition, assignment in snapshot.znodes.living():
         state = snapshot.znodes.states.get(partition)
         least = snapshot.brokers.min_insync_replicas.get(partition.topic)
         if state is None or not isinstance(least, int):
@@ -134,7 +128,7 @@ def unknown_min_isr(snapshot: Snapshot) -> Iterator[Finding]:
 
 def out_of_sync(snapshot: Snapshot) -> Iterator[Finding]:
     """Find replicas on live brokers that are not in the ISR and are not being added."""
-    for partition, assignment in _living(snapshot):
+    for partition, assignment in snapshot.znodes.living():
         state = snapshot.znodes.states.get(partition)
         if state is None:
             continue
@@ -180,7 +174,7 @@ def failed_disks(snapshot: Snapshot) -> Iterator[Finding]:
 
 def offline_replicas(snapshot: Snapshot) -> Iterator[Finding]:
     """Find replicas without a directory on their live broker."""
-    for partition, assignment in _living(snapshot):
+    for partition, assignment in snapshot.znodes.living():
         before = snapshot.topics_before.get(partition.topic)
         known = None if before is None else before.partitions.get(partition.partition)
         missing = [
@@ -205,9 +199,76 @@ def offline_replicas(snapshot: Snapshot) -> Iterator[Finding]:
             )
 
 
-def _living(snapshot: Snapshot) -> Iterator[tuple[TopicPartition, PartitionAssignment]]:
-    """Yield the partitions of all topics that are not being deleted."""
-    for name, topic in sorted(snapshot.znodes.topics.items()):
-        if name not in snapshot.znodes.deletions:
-            for number, assignment in sorted(topic.partitions.items()):
-                yield TopicPartition(name, number), assignment
+# --- logs without an assigned replica ------------------------------------------------------------
+
+
+def orphans(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find our records of replicas whose deletion no broker confirmed."""
+    znodes = snapshot.znodes
+    for orphan in sorted(znodes.orphans, key=lambda o: (o.broker, o.partition)):
+        topic = znodes.topics.get(orphan.partition.topic)
+        assignment = znodes.assignment(orphan.partition)
+        disks = snapshot.brokers.disks.get(orphan.broker)
+        if assignment is not None and orphan.broker in assignment.replicas:
+            state = "that broker is assigned the partition again"
+        elif topic is not None and topic.czxid != orphan.topic_czxid:
+            state = "the topic was deleted and created again since"
+        elif orphan.broker not in znodes.brokers:
+            state = "that broker is not live"
+        elif isinstance(disks, Disks):
+            there = "still has" if orphan.partition in disks.replicas else "no longer has"
+            state = f"that broker is live and {there} a directory of it"
+        else:
+            state = "that broker is live"
+        yield Finding(
+            "orphan",
+            Severity.WARNING,
+            f"{orphan.partition} on broker {orphan.broker}",
+            f"recorded because {orphan.reason}; {state}",
+            "a running daemon deletes it when the broker is live; until then it takes disk space",
+        )
+
+
+def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:
+    """
+    Find directories without an assigned replica and without a record of ours.
+
+    A replica counts as assigned if it was so before or after the disks were read.
+    """
+    recorded = {(o.broker, o.partition) for o in snapshot.znodes.orphans}
+    for broker, disks in sorted(snapshot.brokers.disks.items()):
+        if not isinstance(disks, Disks):
+            continue
+        for partition in sorted(disks.replicas):
+            is_going = partition.topic in snapshot.znodes.deletions
+            if is_going or (broker, partition) in recorded or _unknowable(snapshot, partition):
+                continue
+            if _assigned(snapshot.znodes.topics, partition, broker) or _assigned(
+                snapshot.topics_before, partition, broker
+            ):
+                continue
+            yield Finding(
+                "stray_log",
+                Severity.WARNING,
+                f"{partition} on broker {broker}",
+                "the broker has a directory of it, is not a replica of it, and there is no orphan "
+                "record of it",
+                "the reassigner never deletes it; if it is not needed, stop the broker, remove the "
+                "directory and start the broker",
+            )
+
+
+def _unknowable(snapshot: Snapshot, partition: TopicPartition) -> bool:
+    """Return whether the topic's znode is unreadable, so that its replicas are unknown."""
+    return any(
+        path.rpartition("/")[2] == partition.topic and path.startswith("/brokers/topics/")
+        for path in snapshot.znodes.unreadable
+    )
+
+
+def _assigned(
+    topics: Mapping[str, TopicAssignment], partition: TopicPartition, broker: BrokerId
+) -> bool:
+    topic = topics.get(partition.topic)
+    assignment = None if topic is None else topic.partitions.get(partition.partition)
+    return assignment is not None and broker in assignment.replicas

@@ -8,7 +8,7 @@ after the disks were read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.core import model
@@ -73,6 +73,16 @@ class Znodes:
         """Return whether one of these znodes, or one below them, may not be read."""
         return any(p == root or p.startswith(f"{root}/") for p in self.hidden for root in roots)
 
+    def partitions(self) -> Iterator[tuple[model.TopicPartition, model.PartitionAssignment]]:
+        """Yield every partition with its assignment, in order."""
+        for name, topic in sorted(self.topics.items()):
+            for number, assignment in sorted(topic.partitions.items()):
+                yield model.TopicPartition(name, number), assignment
+
+    def living(self) -> Iterator[tuple[model.TopicPartition, model.PartitionAssignment]]:
+        """Yield the partitions of the topics that are not being deleted, in order."""
+        return (found for found in self.partitions() if found[0].topic not in self.deletions)
+
     def assignment(self, partition: model.TopicPartition) -> model.PartitionAssignment | None:
         """Return the assignment of a partition."""
         topic = self.topics.get(partition.topic)
@@ -82,7 +92,7 @@ class Znodes:
         """
         Return the throttles of daemons that no recorded reassignment needs.
 
-        None if a record of a reassignment is unreadable: it may need any throttle.
+        The list is empty if a record of a reassignment is unreadable: it may need any throttle.
         """
         if self.is_hidden(TOPICS, GOALS, LEASES, LEADER) or any(
             path.startswith(f"{GOALS}/") for path in self.unreadable

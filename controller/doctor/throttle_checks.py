@@ -77,16 +77,12 @@ def broker_throttles(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _is_recorded(snapshot: Snapshot, entity: Entity, key: str) -> bool:
-    """Whether a setting, or a part of it, is in our record of a throttle."""
+    """Return whether a setting, or a part of it, is in our record of a throttle."""
     applied = snapshot.znodes.applied_throttles.get(entity)
     return applied is not None and key in applied.ours
 
 
 def _moving(snapshot: Snapshot) -> frozenset[TopicPartition]:
-    named = {
-        TopicPartition(name, number)
-        for name, topic in snapshot.znodes.topics.items()
-        for number, assignment in topic.partitions.items()
-        if assignment.is_reassigning
-    }
-    return frozenset(named | snapshot.znodes.specs.keys())
+    partitions = snapshot.znodes.partitions()
+    reassigning = {partition for partition, found in partitions if found.is_reassigning}
+    return frozenset(reassigning | snapshot.znodes.specs.keys())

@@ -71,7 +71,7 @@ class Connection:
         self._hidden: set[str] | None = None
         """Paths that may not be read; None: such a path is an error."""
         self._unreadable: dict[str, str] | None = None
-        """Why znodes cannot be decoded, by path; None: nobody asked."""
+        """Why znodes cannot be decoded, by path; None outside ``noting_unreadable``."""
 
     def __enter__(self) -> Self:
         """
@@ -161,7 +161,7 @@ class Connection:
         return dict(asked)[path]
 
     def unreadable(self, path: str, reason: str) -> None:
-        """Note a znode that cannot be decoded, where a context asks for that."""
+        """Record a znode that cannot be decoded, within ``noting_unreadable``."""
         if self._unreadable is not None:
             self._unreadable[path] = reason
 

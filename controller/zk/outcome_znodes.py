@@ -232,7 +232,7 @@ class OutcomeZnodes:
 
 
 class _Pieces:
-    """What was read of one request, put together child by child."""
+    """The history of one request, assembled child by child."""
 
     def __init__(self, request: RequestId) -> None:
         self._request = request

@@ -11,7 +11,6 @@ from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.model import ZkVersion
 from controller.doctor import (
     environment_checks,
-    log_checks,
     partition_checks,
     throttle_checks,
     znode_checks,
@@ -31,11 +30,8 @@ from tests.doctor.builders import SnapshotBuilder
 
 ROOMS = (
     partition_checks,
-    partition_checks,
-    log_checks,
     environment_checks,
     znode_checks,
-    environment_checks,
     throttle_checks,
 )
 

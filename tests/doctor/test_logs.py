@@ -1,11 +1,11 @@
-"""Tests of ``controller.doctor.log_checks``."""
+"""Tests of ``controller.doctor.partition_checks``."""
 
 from __future__ import annotations
 
 import pytest
 
 from controller.core.model import Zxid
-from controller.doctor.log_checks import orphans, stray_logs
+from controller.doctor.partition_checks import orphans, stray_logs
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 
