@@ -112,7 +112,7 @@ def explained(cluster: Cluster, partition: str) -> dict[str, Any]:
     return document
 
 
-def test_a_full_limit_is_told_of_what_waits_behind_it(
+def test_partitions_behind_a_full_limit_are_blocked_and_not_stalled(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """One is in flight, the other waits for it: it is blocked but never stalled."""
@@ -158,7 +158,7 @@ def judge_told(cluster: Cluster, daemon: Daemon, topic: str, partition: int, by:
 
 
 @pytest.mark.usefixtures("nothing_turned")
-def test_every_reason_is_told_in_status_explain_log_and_metric(
+def test_every_reason_is_shown_in_status_explain_log_and_metric(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """A dead broker, the limit, the kill switch: each with words and instant; a copy is no wait."""
@@ -186,7 +186,7 @@ def test_every_reason_is_told_in_status_explain_log_and_metric(
         await_metric(daemon, "blocked_partitions", by, 0)
 
 
-def test_a_drop_that_would_leave_too_few_in_sync_is_told(
+def test_a_drop_that_would_leave_too_few_in_sync_waits_with_its_reason(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Who leaves is dead when a source dies as well: the drop waits until that source is back."""
@@ -245,7 +245,7 @@ def test_a_dead_leader_is_named(cluster: Cluster, make_topic: MakeTopic, daemons
     eventually(lambda: lines(daemon, "goes_on", "no_leader"), within_s=20)
 
 
-def test_settings_that_may_not_be_read_are_told_with_the_brokers_reason(tmp_path: Path) -> None:
+def test_settings_that_may_not_be_read_are_reported_with_the_brokers_reason(tmp_path: Path) -> None:
     """An ACL forbids it: nothing begins before an operator takes that away."""
     options = ClusterOptions(
         brokers=3,

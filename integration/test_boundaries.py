@@ -191,7 +191,7 @@ class Scene:
 
 
 @pytest.mark.parametrize(("shape", "failpoint", "hand"), CELLS)
-def test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost(  # noqa: PLR0913, PLR0917 - fixtures
+def test_the_plan_is_carried_out_and_no_record_is_lost_with_each_successor(  # noqa: PLR0913, PLR0917 - fixtures
     cluster: Cluster,
     make_topic: MakeTopic,
     daemons: Daemons,

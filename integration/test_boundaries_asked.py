@@ -99,7 +99,7 @@ CELLS: Final = [
 
 
 @pytest.mark.parametrize(("asked", "failpoint", "hand"), CELLS)
-def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR0917 - fixtures
+def test_the_last_request_is_carried_out_with_each_successor(  # noqa: PLR0913, PLR0917 - fixtures
     cluster: Cluster,
     make_topic: MakeTopic,
     daemons: Daemons,

@@ -133,7 +133,7 @@ def test_what_a_kafka_controller_began_is_cancelled_only_where_it_is_named(
         await_end(cluster, {(topic, 0): (1, 2)}, within_s=10)
 
 
-def test_without_known_originals_a_cancel_is_skipped_and_the_move_goes_on(
+def test_without_known_originals_a_cancel_is_skipped_and_the_reassignment_continues(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """A record of a reassignment whose origin nobody knew, as Kafka 2.3 leaves it."""
@@ -152,7 +152,7 @@ def test_without_known_originals_a_cancel_is_skipped_and_the_move_goes_on(
     await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 
-def test_what_would_go_offline_is_skipped_and_the_move_goes_on(
+def test_a_partition_that_would_go_offline_is_skipped_and_its_reassignment_continues(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """No original replica is in ISR, a new one lives and leads."""
@@ -197,7 +197,7 @@ def test_a_cancel_that_is_not_understood_cancels_nothing(
     await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 
-def test_outcomes_tell_who_asked_why_and_what_became_of_every_partition(
+def test_outcomes_name_the_requester_the_reason_and_the_end_of_every_partition(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Read through ``list --history``, ``list REQUEST`` and ``explain``."""

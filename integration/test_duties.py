@@ -65,7 +65,7 @@ def small() -> Iterator[Cluster]:
 # --- brokers come and go -------------------------------------------------------------------------
 
 
-def test_a_killed_broker_is_replaced_as_leader_and_told_everything_when_it_returns(
+def test_a_killed_broker_is_replaced_as_leader_and_gets_all_metadata_when_it_returns(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:
     """Two seconds after its session ended others lead; back, it is in sync and knows all."""

@@ -230,7 +230,7 @@ def test_a_throttle_stands_before_the_first_copy_and_leaves_no_trace(
     cluster.zk.delete(LIMITS)
 
 
-def test_a_killed_daemon_is_followed_by_one_that_goes_on(
+def test_the_successor_of_a_killed_daemon_continues(
     row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Kill -9 in the middle of a step, which ends while nobody is there; then the rest."""

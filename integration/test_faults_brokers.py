@@ -58,7 +58,7 @@ def test_a_dropped_replica_that_dies_holds_nothing_up_and_is_deleted_in_the_end(
 
 
 @pytest.mark.parametrize("size", ["1", "all"])
-def test_a_leader_that_dies_is_replaced_and_the_plan_goes_on(
+def test_a_leader_that_dies_is_replaced_and_the_plan_continues(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, size: str
 ) -> None:
     """Every partition gets another leader within the dead one's session time-out and a little."""

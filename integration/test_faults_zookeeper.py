@@ -45,7 +45,7 @@ def test_a_daemon_whose_session_expires_claims_anew_and_finishes(
 
 
 @pytest.mark.smoke
-def test_a_plan_goes_on_when_zookeeper_was_killed_and_is_back(
+def test_a_plan_continues_after_zookeeper_was_killed(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Same data after kill -9: sessions live on, and so does the step that was in flight."""
@@ -65,7 +65,7 @@ def test_a_plan_goes_on_when_zookeeper_was_killed_and_is_back(
         await_tenure(daemon, within_s=30)
 
 
-def test_a_plan_goes_on_when_zookeeper_was_away_for_longer_than_a_session(
+def test_a_plan_continues_after_zookeeper_was_away_for_longer_than_a_session(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Copies end while nobody can write it down; all of it is found when ZooKeeper is back."""

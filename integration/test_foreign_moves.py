@@ -70,7 +70,7 @@ def followed(daemon: Daemon) -> dict[str, Any]:
     return told
 
 
-def test_ours_wait_for_a_move_of_the_stock_tool_and_tell_why(
+def test_ours_wait_for_a_reassignment_of_the_stock_tool_with_the_reason(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:
     """The default; it is followed to its end, then ours goes on."""

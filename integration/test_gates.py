@@ -116,7 +116,7 @@ def test_a_partition_below_min_isr_is_moved_to_its_cure(
 
 
 @pytest.mark.slow
-def test_the_adaptive_pace_follows_the_cluster_and_tells_its_evidence(
+def test_the_adaptive_limit_follows_the_cluster_and_shows_its_evidence(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """A quarter of the limit at first, half of that after an ISR shrank, then more again."""

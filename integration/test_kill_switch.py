@@ -42,7 +42,7 @@ def start(daemons: Daemons, *options: str) -> Daemon:
 
 
 @pytest.mark.smoke
-def test_new_work_is_refused_with_the_reason_and_what_began_goes_on(
+def test_new_work_is_refused_with_the_reason_and_reassignments_in_flight_continue(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:
     """By every route; and once it is enabled, new work is taken again."""

@@ -143,7 +143,7 @@ def test_a_new_plan_has_the_permissions_of_its_parent(
     assert place.client.get_acls(paths.LEGACY_PLAN)[0] == acl
 
 
-def test_missing_permissions_are_told(operator: OperatorClient, place: Chroot) -> None:
+def test_missing_permissions_are_reported(operator: OperatorClient, place: Chroot) -> None:
     """In words that lead to the setting."""
     place.client.set_acls("/admin", [make_acl("world", "anyone", read=True, admin=True)])
     with pytest.raises(RefusedError, match="authenticate as the brokers do"):
@@ -203,13 +203,13 @@ def test_the_leader_is_found_and_not_the_standby(operator: OperatorClient, place
         assert operator.cluster.leader_address() == "first:1"
 
 
-def test_a_wrong_chroot_is_told(zookeeper: ZooKeeperServer) -> None:
+def test_a_wrong_chroot_is_reported(zookeeper: ZooKeeperServer) -> None:
     """There is a ZooKeeper but no Kafka cluster."""
     with pytest.raises(InvalidInputError, match="is the chroot right"):
         OperatorClient(settings_for(f"{zookeeper.address}/nowhere")).__enter__()
 
 
-def test_out_of_reach_is_told_in_time() -> None:
+def test_an_unreachable_zookeeper_is_reported_in_time() -> None:
     """Bounded, and naming where it was looked for."""
     began = time.monotonic()
     with pytest.raises(SessionSuspendedError, match=r"localhost:1 cannot be reached within 1 s"):
@@ -217,7 +217,7 @@ def test_out_of_reach_is_told_in_time() -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_zookeeper_that_stops_answering_is_told(
+def test_a_zookeeper_that_stops_answering_is_reported(
     place: Chroot, zookeeper: ZooKeeperServer
 ) -> None:
     """Not a stack trace, and not for ever."""

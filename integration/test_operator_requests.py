@@ -156,7 +156,7 @@ def test_what_is_created_has_the_permissions_of_the_cluster(place: Chroot) -> No
         assert place.client.get_acls(path)[0] == acl, path
 
 
-def test_a_stranger_creates_nothing_that_nobody_could_delete(
+def test_a_client_without_credentials_creates_no_znode_that_cannot_be_deleted(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """ZooKeeper hides the digest from strangers; written as read it would lock everybody out."""

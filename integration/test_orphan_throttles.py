@@ -174,7 +174,7 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
 
 
 @pytest.mark.usefixtures("nothing_turned")
-def test_throttles_that_nobody_needs_are_lifted_by_the_next_daemon(
+def test_throttles_without_a_reassignment_are_removed_by_the_next_daemon(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """It need not be the controller for that."""

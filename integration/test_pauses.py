@@ -77,7 +77,7 @@ def test_a_pause_of_everything_outlasts_the_daemon_and_lets_the_step_in_flight_e
 
 
 @pytest.mark.smoke
-def test_a_paused_request_waits_while_another_goes_on(
+def test_a_paused_request_waits_while_another_continues(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """A resume of everything does not lift it, a resume of the request does."""

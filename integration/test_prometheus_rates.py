@@ -36,7 +36,7 @@ def test_it_understands_the_query_that_is_asked_by_default(server: str) -> None:
         read_rates(server)
 
 
-def test_what_it_does_not_understand_is_told_in_its_words(server: str) -> None:
+def test_errors_of_prometheus_are_reported_in_its_words(server: str) -> None:
     """Not as a number of HTTP alone."""
     with pytest.raises(InvalidInputError, match=r"answers 400: .*parse error"):
         read_rates(server, "rate(")

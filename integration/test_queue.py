@@ -139,7 +139,7 @@ def test_an_entry_for_a_partition_that_is_rolled_back_takes_it_over(
     assert cluster.zk.exists(CANCEL) is None
 
 
-def test_a_queue_that_is_bad_in_part_or_as_a_whole_is_told_and_goes(
+def test_a_queue_with_malformed_content_is_reported_and_deleted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Its good entries are carried out; what nobody understands is kept in the outcome."""

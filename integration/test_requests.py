@@ -289,7 +289,7 @@ def test_a_plan_too_large_for_one_znode_is_one_request(
 
 
 @pytest.mark.smoke
-def test_failover_case_2_of_kip_236_requests_made_while_nobody_led(
+def test_failover_case_2_of_kip_236_requests_made_while_no_daemon_led(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """A killed daemon's successor takes up what was asked for meanwhile, also of what moves."""

@@ -207,7 +207,7 @@ def _partitions(line: str) -> list[dict[str, Any]]:
 # --- what moves ------------------------------------------------------------------------------
 
 
-def test_a_reassignment_is_told_alike_from_beginning_to_end(
+def test_both_tools_report_a_reassignment_alike_from_begin_to_end(
     bench: Bench, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Executed with a throttle, verified at its end, and moved back, by one tool and the other."""
@@ -231,7 +231,7 @@ def test_a_reassignment_is_told_alike_from_beginning_to_end(
     assert transcript(bench.ours) == theirs
 
 
-def test_what_is_under_way_is_told_and_cancelled_alike(
+def test_both_tools_list_and_cancel_reassignments_alike(
     bench: Bench, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """Listed, verified, refused a second time, called off, and where that leaves it."""
@@ -257,7 +257,7 @@ def test_what_is_under_way_is_told_and_cancelled_alike(
     assert transcript(bench.ours) == theirs
 
 
-def test_the_tool_that_spoke_to_zookeeper_is_told_alike(
+def test_the_texts_of_the_zookeeper_tool_are_alike(
     bench: Bench, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """As 2.3 tells it, errors and their exit code too."""

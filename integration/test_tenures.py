@@ -53,7 +53,7 @@ HEAVY_BYTES = 4_000_000
 
 
 @pytest.mark.smoke
-def test_a_group_goes_on_while_the_role_comes_and_goes_and_its_coordinator_dies(
+def test_a_consumer_group_continues_while_the_role_changes_and_its_coordinator_dies(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:
     """Claim, death and return of the coordinator, hand-back: one member, one assignment, no gap."""

@@ -175,7 +175,7 @@ def test_throttle_outlives_a_killed_daemon_and_is_restored_by_the_next(
     unconfigure(cluster, "brokers/3", "log.cleaner.threads")
 
 
-def test_throttle_that_somebody_cleared_is_set_again(
+def test_a_throttle_that_was_cleared_from_outside_is_set_again(
     cluster: Cluster, moved: Moved, daemons: Daemons
 ) -> None:
     """The stock tool's ``--verify`` clears every broker's when it sees nothing moving."""

@@ -299,7 +299,7 @@ def test_settings_of_brokers_are_readable_by_the_cluster_alone(build: Build) -> 
     assert place.client.get(existing)[0] == b'{"version":1}'
 
 
-def test_permissions_that_do_not_suffice_are_told(build: Build) -> None:
+def test_insufficient_permissions_fail_the_claim_with_a_reason(build: Build) -> None:
     """The claim fails with a reason rather than hanging."""
     place = build().place
     place.client.add_auth("digest", "kafka:secret")

@@ -173,7 +173,7 @@ def test_the_first_request_of_a_claim_is_known_by_having_no_partitions() -> None
     assert named == ({Failpoint.CLAIMED}, {Failpoint.LIVE_BROKERS_TOLD})
 
 
-def test_what_is_told_of_partitions_that_nobody_moves_has_no_name() -> None:
+def test_requests_about_partitions_without_a_reassignment_have_no_failpoint() -> None:
     """The duties of a controller are not part of a reassignment."""
     told = Told(Pending())
     assert told.send(1, leader_and_isr(tp(), leader=1, replicas=(1, 2))) == (set(), set())

@@ -81,13 +81,13 @@ def test_a_wrong_value_is_one_line_that_names_its_source(
     assert "\n" not in str(refused.value)
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     """A file that was named has to be there."""
     with pytest.raises(InvalidInputError, match="No such file"):
         load_settings({}, {}, tmp_path / "none.toml")
 
 
-def test_a_file_that_is_not_text_is_told(config: Path) -> None:
+def test_a_file_that_is_not_text_is_reported(config: Path) -> None:
     """Bytes that are not UTF-8 are refused, not raised."""
     config.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInputError, match="not a TOML file"):

@@ -21,7 +21,7 @@ def test_a_ratio_is_the_median_of_the_ratios_of_each_round() -> None:
     assert figure.is_met is False
 
 
-def test_what_has_no_goal_is_only_told() -> None:
+def test_a_figure_without_a_goal_is_only_printed() -> None:
     """And one round has no spread."""
     figure = reduced([Sample("bare reads", 2.25, "s")])
     assert (figure.median, figure.spread, figure.spec, figure.is_met) == ("2.2 s", "", "", None)

@@ -42,7 +42,7 @@ def survey() -> BrokerSurvey:
     return BrokerSurvey(Security(), ListenerChoice(control_plane_listener="CONTROLLER"))
 
 
-def test_disks_and_settings_are_told() -> None:
+def test_disks_and_settings_are_read() -> None:
     """A copy on its way to another disk is none; the control plane's listener is not asked."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
         answers = survey().ask([broker.registration()], ["t", "closed"], within_s=10)
@@ -50,7 +50,7 @@ def test_disks_and_settings_are_told() -> None:
     assert answers.min_insync_replicas == {"t": 2, "closed": "error 29: not allowed"}
 
 
-def test_settings_alone_are_told_without_a_word_about_disks() -> None:
+def test_settings_alone_are_read_without_the_disks() -> None:
     """Whoever reads the disks another way does not have every broker list them twice."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
         found = survey().min_insync([broker.registration()], ["t", "closed"], within_s=10)
@@ -60,7 +60,7 @@ def test_settings_alone_are_told_without_a_word_about_disks() -> None:
     assert 35 not in asked
 
 
-def test_a_broker_that_fails_holds_up_nobody() -> None:
+def test_a_broker_that_fails_does_not_delay_the_others() -> None:
     """Each is told with its reason; the settings come from the next one that answers."""
     nowhere = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
     dead = LiveBroker(BrokerId(0), BrokerEpoch(1), (nowhere,))
@@ -76,7 +76,7 @@ def test_a_broker_that_fails_holds_up_nobody() -> None:
     assert answers.min_insync_replicas == {"t": 2}
 
 
-def test_garbage_is_told() -> None:
+def test_malformed_responses_are_reported() -> None:
     """And not taken for an empty disk."""
     with FakeBroker(1, lambda _: Garbage(b"\xff"), UNDERSTOOD) as broker:
         answers = survey().ask([broker.registration()], [], within_s=10)

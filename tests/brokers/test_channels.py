@@ -219,7 +219,7 @@ def test_idle_channel_reconnects_and_sends(
     assert len(received) == 2
 
 
-def test_errors_of_single_partitions_are_told(
+def test_errors_of_single_partitions_are_reported(
     channels: BrokerChannels, inbox: CollectingInbox
 ) -> None:
     """A broker's refusal of one partition arrives beside the success of another."""
@@ -341,7 +341,7 @@ def test_broker_that_comes_up_later_is_reached(
     assert not event.resent
 
 
-def test_channel_tells_why_it_has_no_connection(make: Channels) -> None:
+def test_a_channel_reports_why_it_has_no_connection(make: Channels) -> None:
     """A listener that does not exist is a reason to show, not an error that escapes."""
     channels = make(replace(OPTIONS, listeners=ListenerChoice(control_plane_listener="CONTROL")))
     with FakeBroker() as broker:

@@ -102,7 +102,7 @@ def told(inbox: CollectingInbox) -> ReassignmentsAltered:
     return event
 
 
-def test_orders_of_a_call_are_told_together_and_answered_one_by_one(
+def test_entries_of_a_call_are_sent_together_and_answered_one_by_one(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """A cancellation is told as Kafka's own: without replicas."""
@@ -162,7 +162,7 @@ def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
         assert later.received.empty()
 
 
-def test_an_order_without_an_answer_is_not_told_again(
+def test_an_entry_without_an_answer_is_not_sent_again(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """It may have been made, or may still be: whoever decided it is told so at once."""
@@ -184,7 +184,7 @@ def test_an_order_without_an_answer_is_not_told_again(
         assert later.received.empty()
 
 
-def test_an_order_that_reaches_nobody_is_answered_at_once(
+def test_an_entry_that_reaches_no_controller_is_answered_at_once(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """Nobody is the controller, or nobody listens where it was."""
@@ -208,9 +208,7 @@ def electing(orders: ClusterController) -> Iterator[tuple[FakeBroker, threading.
         yield fake, released
 
 
-def test_nothing_is_told_once_it_is_forgotten(
-    orders: ClusterController, inbox: CollectingInbox
-) -> None:
+def test_a_forgotten_entry_is_not_sent(orders: ClusterController, inbox: CollectingInbox) -> None:
     """What is asked for afterwards is."""
     with electing(orders) as (fake, released):
         orders.alter([MOVE])
@@ -221,7 +219,7 @@ def test_nothing_is_told_once_it_is_forgotten(
         assert fake.received.qsize() == 1
 
 
-def test_an_order_that_waited_too_long_is_not_told(
+def test_an_entry_that_waited_too_long_is_not_sent(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """It stood on what was known then; the connection is there for the next."""
@@ -237,7 +235,7 @@ def test_an_order_that_waited_too_long_is_not_told(
         assert fake.connections == 1
 
 
-def test_a_loop_that_stands_still_tells_nothing_more(
+def test_a_loop_that_stood_still_sends_nothing_more(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """When it wakes up it hears that, and decides anew."""

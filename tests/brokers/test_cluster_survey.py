@@ -33,7 +33,7 @@ def a_directory(name: str, *rows: tuple[int, int, bool], error: int = 0, **volum
     return SimpleNamespace(log_dir=name, error_code=error, topics=topics, **volume)
 
 
-def test_every_replica_is_told_with_its_directory() -> None:
+def test_every_replica_is_listed_with_its_directory() -> None:
     """A copy being made on another disk is none, and an offline directory tells nothing."""
     answer = SimpleNamespace(
         results=[
@@ -59,7 +59,7 @@ def test_capacity_is_what_is_held_and_what_is_free_on_each_volume_once() -> None
     assert holdings_of(BROKER, answer).capacity == 10 + 20 + 300 + 70
 
 
-def test_a_broker_that_does_not_tell_its_volumes_has_no_known_capacity() -> None:
+def test_a_broker_that_does_not_report_its_volumes_has_no_known_capacity() -> None:
     """Brokers before Kafka 3.3 answer -1."""
     answer = SimpleNamespace(results=[a_directory("/a", total_bytes=-1, usable_bytes=-1)])
     assert holdings_of(BROKER, answer).capacity is None
@@ -88,7 +88,7 @@ def test_leaders_and_isrs_are_those_of_metadata() -> None:
     assert found.partitions == (LedPartition(tp(0), 2, (2, 3)),)
 
 
-def test_settings_are_told_in_librdkafkas_words() -> None:
+def test_settings_have_librdkafkas_names() -> None:
     """What is not set is not mentioned."""
     assert client_settings(Security()) == {"security.protocol": "PLAINTEXT"}
     strict = Security(
@@ -109,7 +109,7 @@ def test_settings_are_told_in_librdkafkas_words() -> None:
     }
 
 
-def test_brokers_that_do_not_answer_are_told() -> None:
+def test_brokers_that_do_not_answer_are_reported() -> None:
     """With where they were looked for, and in time."""
     with pytest.raises(BrokerUnreachableError, match="does not answer: "):
         cluster_id_of("127.0.0.1:1", Security(), within_s=0.5)

@@ -91,7 +91,9 @@ def test_largest_replica_counts(sizes: LogDirQuery, inbox: CollectingInbox) -> N
     assert event.replicas == {ORDERS: {1: 300, 2: 7000, 3: 10}}
 
 
-def test_only_what_was_asked_for_is_told(sizes: LogDirQuery, inbox: CollectingInbox) -> None:
+def test_only_the_requested_replicas_are_returned(
+    sizes: LogDirQuery, inbox: CollectingInbox
+) -> None:
     """Asked for everything it has, a broker tells more than is wanted."""
     with describing(directory((ORDERS, 5, False), (OTHER, 6, False))) as fake:
         sizes.update_brokers([registered(fake, 1)])
@@ -104,7 +106,7 @@ def test_only_what_was_asked_for_is_told(sizes: LogDirQuery, inbox: CollectingIn
     assert event.sizes == {ORDERS: 5}
 
 
-def test_failed_directory_and_future_replica_tell_no_size(
+def test_a_failed_directory_and_a_future_replica_have_no_size(
     sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
     """The one is unreadable, the other a copy within the broker."""

@@ -98,7 +98,7 @@ def test_error_outweighs_success_for_a_partition_named_twice() -> None:
     assert [r.error for r in event.results] == [56]
 
 
-def test_partition_nobody_asked_about_is_ignored() -> None:
+def test_an_unrequested_partition_in_a_response_is_ignored() -> None:
     """An answer cannot invent partitions."""
     encoded = LeaderAndIsrResponse(
         version=4, error_code=0, partition_errors=[("else", 3, 0), ("orders", 0, 0)]

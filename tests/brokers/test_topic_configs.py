@@ -85,7 +85,7 @@ def test_settings_that_decide_about_a_step_are_read() -> None:
         ("1", None, "unclean.leader.election.enable is ''"),
     ],
 )
-def test_setting_that_makes_no_sense_is_told(
+def test_an_invalid_setting_is_reported(
     least: str | None, unclean: str | None, reason: str
 ) -> None:
     """An unknown setting means that no step is started, so it must say why."""
@@ -93,7 +93,7 @@ def test_setting_that_makes_no_sense_is_told(
     assert topic_config_of(answer) == reason
 
 
-def test_setting_missing_from_the_answer_is_told() -> None:
+def test_a_setting_missing_from_the_response_is_reported() -> None:
     """An empty answer is no licence."""
     assert topic_config_of({}) == "min.insync.replicas is ''"
 

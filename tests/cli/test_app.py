@@ -77,7 +77,7 @@ def test_without_a_verb_the_help_is_shown() -> None:
     assert all(verb in result.stderr for verb in VERBS)
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     """The name of the distribution and its version."""
     result = Terminal(FakeCluster()).run("--version")
     assert result.exit_code == 0

@@ -150,7 +150,7 @@ def test_everything_is_cancelled_by_a_yes() -> None:
     assert written.is_everything
 
 
-def test_where_nobody_can_be_asked_everything_needs_yes() -> None:
+def test_cancelling_everything_without_a_terminal_needs_yes() -> None:
     """A script says so beforehand."""
     terminal = Terminal(a_cluster(), steps=[take_up])
     result = terminal.run("cancel", "--all")
@@ -234,7 +234,7 @@ def test_dry_run_writes_nothing() -> None:
     assert terminal.cluster.cancellation is None
 
 
-def test_wait_follows_to_the_end_and_tells_what_was_skipped() -> None:
+def test_wait_follows_to_the_end_and_lists_what_was_skipped() -> None:
     """Exit code 3, with the reason."""
     cluster = a_cluster()
     cluster.statuses = [a_status()]
@@ -244,7 +244,7 @@ def test_wait_follows_to_the_end_and_tells_what_was_skipped() -> None:
     assert f"Cancellation {CANCEL} is complete: 1 skipped." in result.stdout
 
 
-def test_wait_tells_how_much_went_back() -> None:
+def test_wait_counts_what_was_rolled_back() -> None:
     """For programs: counts by what became of them."""
 
     def complete(cluster: FakeCluster) -> None:
@@ -266,7 +266,7 @@ def test_wait_tells_how_much_went_back() -> None:
     }
 
 
-def test_without_a_leader_it_is_written_and_told() -> None:
+def test_without_a_leading_daemon_the_cancellation_is_written_and_reported() -> None:
     """Exit code 2: one that starts takes it up."""
     cluster = a_cluster()
     cluster.leader = None

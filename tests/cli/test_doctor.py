@@ -130,7 +130,7 @@ def test_fix_touches_nothing_else() -> None:
     assert terminal.cluster.lifted == [BROKER]
 
 
-def test_dry_run_tells_what_would_be_fixed() -> None:
+def test_dry_run_lists_what_would_be_fixed() -> None:
     """And needs --fix, without which nothing is changed anyway."""
     terminal = with_orphan_throttle()
     result = terminal.run("doctor", "--fix", "--dry-run")

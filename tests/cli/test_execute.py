@@ -171,7 +171,7 @@ def test_a_plan_too_large_for_a_znode_is_one_request_of_many_parts(scene: Scene)
     assert result.exit_code == 1, "nothing is kept of it: this daemon forgot it at once"
 
 
-def test_refused_entries_are_listed_and_the_good_ones_go_on(scene: Scene) -> None:
+def test_refused_entries_are_listed_and_the_others_continue(scene: Scene) -> None:
     """Exit code 3."""
     scene.terminal.steps = [lambda c: c.take_up({tp(1): "broker 3 is not live"})]
     result = scene.execute()
@@ -191,7 +191,7 @@ def test_while_new_work_is_disabled_nothing_is_written(scene: Scene) -> None:
     assert scene.cluster.plan is None
 
 
-def test_what_is_paused_is_told(scene: Scene) -> None:
+def test_a_pause_is_reported(scene: Scene) -> None:
     """The request is submitted all the same, and waits."""
     pauses = Pauses(everything=Pause("night shift", "bob", AT_MS))
     scene.cluster.controls = Controls(pauses=pauses)
@@ -323,7 +323,7 @@ def test_wait_follows_to_the_summary(scene: Scene) -> None:
     assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"
 
 
-def test_wait_tells_a_cancelled_request(scene: Scene) -> None:
+def test_wait_reports_a_cancelled_request(scene: Scene) -> None:
     """Exit code 4, and what became of each partition."""
 
     def cancel(cluster: FakeCluster) -> None:
@@ -339,7 +339,7 @@ def test_wait_tells_a_cancelled_request(scene: Scene) -> None:
     assert "1 cancelled, 1 rolled back" in result.stdout
 
 
-def test_wait_tells_a_superseded_partition(scene: Scene) -> None:
+def test_wait_reports_a_superseded_partition(scene: Scene) -> None:
     """Exit code 3: it is not where this request wanted it."""
 
     def supersede(cluster: FakeCluster) -> None:

@@ -121,7 +121,7 @@ def test_without_a_daemon_zookeeper_alone_explains() -> None:
     ]
 
 
-def test_nobody_leads_is_told() -> None:
+def test_explain_reports_that_no_daemon_leads() -> None:
     """It is not an error: there may be none just now."""
     cluster = a_moving_cluster()
     cluster.leader = None
@@ -153,7 +153,7 @@ def test_a_partition_at_rest_says_so_and_how_its_last_request_ended() -> None:
     ]
 
 
-def test_the_last_request_that_did_not_bring_it_to_its_target_is_told() -> None:
+def test_the_last_request_that_did_not_reach_its_target_is_named() -> None:
     """The newest of those where something was cancelled, rolled back, skipped or superseded."""
     cluster = FakeCluster(leader=None).assign(tp(), (1, 2))
     for name, fate in (("old", OutcomeKind.ROLLED_BACK), ("new", OutcomeKind.SUPERSEDED)):
@@ -174,7 +174,7 @@ def test_the_last_request_that_did_not_bring_it_to_its_target_is_told() -> None:
     assert document["last_ending"] == told_ending
 
 
-def test_what_somebody_else_began_is_told_as_foreign() -> None:
+def test_a_reassignment_without_our_record_is_foreign() -> None:
     """The topic znode names replicas, and no record of ours does."""
     cluster = FakeCluster(leader=None).assign(tp(), (1, 2, 3), adding=(3,), removing=(1,))
     document = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
@@ -196,7 +196,7 @@ def test_an_entry_that_is_not_accepted_says_what_it_waits_for() -> None:
     assert "    1. 1,2,3: add 3\n    2. 1,3: drop 2\n" in printed
 
 
-def test_records_about_a_partition_are_told() -> None:
+def test_records_of_a_partition_are_listed() -> None:
     """Orphans with whether their broker lives; what cannot be understood with its reason."""
     cluster = FakeCluster(leader=None, deletions=frozenset({"t"})).assign(tp(), (1, 2))
     cluster.specs[tp()] = "not JSON"

@@ -45,7 +45,7 @@ def test_an_open_request_is_counted_from_zookeeper_alone(cluster: FakeCluster) -
     assert f"request {FIRST}: 1 of 3 done, 1 open, 1 refused" in result.stdout
 
 
-def test_an_open_request_is_told_by_the_daemon(cluster: FakeCluster) -> None:
+def test_an_open_request_is_described_by_the_daemon(cluster: FakeCluster) -> None:
     """Where it answers, it knows more."""
     cluster.take_up()
     told = {**a_request(total=3, in_flight=2, waiting=1), "id": FIRST}
@@ -57,7 +57,7 @@ def test_an_open_request_is_told_by_the_daemon(cluster: FakeCluster) -> None:
     assert document["requests"][0]["reason"] == "new rack"
 
 
-def test_what_holds_work_up_is_told(cluster: FakeCluster) -> None:
+def test_holds_are_listed(cluster: FakeCluster) -> None:
     """The kill switch, pauses, a cancellation, the queue."""
     terminal = Terminal(cluster)
     terminal.run("pause", "--broker", "5")
@@ -113,7 +113,7 @@ def test_one_request_is_shown_in_full(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("verb", ["list", "verify"])
-def test_a_request_nobody_knows_is_an_error(verb: str) -> None:
+def test_an_unknown_request_is_an_error(verb: str) -> None:
     """Exit code 1 and one line."""
     result = Terminal(FakeCluster()).run(verb, "request_0000000099")
     assert result.exit_code == 1
@@ -141,7 +141,7 @@ def test_verify_follows_a_request_from_its_submission_to_its_end(cluster: FakeCl
     assert f"Request {FIRST}: 3 of 3 done" in result.stdout
 
 
-def test_verify_tells_a_cancelled_request(cluster: FakeCluster) -> None:
+def test_verify_reports_a_cancelled_request(cluster: FakeCluster) -> None:
     """Exit code 4."""
     cluster.take_up()
     cluster.reach(tp(0))
@@ -156,7 +156,7 @@ def test_verify_tells_a_cancelled_request(cluster: FakeCluster) -> None:
     assert [e["fate"] for e in document["endings"]] == ["rolled_back", "cancelled"]
 
 
-def test_verify_tells_a_request_that_was_refused_in_part(cluster: FakeCluster) -> None:
+def test_verify_reports_a_request_that_was_refused_in_part(cluster: FakeCluster) -> None:
     """Exit code 3."""
     cluster.take_up({tp(2): "no such broker"})
     cluster.reach(tp(0))

@@ -92,7 +92,7 @@ def test_many_wrong_entries_are_summed_up(path: Path) -> None:
     assert told[-1] == "  and 30 more"
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     """With the reason of the system."""
     with pytest.raises(InvalidInputError, match="No such file"):
         read_plan_file(tmp_path / "none.json")

@@ -58,7 +58,7 @@ def test_brackets_from_the_cluster_are_not_markup() -> None:
     assert "[red]all[/nonsense]" in drawn(in_flight=[a_partition(blocked_on=blocked)])
 
 
-def test_lines_come_only_when_they_change() -> None:
+def test_lines_are_printed_only_when_they_change() -> None:
     """The same news twice is no news."""
     written: list[str] = []
     lines = Lines(written.append)

@@ -98,7 +98,7 @@ def test_rates_are_added_up_by_topic_and_partition() -> None:
         (vector(({"topic": "t", "partition": "x"}, "1")), 200, "invalid literal"),
     ],
 )
-def test_an_answer_that_is_none_is_told_with_the_server(
+def test_an_invalid_response_is_reported_with_the_server(
     document: object, status: int, words: str
 ) -> None:
     """In Prometheus' own words where it has some."""
@@ -108,7 +108,7 @@ def test_an_answer_that_is_none_is_told_with_the_server(
     assert str(raised.value).startswith(server.url)
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     """Its port is closed again."""
     with answering({}) as server:
         url = server.url

@@ -67,7 +67,7 @@ def test_dry_run_queues_nothing(cluster: FakeCluster, file: str) -> None:
     assert cluster.queue is None
 
 
-def test_what_would_be_taken_over_is_told_before_it_is_queued(
+def test_partitions_already_in_flight_are_listed_before_they_are_queued(
     cluster: FakeCluster, file: str
 ) -> None:
     """By whatever route it is moved; whoever queues it all the same is told again."""
@@ -96,7 +96,7 @@ def test_the_queue_is_listed(cluster: FakeCluster) -> None:
     assert len(document["partitions"]) == 2
 
 
-def test_a_queue_that_is_not_understood_is_told_and_can_be_cleared(cluster: FakeCluster) -> None:
+def test_a_malformed_queue_is_reported_and_can_be_cleared(cluster: FakeCluster) -> None:
     """Somebody wrote it by hand."""
     cluster.queue = LegacyPlan({}, ZkVersion(0), QUEUE_CZXID, unreadable="not JSON")
     assert "not JSON" in Terminal(cluster).run("queue", "list").stdout

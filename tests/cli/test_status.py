@@ -51,7 +51,7 @@ def test_status_of_a_busy_leader() -> None:
     ]
 
 
-def test_a_request_tells_why_it_stands_still() -> None:
+def test_a_request_shows_why_it_waits() -> None:
     """As the daemon gives it, beside the counts."""
     held = {**a_request(waiting=2), "state": "waiting", "reason": "paused: disk swap"}
     status = a_status(requests=[held], partitions={"in_flight": 0, "waiting": 2})
@@ -59,7 +59,7 @@ def test_a_request_tells_why_it_stands_still() -> None:
     assert "0 in flight, 2 waiting (paused: disk swap)" in printed
 
 
-def test_what_operators_hold_up_is_told() -> None:
+def test_holds_of_operators_are_shown() -> None:
     """Also while there is no work: the next request would wait."""
     about = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
     paused = {"everything": about, "requests": {}, "brokers": {"5": {**about, "reason": ""}}}
@@ -70,7 +70,7 @@ def test_what_operators_hold_up_is_told() -> None:
     assert any(line.startswith("new reassignments are disabled") for line in lines)
 
 
-def test_a_cancellation_is_not_told_by_counts_of_its_own() -> None:
+def test_a_cancellation_has_no_counts_of_its_own() -> None:
     """It has none: they are those of the requests it cancels."""
     done = {**a_request(), "id": "cancel-1", "state": "done"}
     done["partitions"] = dict.fromkeys(done["partitions"], 0)
@@ -78,14 +78,14 @@ def test_a_cancellation_is_not_told_by_counts_of_its_own() -> None:
     assert "request cancel-1: done\n" in printed
 
 
-def test_orders_that_nobody_answered_are_told() -> None:
+def test_alter_entries_without_an_answer_are_shown() -> None:
     """Of the delegated engine; not where there are none."""
     status = a_status(orders={"unanswered": 3})
     printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout
     assert "the cluster's controller has not answered for 3 partitions" in printed
 
 
-def test_what_keeps_the_leader_from_its_work_is_told() -> None:
+def test_the_refusals_of_the_leading_daemon_are_shown() -> None:
     """Refusals to be the controller, and missing readiness."""
     status = a_status(refused_because=["/feature is enabled"], unready_because="session lost")
     printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout

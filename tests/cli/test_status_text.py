@@ -49,7 +49,7 @@ def a_copy(moved: int | None, total: int | None = 1000, **parts: object) -> dict
         (9e5, "10 days"),
     ],
 )
-def test_a_duration_is_told_in_the_largest_unit_that_fits(seconds: float, words: str) -> None:
+def test_a_duration_has_the_largest_unit_that_fits(seconds: float, words: str) -> None:
     """One of a unit is not enough: 90 minutes rather than 2 hours."""
     assert show_duration(seconds) == words
 
@@ -65,12 +65,12 @@ def test_a_duration_is_told_in_the_largest_unit_that_fits(seconds: float, words:
         ("soon", ""),
     ],
 )
-def test_an_end_is_told_as_a_range_or_not_at_all(found: object, words: str) -> None:
+def test_an_estimated_end_is_a_range_or_absent(found: object, words: str) -> None:
     """Whatever a daemon of another release says."""
     assert eta_words(found) == words
 
 
-def test_a_request_tells_its_bytes_its_rate_and_its_end() -> None:
+def test_a_request_shows_its_bytes_rate_and_estimated_end() -> None:
     """All three where they are known."""
     request = a_copy(250_000, 1_000_000, bytes_per_s=50_000, eta_s=[10, 20])
     words = "250 KB of 1 MB copied, 50 KB/s, 10 s to 20 s left"
@@ -81,7 +81,7 @@ def test_a_request_tells_its_bytes_its_rate_and_its_end() -> None:
 @pytest.mark.parametrize(
     "request_", [a_request(), {**a_request(), "bytes": None}, a_copy(5, None), a_copy(0, 0)]
 )
-def test_what_the_daemon_does_not_tell_is_left_out(request_: dict[str, Any]) -> None:
+def test_values_that_the_daemon_does_not_report_are_left_out(request_: dict[str, Any]) -> None:
     """A daemon that knows no sizes says nothing of them."""
     assert amount_words(request_) == ""
     assert share_copied(request_) is None
@@ -93,7 +93,7 @@ def test_a_milestone_comes_with_every_tenth() -> None:
     assert [milestone(a_copy(n)) for n in (0, 99, 100, 999, 1000, 5000)] == [0, 0, 1, 9, 10, 10]
 
 
-def test_brokers_without_a_part_in_the_work_are_not_told() -> None:
+def test_brokers_without_a_part_in_the_work_are_left_out() -> None:
     """The others by what is left and how fast it goes."""
     status = a_status(broker_loads=LOADS)
     assert list(map(str, broker_loads(status))) == [
@@ -132,7 +132,7 @@ def test_watch_draws_bytes_and_brokers() -> None:
     assert "2 (3 MB left, 50 KB/s)" in said
 
 
-def test_status_tells_bytes_and_brokers() -> None:
+def test_status_shows_bytes_and_brokers() -> None:
     """As watch does."""
     status = a_status(requests=[a_copy(500)], broker_loads=LOADS)
     said = Terminal(FakeCluster(statuses=[status])).run("status").stdout

@@ -75,7 +75,7 @@ def scene(tmp_path: Path) -> Scene:
 # --- 3.9 -----------------------------------------------------------------------------------------
 
 
-def test_an_accepted_plan_is_told_as_started(scene: Scene) -> None:
+def test_an_accepted_plan_is_reported_as_started(scene: Scene) -> None:
     """What is, the throttle, and what was started; the request carries the throttle."""
     seen: list[int | None] = []
 
@@ -118,7 +118,7 @@ def test_a_second_plan_needs_additional(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("where", [SERVER, OLD])
-def test_nothing_is_written_where_nobody_would_carry_it_out(
+def test_nothing_is_written_without_a_daemon_to_carry_it_out(
     scene: Scene, where: tuple[str, ...]
 ) -> None:
     """Neither without a daemon nor while new work is disabled."""
@@ -163,7 +163,7 @@ def test_what_is_under_way_is_listed_as_a_whole(scene: Scene) -> None:
     )
 
 
-def test_verification_tells_each_partition_and_clears_throttles_at_the_end(scene: Scene) -> None:
+def test_verification_reports_each_partition_and_clears_throttles_at_the_end(scene: Scene) -> None:
     """In progress, elsewhere, completed; throttles go once nothing is reassigned any more."""
     scene.cluster.throttled = {topic_entity("t"), broker_entity(BrokerId(2))}
     scene.cluster.accept(tp(0), (2, 3), (1, 2))
@@ -183,7 +183,7 @@ def test_verification_tells_each_partition_and_clears_throttles_at_the_end(scene
     assert not scene.cluster.throttled
 
 
-def test_a_cancelled_plan_is_told_as_cancelled(scene: Scene) -> None:
+def test_a_cancelled_plan_is_reported_as_cancelled(scene: Scene) -> None:
     """Only what is under way is called off; a line of the tool has no end."""
     scene.cluster.accept(tp(0), (2, 3), (1, 2))
     seen: list[frozenset[object]] = []
@@ -306,7 +306,7 @@ def test_a_log_directory_cannot_be_chosen(scene: Scene) -> None:
         (("--list", "--throttle", "1"), 'Option "[throttle]" can\'t be used with action "[list]"'),
     ],
 )
-def test_wrong_usage_is_told_on_standard_error(
+def test_wrong_usage_is_reported_on_standard_error(
     scene: Scene, arguments: tuple[str, ...], message: str
 ) -> None:
     """Exit code 1, and nothing on standard output."""
@@ -325,7 +325,7 @@ def test_a_cluster_has_to_be_named(scene: Scene) -> None:
 # --- before 2.6 ----------------------------------------------------------------------------------
 
 
-def test_the_old_tool_tells_a_start_and_an_end(scene: Scene) -> None:
+def test_the_old_tool_reports_a_start_and_an_end(scene: Scene) -> None:
     """Its words, and throttles that go with the last partition."""
     scene.terminal.steps = [FakeCluster.take_up]
     code, said = scene.on_plan("--execute", where=OLD)
@@ -345,7 +345,7 @@ def test_the_old_tool_tells_a_start_and_an_end(scene: Scene) -> None:
     assert scene.on_plan("--verify", where=OLD) == (0, done)
 
 
-def test_the_old_tool_tells_that_a_throttle_of_the_daemon_is_gone(scene: Scene) -> None:
+def test_the_old_tool_reports_that_a_throttle_of_the_daemon_was_removed(scene: Scene) -> None:
     """The daemon lifted it at the end of the request; who verifies waits for the word."""
     scene.terminal.steps = [FakeCluster.take_up]
     assert scene.on_plan("--execute", "--throttle", "1000", where=OLD)[0] == 0
@@ -358,7 +358,7 @@ def test_the_old_tool_tells_that_a_throttle_of_the_daemon_is_gone(scene: Scene) 
     assert "Throttle was removed." not in scene.on_plan("--verify", where=OLD)[1]
 
 
-def test_the_old_tool_tells_failures_with_exit_code_0(scene: Scene) -> None:
+def test_the_old_tool_reports_failures_with_exit_code_0(scene: Scene) -> None:
     """So did it; scripts look at the text."""
     scene.cluster.plan = LegacyPlan({tp(1): replicas(1, 3)}, ZkVersion(0), Zxid(1))
     running = "There is an existing assignment running.\n"

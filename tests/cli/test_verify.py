@@ -100,7 +100,7 @@ def test_a_plan_on_its_way_back_is_under_way(plan: str) -> None:
     assert "t-1 was cancelled and is still in progress." in result.stdout
 
 
-def test_a_cancelled_plan_is_told_from_a_refused_one(plan: str) -> None:
+def test_a_cancelled_plan_and_a_refused_one_differ(plan: str) -> None:
     """Exit code 4: what is kept of the request says that it was called off."""
     cluster = FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (1, 2))
     request = submit(cluster)

@@ -39,7 +39,7 @@ def test_a_request_is_followed_to_its_end(scene: Scene) -> None:
     assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"
 
 
-def test_one_that_ended_already_is_told_at_once(scene: Scene) -> None:
+def test_a_request_that_has_ended_is_reported_at_once(scene: Scene) -> None:
     """Without waiting, and without a daemon."""
     finish(scene.cluster)
     scene.cluster.leader = None
@@ -71,7 +71,7 @@ def test_an_interrupt_ends_with_two(scene: Scene) -> None:
     assert set(scene.cluster.specs) == {tp(0), tp(1)}
 
 
-def test_it_goes_on_while_nobody_leads(scene: Scene) -> None:
+def test_it_continues_while_no_daemon_leads(scene: Scene) -> None:
     """Another daemon takes over."""
     scene.cluster.leader = None
     scene.terminal.steps = [lambda _: None, finish]
@@ -88,7 +88,7 @@ def test_for_programs_every_line_is_a_document(scene: Scene) -> None:
     assert [r["id"] for r in document["requests"]] == [NAME]
 
 
-def test_what_nobody_knows_is_not_waited_for(scene: Scene) -> None:
+def test_an_unknown_request_is_not_waited_for(scene: Scene) -> None:
     """And a daemon's address alone does not say how a request ended."""
     unknown = scene.terminal.run("watch", "request_0000000099")
     assert (unknown.exit_code, "is not known" in unknown.stderr) == (1, True)

@@ -252,7 +252,7 @@ class BrokerContract(ControlledContract):
         assert replace(shrunk, isr=grown.isr, version=grown.version) == grown
         assert shrunk.version == grown.version + 1
 
-    def test_a_leader_that_was_not_told_of_a_write_cannot_shrink_the_isr(
+    def test_a_leader_without_the_newest_version_cannot_shrink_the_isr(
         self, controller: Controller
     ) -> None:
         """The follower stays in until the leader knows the version again."""
@@ -274,7 +274,7 @@ class BrokerContract(ControlledContract):
         _grow(controller)
         controller.rig.wait_until(controller.rig.notified)
 
-    def test_a_leader_that_was_not_told_of_a_write_cannot_grow_the_isr(
+    def test_a_leader_without_the_newest_version_cannot_grow_the_isr(
         self, controller: Controller
     ) -> None:
         """Its version is not the present one; only the next LeaderAndIsr brings another."""

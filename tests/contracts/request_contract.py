@@ -197,7 +197,7 @@ class RequestContract(Rigs):
         assert rig.store.commit([whole]) == [Committed()]
         assert rig.get(parent) is None
 
-    def test_what_is_gone_already_is_told(self, rig: StoreRig) -> None:
+    def test_deleting_an_absent_znode_is_reported(self, rig: StoreRig) -> None:
         """Whoever deletes it a second time has nothing to fear."""
         gone = [Delete(paths.submission_path(R1), ZkVersion(0))]
         again = [Create(paths.outcome_path(R1), b"")]
@@ -205,7 +205,7 @@ class RequestContract(Rigs):
 
     # --- what operators ask for ----------------------------------------------------------------
 
-    def test_requests_are_told_as_they_come_and_go(self, rig: StoreRig) -> None:
+    def test_requests_are_listed_at_every_change(self, rig: StoreRig) -> None:
         """Their names only; what is no request is left out."""
         rig.store.read(Znode.SUBMISSIONS)
         assert rig.wait_for(SubmissionsListed).names == frozenset()
@@ -233,7 +233,7 @@ class RequestContract(Rigs):
         assert good.created_ms <= bad.created_ms
         assert read[R3] is None
 
-    def test_a_cancellation_is_told_at_every_change(self, rig: StoreRig) -> None:
+    def test_a_cancellation_is_reported_at_every_change(self, rig: StoreRig) -> None:
         """Absent, everything, a selection, garbage, absent."""
         rig.store.read(Znode.CANCELLATION)
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
@@ -271,7 +271,7 @@ class RequestContract(Rigs):
             assert queue.entries == {P0: ONE}
             assert rig.wait_for(CancellationRead).cancellation is not None
 
-    def test_the_kill_switch_is_told_whatever_it_holds(self, rig: StoreRig) -> None:
+    def test_the_kill_switch_is_reported_with_any_content(self, rig: StoreRig) -> None:
         """Existence counts."""
         rig.store.read(Znode.KILL_SWITCH)
         assert not rig.wait_for(KillSwitchRead).is_on
@@ -280,7 +280,7 @@ class RequestContract(Rigs):
         rig.remove(paths.KILL_SWITCH)
         rig.wait_for(KillSwitchRead, lambda e: not e.is_on)
 
-    def test_the_queue_is_told_at_every_change(self, rig: StoreRig) -> None:
+    def test_the_queue_is_reported_at_every_change(self, rig: StoreRig) -> None:
         """A plan like the legacy one, and apart from it."""
         rig.store.read(Znode.QUEUE)
         assert rig.wait_for(QueueRead) == QueueRead(None)
@@ -293,7 +293,7 @@ class RequestContract(Rigs):
         rig.remove(paths.QUEUE)
         rig.wait_for(QueueRead, lambda e: e.plan is None)
 
-    def test_controls_are_told_at_every_change_of_any_of_them(self, rig: StoreRig) -> None:
+    def test_controls_are_reported_at_every_change_of_any_of_them(self, rig: StoreRig) -> None:
         """What cannot be understood is named beside what can."""
         rig.store.read(Znode.CONTROLS)
         assert rig.wait_for(ControlsRead) == ControlsRead(Controls())
@@ -328,7 +328,7 @@ class RequestContract(Rigs):
         assert read[R3] is None
         assert rig.store.commit([[Delete(hidden, first.version)]]) == [Committed()]
 
-    def test_what_else_zookeeper_does_not_show_is_told_too(self, rig: StoreRig) -> None:
+    def test_other_hidden_znodes_are_reported_as_malformed(self, rig: StoreRig) -> None:
         """A cancellation, a queue, a plan, controls: as those that cannot be understood are."""
         for path in (paths.CANCEL, paths.QUEUE, paths.LEGACY_PLAN, paths.PAUSES):
             rig.put(path, b"{}")
@@ -345,9 +345,7 @@ class RequestContract(Rigs):
         assert controls.unreadable.keys() == {paths.PAUSES}
         assert controls.throttle == 5
 
-    def test_records_that_zookeeper_does_not_show_are_told_as_unreadable(
-        self, rig: StoreRig
-    ) -> None:
+    def test_hidden_records_are_reported_as_unreadable(self, rig: StoreRig) -> None:
         """Never as if they were not there, and beside all the others."""
         spec = ReassignmentSpec(ONE, TWO, R1, Route.REQUEST)
         entity = broker_entity(BrokerId(5))
@@ -489,7 +487,7 @@ class RequestContract(Rigs):
 
     # --- interruptions -------------------------------------------------------------------------
 
-    def test_requests_are_told_to_the_next_session_too(self, rig: StoreRig) -> None:
+    def test_requests_are_reported_in_the_next_session_too(self, rig: StoreRig) -> None:
         """What operators ask for stays watched."""
         watched = (Znode.SUBMISSIONS, Znode.CANCELLATION, Znode.KILL_SWITCH, Znode.QUEUE)
         for znode in (*watched, Znode.CONTROLS):

@@ -250,7 +250,9 @@ class StoreContract(Rigs):
         assert claimed.get("/three") is None
         assert claimed.get("/four") is not None
 
-    def test_very_many_multis_that_only_check_tell_each_its_own(self, claimed: StoreRig) -> None:
+    def test_very_many_check_only_multis_have_each_their_own_result(
+        self, claimed: StoreRig
+    ) -> None:
         """More than ZooKeeper has under way at a time; what they look at is as it was."""
         claimed.put("/a", b"before")
         checks = [[Check("/a", ZkVersion(n % 2))] for n in range(1200)]
@@ -291,7 +293,7 @@ class StoreContract(Rigs):
 
     # --- reading levels ------------------------------------------------------------------------
 
-    def test_the_legacy_plan_is_told_at_every_change(self, rig: StoreRig) -> None:
+    def test_the_legacy_plan_is_reported_at_every_change(self, rig: StoreRig) -> None:
         """Absent, created, edited, deleted, created again."""
         rig.store.read(Znode.LEGACY_PLAN)
         assert rig.wait_for(LegacyPlanRead).plan is None
@@ -309,7 +311,7 @@ class StoreContract(Rigs):
         assert read.plan is not None
         assert (read.plan.unreadable is not None, read.plan.raw) == (True, b"garbage")
 
-    def test_brokers_are_told_as_they_come_change_and_go(self, rig: StoreRig) -> None:
+    def test_brokers_are_reported_as_they_register_change_and_leave(self, rig: StoreRig) -> None:
         """The data of each registration is watched as well."""
         path = paths.broker_path(BrokerId(1))
         rig.store.read(Znode.BROKERS)
@@ -324,7 +326,7 @@ class StoreContract(Rigs):
         rig.remove(path)
         rig.wait_for(BrokersRead, lambda e: not e.brokers)
 
-    def test_topics_are_told_as_they_come_and_go(self, rig: StoreRig) -> None:
+    def test_topics_are_listed_as_they_are_created_and_deleted(self, rig: StoreRig) -> None:
         """Names only."""
         rig.store.read(Znode.TOPICS)
         assert rig.wait_for(TopicsListed).topics == frozenset({"t"})
@@ -351,7 +353,7 @@ class StoreContract(Rigs):
         rig.put(f"{directory}/x")
         assert "x" in _names(rig.wait_for(kind, lambda e: bool(_names(e))))
 
-    def test_notifications_are_told_with_what_they_say(self, rig: StoreRig) -> None:
+    def test_notifications_are_reported_with_their_content(self, rig: StoreRig) -> None:
         """An unreadable one is listed, so that it can be deleted."""
         rows = [{"topic": "t", "partition": 0}]
         rig.put(f"{paths.ISR_NOTIFICATIONS}/b", json.dumps({"partitions": rows}).encode())
@@ -367,7 +369,7 @@ class StoreContract(Rigs):
             ("a", "c"), frozenset({BrokerId(3)})
         )
 
-    def test_a_preferred_election_is_told(self, rig: StoreRig) -> None:
+    def test_a_preferred_election_is_reported(self, rig: StoreRig) -> None:
         """With the version under which it can be deleted; an unreadable one asks for nothing."""
         rig.store.read(Znode.PREFERRED_ELECTION)
         assert rig.wait_for(PreferredElectionRead) == PreferredElectionRead(None)
@@ -408,7 +410,7 @@ class StoreContract(Rigs):
         rig.store.read(Znode.ORPHANS)
         assert rig.wait_for(OrphansRead) == OrphansRead(frozenset())
 
-    def test_guards_tell_what_forbids_a_claim(self, rig: StoreRig) -> None:
+    def test_guards_report_what_forbids_a_claim(self, rig: StoreRig) -> None:
         """At every change of any of the three znodes."""
         rig.store.read(Znode.GUARDS)
         assert rig.wait_for(ClaimGuardsRead) == ClaimGuardsRead(
@@ -430,7 +432,7 @@ class StoreContract(Rigs):
 
     # --- reading topics and states -------------------------------------------------------------
 
-    def test_topics_are_told_at_every_change(self, rig: StoreRig) -> None:
+    def test_topics_are_reported_at_every_change(self, rig: StoreRig) -> None:
         """One that does not exist is None, one that cannot be understood a reason."""
         rig.put(paths.topic_path("bad"), b"garbage")
         rig.store.read_topics(["t", "bad", "none"], read_generation=1)
@@ -446,7 +448,7 @@ class StoreContract(Rigs):
         rig.remove(paths.topic_path("t"))
         rig.wait_for(TopicsRead, lambda e: e.topics.get("t", "") is None)
 
-    def test_states_are_told_once_and_their_next_change(self, rig: StoreRig) -> None:
+    def test_states_are_reported_once_with_their_next_change(self, rig: StoreRig) -> None:
         """Only where it was asked for."""
         state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
         rig.put(paths.state_path(P0), state)

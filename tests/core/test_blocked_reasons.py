@@ -41,7 +41,7 @@ def test_beyond_the_limit_the_limit_is_waited_for() -> None:
     assert waits_for(view) == Blocked(BlockedBy.LIMIT, "0 partitions are in flight")
 
 
-def test_a_reason_of_its_own_is_told_before_the_common_one() -> None:
+def test_a_reason_of_its_own_precedes_the_common_one() -> None:
     """A free slot would not help it."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
     own = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
@@ -155,7 +155,7 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     assert BlockedReasons(view, Instant(1000.0)).of_entry(tp()) is None
 
 
-def test_settings_that_cannot_be_read_are_told_to_what_waits_for_them() -> None:
+def test_unreadable_settings_block_their_partitions_with_the_reason() -> None:
     """Else it would say for ever that they are being read."""
     view = a_view(1).with_partition(tp(), (1,)).with_reassignment(tp(), (4,)).view
     take_due(view)
@@ -188,7 +188,7 @@ def test_a_missing_leader_is_named_with_who_could_lead(leader: int, words: str) 
     assert leader_missing(partition_state(leader, (1, 2))).detail == words
 
 
-def test_a_znode_that_cannot_be_understood_is_told() -> None:
+def test_a_malformed_znode_is_the_reason_of_a_wait() -> None:
     """Waiting for it to be read would be for ever."""
     view = a_view(1).view
     assert state_unknown(view, tp()).detail == "its state znode is being read"

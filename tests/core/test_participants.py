@@ -91,7 +91,7 @@ def test_counts_equal_those_of_what_is_open(
     assert participants.topics == fresh.topics
 
 
-def test_end_of_one_of_many_concerns_nobody() -> None:
+def test_the_end_of_one_of_many_changes_no_throttle() -> None:
     """Only the last of its request changes what has to stand."""
     participants = Participants()
     for number in range(3):

@@ -71,7 +71,7 @@ def end_those_in_flight(driver: Driver) -> None:
     ],
     ids=["part way", "all part way", "of a higher priority", "of the same request"],
 )
-def test_those_that_cannot_go_on_do_not_keep_those_behind_them_from_beginning(
+def test_blocked_partitions_do_not_keep_later_ones_from_beginning(
     original: tuple[int, ...], behind: RequestId, their_original: tuple[int, ...]
 ) -> None:
     """More of them wait for a dead broker than one turn looks at; a few others could begin."""
@@ -105,7 +105,7 @@ def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
     assert waits == {"broker 6 receives its limit of copies"}
 
 
-def test_nobody_waits_at_rest_who_could_begin_and_what_is_told_is_true() -> None:
+def test_no_partition_that_could_begin_waits_and_every_reason_is_true() -> None:
     """Whatever order slots become free in, and however one broker's keep those of others."""
     options = Options(max_incoming_per_broker=3, max_outgoing_per_broker=2)
     entries = {tp(n): (n % 6, (n + 1 + n % 4) % 6) for n in range(120)}

@@ -207,7 +207,7 @@ def test_an_older_answer_does_not_replace_a_newer_one() -> None:
     assert not driver.view.session.configs["t"].unclean_leader_election
 
 
-def test_settings_that_cannot_be_read_are_told_in_one_walk_however_many_topics_lack_them() -> None:
+def test_unreadable_settings_of_many_topics_are_reported_in_one_pass() -> None:
     """A broker that does not answer fails all at once, and the loop has its lease to keep."""
     topics = [f"t{n}" for n in range(20)]
     driver = Driver({tp(n, topic): (1, 2) for topic in topics for n in range(2)})

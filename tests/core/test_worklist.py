@@ -25,7 +25,7 @@ def test_a_turn_looks_at_the_first_of_very_many_and_leaves_the_others() -> None:
     assert list(left.partitions) == many(4, 5)
 
 
-def test_what_is_new_waits_for_nobody_and_keeps_nobody_waiting() -> None:
+def test_new_partitions_neither_wait_for_others_nor_delay_them() -> None:
     """A huge plan does not stand before a small one, nor do small ones end its progress."""
     due = Worklist()
     due.add(many(0, 100))

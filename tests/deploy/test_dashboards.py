@@ -83,7 +83,7 @@ def test_every_rule_asks_for_what_the_daemon_exports() -> None:
         ("sum by (phase) (reassigner_partitions)", []),
     ],
 )
-def test_what_nobody_exports_is_found(expression: str, wrong: list[str]) -> None:
+def test_unknown_metrics_are_found(expression: str, wrong: list[str]) -> None:
     """A name without its suffix, another metric's label."""
     assert unknown(expression) == wrong
 

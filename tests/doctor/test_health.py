@@ -35,7 +35,7 @@ def test_too_few_live_replicas_in_sync_are_found() -> None:
     assert found(under_min_isr, built) == [("t-1", "1 of 1,3 in sync, min.insync.replicas is 2")]
 
 
-def test_settings_nobody_tells_are_found() -> None:
+def test_unreadable_settings_are_found() -> None:
     """Nothing of such a topic can begin."""
     built = SnapshotBuilder(1).min_isr("t", 1).min_isr("closed", "error 29: not allowed")
     assert found(unknown_min_isr, built) == [

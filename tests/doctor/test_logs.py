@@ -43,7 +43,7 @@ def test_without_orphan_records_nothing_is_found() -> None:
     assert found(orphans, SnapshotBuilder(1).partition(tp(), (1,))) == []
 
 
-def test_a_directory_that_nobody_names_is_stray() -> None:
+def test_a_directory_outside_every_assignment_is_stray() -> None:
     """Of a topic that exists, and of one that does not."""
     built = SnapshotBuilder(1, 2).partition(tp(), (1,)).disk(1, [tp()])
     assert found(stray_logs, built) == []

@@ -42,7 +42,7 @@ def test_what_cannot_be_understood_is_found_with_its_reason() -> None:
     assert found(unreadable_znodes, built) == [("/brokers/ids/2", "not JSON")]
 
 
-def test_a_plan_is_found_where_nobody_carries_it_out() -> None:
+def test_a_plan_without_a_leading_daemon_is_found() -> None:
     """With a daemon that leads it is as it should be."""
     built = SnapshotBuilder(1)
     assert found(legacy_plan, built) == []

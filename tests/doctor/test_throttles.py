@@ -91,7 +91,7 @@ def test_a_record_that_cannot_be_understood_may_need_any_throttle() -> None:
     assert built.build().znodes.unneeded_throttles() == []
 
 
-def test_what_a_lease_tells_of_is_not_told_twice() -> None:
+def test_a_throttle_with_a_record_is_reported_once() -> None:
     """Advice to delete the setting by hand would leave the lease behind."""
     built = leased(SnapshotBuilder(1).partition(tp(), (1,)), ON_TOPIC, ON_BROKER)
     built.with_znodes(

@@ -129,7 +129,7 @@ def test_more_replicas_than_racks_keep_every_rack_in_use() -> None:
     assert all(racks_used(planning, r) == 2 for r in planning.placed().values())
 
 
-def test_few_large_replicas_are_no_reason_to_go_on_for_ever() -> None:
+def test_the_planner_ends_with_few_large_replicas() -> None:
     """Where no replica is small enough to hit the band, the planner ends as near as it gets."""
     made = make_cluster(replace(SMALL, partitions=60, topics=6, empty=1), 7)
     planning = plan(made, 0.02)

@@ -89,9 +89,7 @@ def rows(spark: Any, report: Path, table: str) -> list[dict[str, Any]]:
     return [row.asDict() for row in spark.read.parquet(str(report / table)).collect()]
 
 
-def test_a_request_is_told_with_what_was_copied_and_what_was_in_vain(
-    spark: Any, report: Path
-) -> None:
+def test_a_request_is_reported_with_copied_and_abandoned_bytes(spark: Any, report: Path) -> None:
     """Whole copies are moved, abandoned ones the price; a size may be told apart from its copy."""
     (request,) = rows(spark, report, "requests")
     assert (request["state"], request["seconds"], request["done"]) == ("done", 11.0, 2)
@@ -99,14 +97,14 @@ def test_a_request_is_told_with_what_was_copied_and_what_was_in_vain(
     assert request["copies"] == 2
 
 
-def test_rates_are_told_by_pair_of_brokers(spark: Any, report: Path) -> None:
+def test_rates_are_reported_by_pair_of_brokers(spark: Any, report: Path) -> None:
     """Three GiB in eight seconds of copying."""
     (pair,) = rows(spark, report, "pairs")
     assert (pair["served_by"], pair["copied_by"], pair["bytes"]) == (1, 3, 3 * GIB)
     assert pair["bytes_per_second_of_a_copy"] == pytest.approx(3 * GIB / 8)
 
 
-def test_phases_stalls_and_estimates_are_told(spark: Any, report: Path) -> None:
+def test_phases_stalls_and_estimates_are_reported(spark: Any, report: Path) -> None:
     """Durations are those of the phase that was left; a stall lasts until the partition goes on."""
     (phase,) = rows(spark, report, "phases")
     assert (phase["phase"], phase["p50_seconds"]) == ("A2", 2.0)

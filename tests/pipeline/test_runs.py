@@ -136,7 +136,7 @@ def test_another_replication_factor_is_reached_by_every_partition(
     assert copied <= SMALL.partitions * SMALL.violations * 3
 
 
-def test_a_cap_ends_the_plan_and_is_told(spark: Any, snapshot: str, tmp_path: Path) -> None:
+def test_a_cap_ends_the_plan_and_is_reported(spark: Any, snapshot: str, tmp_path: Path) -> None:
     """No more replicas move than are allowed; the plan says that it is not all."""
     options = PlanOptions(moves_max=20)
     out = str(tmp_path / "plan")
@@ -145,7 +145,7 @@ def test_a_cap_ends_the_plan_and_is_told(spark: Any, snapshot: str, tmp_path: Pa
     assert any("cap of 20 moves" in note for note in summary.notes)
 
 
-def test_disks_without_room_are_told(spark: Any, snapshot: str, tmp_path: Path) -> None:
+def test_disks_without_room_are_reported(spark: Any, snapshot: str, tmp_path: Path) -> None:
     """Every disk is full: a drained broker keeps what nobody can take, and the plan says so."""
     tables = read_tables(spark, snapshot)
     held = tables.replicas.groupBy("broker").sum("size_bytes").collect()

@@ -55,7 +55,7 @@ def test_where_one_rack_has_too_much_and_another_too_little_both_have_to_copy() 
     assert within.bound_within(load, [(0, 1, 2, 3), (4, 5, 6, 7)]) == pytest.approx(4.0)
 
 
-def test_what_a_rack_gains_comes_on_top_of_what_its_brokers_have_too_much_of() -> None:
+def test_the_gain_of_a_rack_adds_to_the_excess_of_its_brokers() -> None:
     """A broker's excess stays in its rack, and what the rack lacks altogether comes besides."""
     within = band([10.0] * 6, [WIDE] * 6, 0.1)
     load = [13.0, 9.0, 7.0, 11.0, 11.0, 9.0]
@@ -94,7 +94,7 @@ def test_flows_bring_every_broker_into_the_band_and_cost_the_bound(load: list[in
 
 
 @given(loads)
-def test_nobody_gives_and_takes(load: list[int]) -> None:
+def test_no_broker_both_gives_and_takes(load: list[int]) -> None:
     """A broker has too much or too little, never both."""
     held = [float(n) for n in load]
     within = band([sum(held) / len(held)] * len(held), [WIDE] * len(held), 0.02)

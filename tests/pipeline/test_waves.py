@@ -44,7 +44,7 @@ def test_a_request_fits_into_a_znode() -> None:
     assert [waves.add(1, [0], [1], 60) for _ in range(3)] == [0, 1, 2]
 
 
-def test_what_is_missing_is_told_by_broker() -> None:
+def test_missing_room_is_reported_by_broker() -> None:
     """Two full disks that want to exchange replicas lack one replica's room each."""
     first, limits = np.array([10, 10]), room(10, 10)
     waves = Waves(first, limits, WaveLimits())

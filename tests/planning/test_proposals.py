@@ -155,7 +155,7 @@ def test_a_replica_goes_to_a_rack_that_has_none() -> None:
     assert all(count_racks(replicas, racks) == 3 for replicas in after.values())
 
 
-def test_racks_of_unequal_size_are_told_instead_of_tried_for_ever() -> None:
+def test_racks_of_unequal_size_are_reported_instead_of_tried_for_ever() -> None:
     """Three replicas on three racks: the broker alone in its rack has to hold one of each."""
     racks = {BrokerId(1): "a", BrokerId(2): "b", BrokerId(3): "c", BrokerId(4): "c"}
     before = plan(t0=brokers(1, 2, 3), t1=brokers(1, 2, 4), t2=brokers(1, 2, 3))

@@ -184,7 +184,7 @@ def test_elections_and_probes_do_not_wait_for_an_answer() -> None:
     assert (kept.elected, kept.probes) == ([tp(0), tp(1)], 1)
 
 
-def test_who_does_not_lead_any_more_tells_nothing() -> None:
+def test_a_former_leader_sends_no_entry() -> None:
     """Neither what waits nor what the adapter still holds."""
     kept = Kept()
     orders = AlterQueue(kept)
@@ -194,7 +194,7 @@ def test_who_does_not_lead_any_more_tells_nothing() -> None:
     assert (kept.calls, kept.forgotten) == ([], 1)
 
 
-def test_without_anybody_to_tell_an_order_is_a_bug() -> None:
+def test_an_entry_without_an_adapter_is_a_bug() -> None:
     """It would be lost in silence."""
     orders = AlterQueue(None)
     orders.send()

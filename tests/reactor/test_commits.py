@@ -91,7 +91,7 @@ class Cancelling:
 
 
 @pytest.mark.parametrize("error", [WriteError.BAD_VERSION, WriteError.NO_NODE])
-def test_a_cancellation_that_somebody_changed_does_not_end_before_it_is_read(
+def test_a_changed_cancellation_does_not_end_before_it_is_read(
     error: WriteError,
 ) -> None:
     """However many turns pass until then: each would be refused; what was added is chosen next."""
@@ -126,7 +126,7 @@ def test_a_cancellation_that_an_overtaken_read_shows_unchanged_is_read_again() -
         {paths.outcome_path(CANCEL): WriteError.NODE_EXISTS},
     ],
 )
-def test_a_cancellation_that_nobody_changed_ends_without_being_read(
+def test_an_unchanged_cancellation_ends_without_being_read(
     refused: dict[str, WriteError],
 ) -> None:
     """It is as we know it, and no read of it is under way that would say so."""
@@ -156,7 +156,7 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     assert driver.view.work.reassignments == {}
 
 
-def test_what_a_refused_write_keeps_from_going_on_says_so_until_it_goes_on() -> None:
+def test_a_refused_write_is_the_reason_of_a_wait_until_it_succeeds() -> None:
     """Permissions are changed by hand: somebody has to hear of it."""
     driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({tp(): (2, 3)})

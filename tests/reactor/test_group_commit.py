@@ -156,7 +156,7 @@ def test_shards_of_several_requests_and_kinds_have_different_numbers() -> None:
     assert read[1] == (ending,)
 
 
-def test_numbers_go_on_where_the_view_and_the_batch_before_stopped() -> None:
+def test_numbers_continue_after_those_of_the_view_and_the_batch_before() -> None:
     """A name is never used twice in a tenure."""
     view = a_view()
     view.tenure.shards = 5

@@ -101,7 +101,7 @@ def test_a_member_of_the_isr_is_never_new() -> None:
     assert not state.is_new
 
 
-def test_a_replica_that_got_into_the_isr_while_it_was_to_be_told_is_not_new() -> None:
+def test_a_replica_that_entered_the_isr_before_its_request_was_sent_is_not_new() -> None:
     """It had its log, whoever told it of the partition."""
     driver, outbox = opened(1)
     written = replace(
@@ -115,7 +115,7 @@ def test_a_replica_that_got_into_the_isr_while_it_was_to_be_told_is_not_new() ->
     assert (state.isr, state.is_new) == (replicas(2, 1), False)
 
 
-def test_a_replica_of_a_new_partition_is_new_whatever_is_written_before_it_is_told() -> None:
+def test_a_replica_of_a_new_partition_is_new_in_its_first_request() -> None:
     """Another died meanwhile: nobody has a log yet, and nothing was acknowledged."""
     driver, outbox = opened(1)
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
@@ -128,7 +128,7 @@ def test_a_replica_of_a_new_partition_is_new_whatever_is_written_before_it_is_to
     assert (state.leader_epoch, state.is_new) == (1, True)
 
 
-def test_a_replica_that_comes_back_is_told_after_it_was_stopped() -> None:
+def test_a_replica_that_is_added_again_gets_leader_and_isr_after_stop_replica() -> None:
     """A LeaderAndIsr never overtakes the StopReplica queued before it, nor joins its batch."""
     driver, outbox = opened(1)
     outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(0), delete=True)
@@ -161,7 +161,7 @@ def test_a_broker_that_serves_the_partition_is_never_stopped() -> None:
     assert drain(driver, outbox) == []
 
 
-def test_a_newcomer_is_told_all_metadata_before_its_replicas() -> None:
+def test_a_broker_that_joins_gets_all_metadata_before_its_replicas() -> None:
     """Clients find it at once, and until it knows the topics it denies that they exist."""
     driver, outbox = opened(1, 2)
     outbox.add_live_brokers()
@@ -174,7 +174,7 @@ def test_a_newcomer_is_told_all_metadata_before_its_replicas() -> None:
     assert requests[0].live_brokers
 
 
-def test_what_waits_for_every_broker_is_never_older_than_what_a_newcomer_was_told() -> None:
+def test_metadata_for_all_brokers_is_never_older_than_that_of_a_broker_that_joined() -> None:
     """It goes after the newcomer's metadata, and a broker believes what it hears last."""
     driver, outbox = opened(1, 2)
     outbox.add_update_metadata(driver.view, [tp(0)], None)
@@ -237,7 +237,7 @@ def told(requests: list[BrokerRequest]) -> list[tuple[LeaderAndIsrState, ...]]:
     return [r.states for r in requests if isinstance(r, LeaderAndIsr)]
 
 
-def test_replicas_to_create_are_told_fewer_at_a_time_than_others() -> None:
+def test_replicas_to_create_are_sent_in_smaller_batches() -> None:
     """A broker creates their logs under the lock that everything it is told waits for."""
     driver, outbox = crowded(LEADER_AND_ISR_CHUNK + 1)
     everything = list(driver.assignments)
@@ -264,7 +264,7 @@ def test_what_creates_no_replica_does_not_wait_behind_all_that_do() -> None:
     assert sorted(s.partition for states in requests for s in states) == sorted([*created, elected])
 
 
-def test_what_waits_for_the_next_request_is_told_in_its_newest_state() -> None:
+def test_a_waiting_state_is_sent_in_its_newest_version() -> None:
     """It was not sent yet, so nothing of it is out of date when it is."""
     driver, outbox = crowded(NEW_REPLICAS_CHUNK + 1)
     last = tp(NEW_REPLICAS_CHUNK)

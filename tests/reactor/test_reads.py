@@ -84,7 +84,7 @@ def test_settings_are_read_of_the_one_entity() -> None:
     assert (store.znodes, store.entities) == ([], [topic_entity("t")])
 
 
-def test_our_own_records_are_those_nobody_watches() -> None:
+def test_our_own_records_are_the_unwatched_znodes() -> None:
     """Goals, orphans, what is kept of requests, throttles."""
     store = NotingStore()
     reread_own_records(store)

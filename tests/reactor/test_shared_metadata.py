@@ -72,7 +72,7 @@ def states_of(requests: list[BrokerRequest]) -> list[tuple[UpdateMetadataState, 
     return [r.states for r in requests if isinstance(r, UpdateMetadata)]
 
 
-def test_brokers_that_are_free_at_other_times_are_told_the_same_parts() -> None:
+def test_brokers_that_are_free_at_other_times_get_the_same_parts() -> None:
     """Encoding each part anew for each of a hundred brokers took most of the processor."""
     driver, outbox = opened(UPDATE_METADATA_CHUNK + 2 * MANY)
     everything = list(driver.assignments)
@@ -94,7 +94,7 @@ def test_brokers_that_are_free_at_other_times_are_told_the_same_parts() -> None:
     assert len(parts) == 2 * len({id(p) for p in parts})
 
 
-def test_the_newest_state_of_a_partition_is_told_last() -> None:
+def test_the_newest_state_of_a_partition_is_sent_last() -> None:
     """A broker believes what it hears last, however it was put together."""
     driver, outbox = opened(MANY)
     dict(outbox.take(driver.view, NOW))
@@ -132,7 +132,7 @@ def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
     assert len(set(told_of)) == min(100 * each, len(everything))
 
 
-def test_a_broker_that_was_silent_is_told_the_newest_state_once() -> None:
+def test_a_broker_that_was_silent_gets_the_newest_state_once() -> None:
     """What it did not hear of in between is of no use any more."""
     driver, outbox = opened(3)
     outbox.add_update_metadata(driver.view, [tp(0)], None)
@@ -146,7 +146,7 @@ def test_a_broker_that_was_silent_is_told_the_newest_state_once() -> None:
     assert (state.partition, state.isr) == (tp(1), replicas(1))
 
 
-def test_nothing_known_of_what_is_told_leaves_the_live_brokers_to_be_told() -> None:
+def test_the_live_brokers_are_sent_without_known_partitions() -> None:
     """A newcomer to an empty cluster still has to hear who is there."""
     driver, outbox = opened(1)
     outbox.add_live_brokers()
@@ -158,7 +158,7 @@ def test_nothing_known_of_what_is_told_leaves_the_live_brokers_to_be_told() -> N
     ]
 
 
-def test_what_waits_for_its_replica_is_not_told_after_something_newer() -> None:
+def test_metadata_that_waits_for_a_replica_is_not_sent_after_newer_metadata() -> None:
     """The broker would believe the older one; many at once wait for no replica."""
     driver, outbox = opened(MANY + NEW_REPLICAS_CHUNK)
     late = tp(MANY)

@@ -183,7 +183,7 @@ def _tests() -> Iterator[str]:
     cells = [
         (
             "every shape and boundary; restarted, standby, Kafka's controller first",
-            f"{module}::test_the_plan_is_carried_out_whoever_takes_over",
+            f"{module}::test_the_plan_is_carried_out_with_each_successor",
         ),
         (
             "every shape and boundary; Kafka's controller alone",
@@ -195,11 +195,11 @@ def _tests() -> Iterator[str]:
         ),
         (
             "every boundary of a plan and every successor, on real brokers",
-            f"{real}::test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost",
+            f"{real}::test_the_plan_is_carried_out_and_no_record_is_lost_with_each_successor",
         ),
         (
             "some boundaries of cancellations, targets, requests and throttles, on real brokers",
-            f"{asked}::test_whoever_takes_over_what_was_asked_for_last_is_so",
+            f"{asked}::test_the_last_request_is_carried_out_with_each_successor",
         ),
         (
             "one daemon after another dies at the next boundary, on real brokers",

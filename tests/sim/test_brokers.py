@@ -122,7 +122,7 @@ def test_an_older_partition_epoch_is_dropped_without_an_error(broker: SimBroker)
     assert broker.hosted[P].leader_epoch == 1
 
 
-def test_an_offline_directory_is_told_before_anything_else(broker: SimBroker) -> None:
+def test_an_offline_directory_is_reported_before_anything_else(broker: SimBroker) -> None:
     """Even for an epoch the broker has: that is how a controller learns of dead disks."""
     _accept(broker, epoch=3)
     broker.fail_directory(broker.logs[P].directory)
@@ -223,7 +223,7 @@ def test_a_killed_broker_keeps_its_logs_and_its_registration_for_a_while(
     assert not broker.hosted
 
 
-def test_an_expired_broker_registers_anew_and_goes_on(world: World, broker: SimBroker) -> None:
+def test_an_expired_broker_registers_again_and_continues(world: World, broker: SimBroker) -> None:
     """Its epoch grows; what it hosts, it still hosts."""
     _accept(broker)
     former = broker.epoch

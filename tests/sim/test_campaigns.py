@@ -16,7 +16,7 @@ def test_a_campaign_that_met_with_everything_misses_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", [Rule.THROTTLED_FIRST, "broker_bounced", "cancelled"])
-def test_what_a_campaign_never_met_with_is_told(name: str) -> None:
+def test_rules_and_faults_that_a_campaign_never_met_are_reported(name: str) -> None:
     """A rule that was never applied and a fault that never took effect prove nothing."""
     met = Counter(EVERYTHING)
     del met[name]

@@ -173,7 +173,7 @@ def isr_of(world: World) -> set[int]:
     return set() if state is None else set(state.isr)
 
 
-def test_no_controller_is_told_to_delete_the_last_copy_in_sync() -> None:
+def test_no_controller_is_asked_to_delete_the_last_copy_in_sync() -> None:
     """The cancellation is decided anew when a controller is there again, and waits for copies."""
     world = dies_with_a_cancellation_out()
     world.run_for(60.0)
@@ -336,7 +336,7 @@ def test_a_controller_that_died_makes_nothing_later() -> None:
     assert world.assignment(PARTITION).replicas == (1, 2)
 
 
-def test_what_is_forgotten_is_not_told() -> None:
+def test_a_forgotten_entry_is_not_sent() -> None:
     """Nor is anything answered."""
     world, inbox, orders = a_world()
     orders.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])

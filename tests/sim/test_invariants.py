@@ -487,7 +487,7 @@ def test_the_floor_is_that_of_the_final_target(bench: _Bench) -> None:
     bench.write_state([1])
 
 
-def test_a_log_nobody_names_is_noticed_at_the_end(bench: _Bench) -> None:
+def test_a_log_without_an_assignment_or_record_is_noticed_at_the_end(bench: _Bench) -> None:
     """Unless a record tells of it."""
     bench.broker(4).logs[P] = Log(0)
     with pytest.raises(InvariantViolationError, match="no record tells of it"):
@@ -513,7 +513,7 @@ def test_an_order_that_got_lost_is_noticed_at_the_end(bench: _Bench) -> None:
         bench.world.invariants.judge_end({P: ids([4, 5])})
 
 
-def test_telling_what_is_not_durable_is_noticed(bench: _Bench) -> None:
+def test_sending_what_is_not_durable_is_noticed(bench: _Bench) -> None:
     """A LeaderAndIsr with an epoch, or an ISR, that ZooKeeper does not have."""
     state = bench.world.state(P)
     assert state is not None
@@ -635,7 +635,7 @@ def test_skipping_a_controller_epoch_is_noticed(bench: _Bench) -> None:
         bench.world.zookeeper.transact(NOBODY, [Put(paths.CONTROLLER_EPOCH, b"9")])
 
 
-def test_a_violation_tells_what_happened_before(bench: _Bench) -> None:
+def test_a_violation_lists_what_happened_before(bench: _Bench) -> None:
     """A failing seed can be read without running it again."""
     with pytest.raises(InvariantViolationError) as caught:
         bench.write_state([1])

@@ -135,7 +135,7 @@ def test_a_goal_is_what_was_asked_for(desk: _Desk, target: list[int], original: 
         desk.write(desk.spec(ReassignmentSpec(ids(target), ids(original), request, Route.REQUEST)))
 
 
-def test_a_goal_of_nobodys_request_is_noticed(desk: _Desk) -> None:
+def test_a_record_without_a_request_is_noticed(desk: _Desk) -> None:
     """Somebody has to have asked for it."""
     with BROKEN:
         desk.write(

@@ -52,7 +52,7 @@ LATER: Final = {
 
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
 @pytest.mark.parametrize(("shape", "failpoint"), CELLS)
-def test_the_plan_is_carried_out_whoever_takes_over(
+def test_the_plan_is_carried_out_with_each_successor(
     shape: Shape, failpoint: Failpoint, hand: Hand
 ) -> None:
     """With a daemon in the end: every target, every disk and every znode is as it should be."""
@@ -94,7 +94,7 @@ def test_the_end_is_the_same_in_later_steps(failpoint: Failpoint, nth: int, hand
 
 @pytest.mark.parametrize("hand", Hand)
 @pytest.mark.parametrize("failpoint", [Failpoint.BEFORE_ACCEPTED, Failpoint.ACCEPTED])
-def test_the_rest_of_a_request_is_accepted_whoever_takes_over(
+def test_the_rest_of_a_request_is_accepted_with_each_successor(
     failpoint: Failpoint, hand: Hand
 ) -> None:
     """A first chunk is accepted and refused, and moves; the next is about to be, or has just."""

@@ -140,7 +140,7 @@ def test_a_request_that_zookeeper_does_not_show_is_refused(world: World) -> None
     assert not world.zookeeper.children(paths.REQUESTS)
 
 
-def test_a_request_that_cannot_be_taken_away_holds_up_nobody(
+def test_a_request_that_cannot_be_deleted_holds_nothing_up(
     world: World, refusals: Refusals
 ) -> None:
     """Other requests and cancellations end, the role is given back; later it is tried again."""

@@ -144,7 +144,7 @@ def test_what_a_follower_held_before_it_lost_its_log_does_not_count() -> None:
     assert bench.isr() == {1, 2}
 
 
-def test_only_a_replica_the_leader_was_told_of_enters_the_isr() -> None:
+def test_only_a_replica_that_the_leader_knows_enters_the_isr() -> None:
     """A broker outside ``replicas`` is not even served."""
     bench = _Bench(isr=[1], min_isr=1)
     version = bench.write_state([1], epoch=1)

@@ -41,7 +41,7 @@ def a_world() -> tuple[World, SimStore, Recorder]:
     return world, store, inbox
 
 
-def test_requests_and_their_parts_are_told() -> None:
+def test_requests_and_their_parts_are_read() -> None:
     """With the time at which they were made."""
     world, store, inbox = a_world()
     request = world.submit_request({P: [1, 2]}, RequestOptions(reason="drain", parts=2))
@@ -60,7 +60,7 @@ def test_requests_and_their_parts_are_told() -> None:
     assert first.request == second.request == request
 
 
-def test_cancellations_queue_and_switch_are_told() -> None:
+def test_cancellation_queue_and_kill_switch_are_read() -> None:
     """A second cancellation changes the first."""
     world, _, inbox = a_world()
     world.cancel()
@@ -84,7 +84,7 @@ def test_cancellations_queue_and_switch_are_told() -> None:
     assert not inbox.of(KillSwitchRead)[-1].is_on
 
 
-def test_controls_are_told() -> None:
+def test_controls_are_read() -> None:
     """The last word counts."""
     world, _, inbox = a_world()
     world.pause(Pauses(Pause("storm")))

@@ -276,7 +276,7 @@ def test_topics_are_listed_and_read(bench: _Bench) -> None:
     assert bench.inbox.of(TopicsRead)[-1] == TopicsRead({"odd": None}, read_generation=1)
 
 
-def test_a_watched_state_is_told_once(bench: _Bench) -> None:
+def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
     """Whoever wants to know more has to read again."""
     bench.store.read_states([P, TopicPartition("t", 9)], watch=True, read_generation=1)
     bench.world.run_for(0.1)

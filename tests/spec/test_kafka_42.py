@@ -106,7 +106,7 @@ def test_same_replicas_are_done_not_refused() -> None:
         ((3,), RefusalReason.BELOW_MIN_ISR),
     ],
 )
-def test_what_cannot_be_is_refused_and_the_rest_goes_on(
+def test_invalid_entries_are_refused_and_the_others_continue(
     target: tuple[int, ...], reason: RefusalReason
 ) -> None:
     """Invalid entries are removed with their reason; good ones beside them are carried out."""

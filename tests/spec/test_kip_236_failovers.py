@@ -16,7 +16,9 @@ ROUTES_GONE = (Failpoint.A1_WRITTEN, Failpoint.NEXT_STEP_WRITTEN, Failpoint.DROP
 
 
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
-def test_failover_case_1_a_legacy_node_made_while_nobody_led_is_carried_out(shape: Shape) -> None:
+def test_failover_case_1_a_legacy_znode_made_without_a_controller_is_carried_out(
+    shape: Shape,
+) -> None:
     """The daemon of this history claims a role that nobody holds; before it, nothing is done."""
     cell = Cell(shape, Failpoint.CLAIMED, Hand.RESTARTED)
     assert cell.left == dict.fromkeys(shape.targets, cell.original())
@@ -27,7 +29,7 @@ def test_failover_case_1_a_legacy_node_made_while_nobody_led_is_carried_out(shap
 
 
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
-def test_failover_case_2_requests_made_while_nobody_led_are_carried_out(hand: Hand) -> None:
+def test_failover_case_2_requests_made_without_a_controller_are_carried_out(hand: Hand) -> None:
     """Asked between the death and the take-over: another target of what moves, and a new move."""
     cell = Cell(REQUESTING, Failpoint.A1_WRITTEN, hand)
     world = cell.world

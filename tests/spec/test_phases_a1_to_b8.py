@@ -78,7 +78,7 @@ def test_the_topic_znode_remembers_a_dropped_replica_until_its_deletion_is_ackno
     assert assignment.removing_replicas == replicas(3)
 
 
-def test_a_dropped_replica_is_told_nothing_but_to_stop() -> None:
+def test_a_dropped_replica_gets_stop_replica_only() -> None:
     """From the write that excludes it on, a dropped replica gets no LeaderAndIsr."""
     driver = Driver({tp(): (0, 1, 2, 3)}, min_isr=2)
     driver.sent.clear()
@@ -98,7 +98,7 @@ def test_every_state_write_bumps_the_leader_epoch_by_one() -> None:
     assert epochs[-1] > 0
 
 
-def test_the_end_is_told_to_every_broker() -> None:
+def test_the_end_is_sent_to_every_broker() -> None:
     """B8: UpdateMetadata goes to all live brokers after the last write."""
     driver = Driver({tp(): (0, 1)}, min_isr=1)
     driver.submit({tp(): (0, 2)})

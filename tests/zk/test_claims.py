@@ -225,7 +225,7 @@ def test_a_session_that_ends_in_the_grace_ends_the_attempt() -> None:
     bench.claims.stop()
 
 
-def test_who_stops_in_the_grace_fences_nobody() -> None:
+def test_a_daemon_that_stops_in_the_grace_does_not_fence_the_broker() -> None:
     """The broker that is at an event would be fenced for nothing."""
     bench = _Bench(grace_s=600.0)
     bench.held_by_a_broker()
@@ -332,7 +332,7 @@ def test_a_session_that_ends_meanwhile_takes_the_claim_with_it(bench: _Bench) ->
     assert bench.claims.held is None
 
 
-def test_a_refusal_is_told_with_its_reason(bench: _Bench) -> None:
+def test_a_refusal_is_reported_with_its_reason(bench: _Bench) -> None:
     """Credentials that do not suffice are no race."""
     bench.client.script.append([RolledBackError(), NoAuthError()])
     bench.claims.claim()
@@ -351,7 +351,7 @@ def test_only_the_leading_daemon_claims(bench: _Bench) -> None:
     assert bench.client.committed[0][0] == ("check", paths.EPOCH, 3)
 
 
-def test_a_loss_is_told_once(bench: _Bench) -> None:
+def test_a_loss_is_reported_once(bench: _Bench) -> None:
     """Whatever else is heard of it later."""
     bench.client.script.append(bench.take())
     bench.claims.claim()

@@ -51,9 +51,7 @@ def test_a_request_that_is_hidden_holds_up_no_other(client: FakeClient, reader: 
     assert second.entries.keys() == {TopicPartition("t", 0)}
 
 
-def test_a_request_of_which_not_even_the_version_is_told_is_refused_too(
-    client: FakeClient, reader: Reader
-) -> None:
+def test_a_request_with_a_hidden_version_is_refused_too(client: FakeClient, reader: Reader) -> None:
     """Some servers ask for permission before they say that something exists."""
     path = paths.submission_path(REQUESTS[0])
     client.put(path, b"")
@@ -95,7 +93,7 @@ def test_a_hidden_registration_is_a_live_broker(client: FakeClient, reader: Read
     assert _read(reader, Znode.BROKERS) == mute, "it did not register anew"
 
 
-def test_a_hidden_directory_of_records_is_told_as_unreadable(
+def test_a_hidden_directory_of_records_is_reported_as_unreadable(
     client: FakeClient, reader: Reader
 ) -> None:
     """What is in it is not known, which is not the same as nothing."""

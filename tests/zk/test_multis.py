@@ -92,7 +92,7 @@ def test_a_broken_connection_leaves_the_commit_unknown() -> None:
         Multis(connected_session(client)).commit(FENCE, [[], []])
 
 
-def test_an_expired_session_is_told_as_such() -> None:
+def test_an_expired_session_is_reported_as_such() -> None:
     """The claim is gone with it."""
     client = FakeClient()
     client.script.append(SessionExpiredError())

@@ -22,7 +22,7 @@ def pair() -> Iterator[Pair]:
     theirs.close()
 
 
-def test_only_what_is_ready_is_told(pair: Pair) -> None:
+def test_only_ready_sockets_are_returned(pair: Pair) -> None:
     """A socket may be written at once, and read when the other end has written."""
     ours, theirs = pair
     handler = PollHandler()
@@ -32,7 +32,7 @@ def test_only_what_is_ready_is_told(pair: Pair) -> None:
     assert handler.select([ours, theirs], [ours], [], 1.0) == ([ours], [ours], [])
 
 
-def test_it_waits_no_longer_than_it_is_told(pair: Pair) -> None:
+def test_it_waits_no_longer_than_its_timeout(pair: Pair) -> None:
     """Time-outs are in seconds; kazoo tells a lost connection by them."""
     began = time.monotonic()
     assert PollHandler().select([pair[0]], [], [], 0.05) == ([], [], [])

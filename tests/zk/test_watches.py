@@ -114,7 +114,7 @@ def test_what_is_asked_for_goes_before_what_is_looked_at_again(bench: _Bench) ->
     assert [set(e.topics) for e in bench.inbox.of(TopicsRead)] == [{"t", "u"}, {"u"}, {"t"}]
 
 
-def test_a_read_tells_of_which_doubts_it_knew_when_it_began(bench: _Bench) -> None:
+def test_a_read_carries_the_read_generation_of_its_begin(bench: _Bench) -> None:
     """What was asked for while it waited counts, what is asked for later does not."""
     bench.client.put(paths.topic_path("t"), TOPIC)
     bench.client.put(paths.state_path(P), STATE)
@@ -164,7 +164,9 @@ def test_what_zookeeper_refuses_to_show_holds_up_nothing_else(bench: _Bench) -> 
     assert isinstance(topics["u"], TopicAssignment)
 
 
-def test_a_state_that_changed_while_others_were_read_is_not_told_as_watched(bench: _Bench) -> None:
+def test_a_state_that_changed_while_others_were_read_is_not_reported_as_watched(
+    bench: _Bench,
+) -> None:
     """Its change was told before, and it is asked for again."""
     bench.client.put(paths.state_path(P), STATE)
     other = TopicPartition("t", 1)
@@ -176,7 +178,7 @@ def test_a_state_that_changed_while_others_were_read_is_not_told_as_watched(benc
     assert bench.inbox.of(StateChanged) == [StateChanged(P)]
 
 
-def test_a_watched_state_is_told_once(bench: _Bench) -> None:
+def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
     """Then it has to be asked for again."""
     bench.client.put(paths.state_path(P), STATE)
     bench.watches.read_states([P], watched=True, read_generation=1)
@@ -211,7 +213,7 @@ def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None
     bench.inbox.wait_for(SpecsRead, count=2)
 
 
-def test_records_read_before_the_former_leader_was_fenced_are_not_told(bench: _Bench) -> None:
+def test_records_read_before_the_former_leader_was_fenced_are_not_reported(bench: _Bench) -> None:
     """It may have written once more after we read; a new leader begins with what it left."""
     path = paths.reassignment_path(P)
 

@@ -46,7 +46,7 @@ def test_format_4_maps_listeners_to_protocols() -> None:
     assert not read.has_features
 
 
-def test_format_5_tells_protocol_2_7() -> None:
+def test_format_5_shows_protocol_2_7() -> None:
     """Even with an empty map of features."""
     data = document(
         version=5,

@@ -15,7 +15,7 @@ from tests.znodes.strategies import ANY_BYTES, document
 
 
 @pytest.mark.parametrize(("status", "enabled"), [(0, False), (1, True)])
-def test_the_status_tells_whether_features_are_enabled(status: int, enabled: bool) -> None:  # noqa: FBT001 - a table row
+def test_the_status_shows_whether_features_are_enabled(status: int, enabled: bool) -> None:  # noqa: FBT001 - a table row
     """0 below inter-broker protocol 2.7, 1 from there on."""
     assert decode_feature(document(version=1, status=status, features={})) is enabled
 
@@ -34,7 +34,7 @@ def test_a_kraft_controller_in_charge_forbids_a_claim() -> None:
 
 
 @pytest.mark.parametrize("data", [document(version=0, kraft_controller_id=-1), document(version=0)])
-def test_nobody_in_charge_forbids_nothing(data: bytes) -> None:
+def test_a_migration_without_a_controller_forbids_nothing(data: bytes) -> None:
     """As after a migration that never began."""
     assert decode_migration(data) is None
 

@@ -44,7 +44,7 @@ def test_a_log_dir_event_names_its_broker() -> None:
 
 
 @pytest.mark.parametrize("broker", [None, -1, True, "3"])
-def test_a_log_dir_event_of_nobody_is_refused(broker: object) -> None:
+def test_a_log_dir_event_without_a_broker_is_refused(broker: object) -> None:
     """There is nothing to look at then."""
     assert isinstance(decode_log_dir_event(document(version=1, broker=broker, event=1)), str)
 

@@ -100,7 +100,7 @@ def test_what_is_a_replica_again_is_left_alone(driver: Driver) -> None:
     assert (driver.view.work.orphans, deleted(driver)) == ({}, [])
 
 
-def test_nothing_is_told_before_the_topic_was_read_under_the_claim(driver: Driver) -> None:
+def test_nothing_is_sent_before_the_topic_was_read_under_the_claim(driver: Driver) -> None:
     """The other controller may have written once more after we read."""
     others_move(driver, SINCE, version=3)
     driver.answers_topics = False

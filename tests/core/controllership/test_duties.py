@@ -144,7 +144,7 @@ def test_strangers_of_an_isr_without_a_leader_stay() -> None:
     assert (state.leader, state.isr) == (1, replicas(1))
 
 
-def test_nobody_is_a_stranger_by_what_was_read_before_the_claim() -> None:
+def test_no_replica_is_a_stranger_by_a_read_from_before_the_claim() -> None:
     """The controller before us may have made it a replica since; the topic is read again first."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.observe(Deposed("idle"), *driver.own_records())
@@ -170,7 +170,7 @@ def test_who_is_no_replica_has_to_catch_up_where_it_is_added_again() -> None:
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
 
 
-def test_when_the_whole_isr_dies_it_is_kept_and_nobody_leads() -> None:
+def test_when_the_whole_isr_dies_it_is_kept_without_a_leader() -> None:
     """Each member has every acknowledged record: the first that returns may lead."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.observe(live(3))
@@ -481,7 +481,7 @@ def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:
     assert (state.leader, state.isr, state.leader_epoch) == (BrokerId(1), replicas(1), 1)
 
 
-def test_a_broker_that_joins_is_told_everything_and_the_others_of_it() -> None:
+def test_a_broker_that_joins_gets_all_metadata_and_the_others_learn_of_it() -> None:
     """Live brokers to all first, then all metadata and its replicas to the newcomer."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 3)}, brokers=(1, 2))
     driver.sent.clear()
@@ -512,7 +512,7 @@ def test_a_new_topic_gets_its_first_state() -> None:
     assert len(created) == 1
 
 
-def test_an_isr_notification_is_read_told_and_deleted() -> None:
+def test_an_isr_notification_is_read_published_and_deleted() -> None:
     """Clients see the ISR the leader wrote."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.sent.clear()
@@ -562,7 +562,7 @@ def test_a_reassigning_partition_survives_the_death_of_its_leader() -> None:
     assert (BrokerId(1), tp()) in driver.view.work.orphans
 
 
-def test_a_leader_that_restarted_is_not_told_what_was_read_before() -> None:
+def test_a_leader_that_restarted_is_not_sent_an_earlier_read() -> None:
     """It may have changed its ISR: with an older one it would commit without those it misses."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     topic = driver.view.session.topics["t"]
@@ -581,7 +581,7 @@ def test_a_leader_that_restarted_is_not_told_what_was_read_before() -> None:
     assert SendLeaderAndIsr(tp(), replicas(1, 2), ()) in driver.sent
 
 
-def test_replicas_that_may_be_former_ones_are_told_to_nobody() -> None:
+def test_replicas_that_may_be_former_ones_are_not_sent() -> None:
     """A leader takes what it is told of into the ISR again, once it is in sync."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     topic = driver.view.session.topics["t"]
@@ -599,7 +599,7 @@ def test_replicas_that_may_be_former_ones_are_told_to_nobody() -> None:
     assert replicas(1, 3) in told
 
 
-def test_what_was_in_doubt_when_its_leader_restarted_is_told_as_it_was_read_afterwards() -> None:
+def test_a_stale_topic_is_sent_as_read_after_its_leader_restarted() -> None:
     """The topic is known again before the state is; then the restart counts as a failure."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.change_isr(tp(), replicas(1))
@@ -647,7 +647,7 @@ def test_an_unclean_election_takes_a_full_replica_before_one_that_is_being_added
     assert driver.view.tenure.states[tp()].leader == BrokerId(2)
 
 
-def test_nobody_is_elected_for_a_topic_that_is_being_deleted() -> None:
+def test_no_leader_is_elected_for_a_topic_that_is_being_deleted() -> None:
     """As with Kafka's controller, which stops its replicas instead."""
     driver = Driver({tp(): (1, 2), tp(0, "u"): (1, 2)}, brokers=(1, 2, 3))
     driver.fold(DeletionsRead(frozenset({"t"})))
@@ -682,7 +682,7 @@ def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() ->
     assert driver.view.tenure.states[tp()].leader == BrokerId(2)
 
 
-def test_a_leader_is_told_again_of_what_it_owes_whatever_else_is_waited_for() -> None:
+def test_an_unacknowledged_state_is_sent_again_during_other_waits() -> None:
     """A write that is refused meanwhile is no reason to leave it with the former ISR."""
     driver = Driver({tp(): (0, 1, 2)}, acknowledges=False)
     driver.submit({tp(): (0, 1)})
@@ -725,7 +725,7 @@ def test_a_broker_that_restarts_while_it_is_added_is_not_new_to_the_partition() 
     assert all(not e.new for e in told)
 
 
-def test_a_broker_that_listens_elsewhere_is_told_everything_there() -> None:
+def test_a_broker_with_another_endpoint_gets_all_metadata_there() -> None:
     """Its registration stays, and it was not away: nobody else leads for it."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     moved = replace(broker(2), endpoints=(Endpoint("PLAINTEXT", "elsewhere", 1, "PLAINTEXT"),))
@@ -749,7 +749,7 @@ def test_a_new_partition_of_a_topic_to_be_deleted_gets_no_state() -> None:
 @pytest.mark.parametrize(
     "noted", ["bounced", "before the state was read", "held for a later turn", "refused before"]
 )
-def test_a_leader_that_bounced_is_not_told_what_was_read(noted: str) -> None:
+def test_a_leader_that_bounced_is_not_sent_the_state_that_was_read(noted: str) -> None:
     """It is to hear of the epoch of the repair only, whenever that is written."""
     driver = Driver({tp(): (1, 2)})
     view, due = driver.view, Worklist(seeded={tp(): None})

@@ -360,7 +360,7 @@ def test_a_replica_that_comes_and_goes_is_news_of_orphans_once() -> None:
 
 
 @pytest.mark.parametrize("kept_by", ["reassignment", "topic in doubt"])
-def test_what_another_controller_dropped_is_left_to_what_tells_of_it_later(kept_by: str) -> None:
+def test_replicas_that_another_controller_dropped_are_recorded_later(kept_by: str) -> None:
     """The end of a reassignment records what it leaves, and a topic in doubt is being read."""
     driver = Driver({tp(): (1, 2, 3)})
     departed = {(BrokerId(4), tp()): driver.now}

@@ -78,7 +78,7 @@ def spec(target: tuple[int, ...], original: tuple[int, ...]) -> ReassignmentSpec
     )
 
 
-def test_a_pure_expansion_left_in_the_topic_znode_is_told_at_a_new_epoch() -> None:
+def test_a_pure_expansion_left_in_the_topic_znode_is_sent_at_a_new_epoch() -> None:
     """A leader ignores the epoch it has: without the bump it would never learn the new replica."""
     driver = Driver({tp(): (1, 2)})
     found = PartitionAssignment(replicas(1, 2, 3), replicas(3))
@@ -130,7 +130,7 @@ def test_an_entry_submitted_again_is_not_lost() -> None:
     assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
 
 
-def test_what_was_in_doubt_is_told_when_it_is_known_again() -> None:
+def test_a_stale_topic_is_sent_when_it_was_read_again() -> None:
     """While a topic is stale nothing is decided for it; afterwards its brokers are told anew."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
     topic = driver.view.session.topics["t"]
@@ -243,7 +243,7 @@ def test_a_deadline_that_passed_asks_for_no_further_time() -> None:
     assert all(e.at > driver.now for e in timers)
 
 
-def test_an_entry_that_was_retargeted_while_nobody_was_in_charge_is_carried_out() -> None:
+def test_an_entry_that_was_retargeted_outside_a_tenure_is_carried_out() -> None:
     """The entry is the newer order: listing what is on record must not put the old one there."""
     driver = Driver({tp(): (1, 2)})
     old = ReassignmentSpec(

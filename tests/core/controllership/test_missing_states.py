@@ -110,7 +110,7 @@ def test_a_topic_created_anew_is_moved_by_its_own_states() -> None:
     assert driver.assignment(tp(2)).replicas == (1, 3)
 
 
-def test_states_nobody_waits_for_are_read_in_rounds_only() -> None:
+def test_states_without_a_reassignment_are_read_in_rounds_only() -> None:
     """A new topic counts for the health of the cluster without being moved."""
     driver = DelegatedDriver({tp(): (0, 1)})
     create(driver, "new", topic(1, 2))

@@ -152,7 +152,7 @@ def test_a_plan_that_just_came_is_a_race_with_the_controller_of_the_cluster(
     assert claims(driver) == [ClaimController(at_once=at_once)]
 
 
-def test_a_plan_that_came_while_nobody_looked_after_an_idle_tenure_is_a_race_too() -> None:
+def test_a_plan_that_was_created_after_an_idle_tenure_is_a_race_too() -> None:
     """It is new by its creation, whatever had to be read anew."""
     driver = without_the_role()
     driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))

@@ -142,7 +142,7 @@ def test_a_dead_replica_is_replaced_without_being_waited_for() -> None:
     assert orphan.broker == 1
 
 
-def test_a_copy_that_nobody_deletes_is_on_record_before_the_next_step() -> None:
+def test_an_undeleted_copy_is_recorded_before_the_next_step() -> None:
     """The daemon may not live to the end of the reassignment."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     driver.change_isr(tp(), replicas(0, 2))
@@ -259,7 +259,7 @@ def test_a_request_for_a_partition_in_flight_keeps_what_it_wants_too() -> None:
     assert outcomes(driver)[FIRST].fates == {OutcomeKind.SUPERSEDED: 1}
 
 
-def test_what_still_is_wanted_goes_on_copying() -> None:
+def test_replicas_of_the_new_target_continue_to_copy() -> None:
     """A single jump to three, of which a later request wants two: the third is dropped."""
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
     ask(driver, 2, 3)
@@ -269,7 +269,7 @@ def test_what_still_is_wanted_goes_on_copying() -> None:
     assert at(driver) == (2, 4)
 
 
-def test_a_replica_that_dies_though_nobody_wants_it_does_not_keep_a_step_from_ending() -> None:
+def test_a_dead_replica_outside_the_target_does_not_keep_a_step_from_ending() -> None:
     """The controller waits for every replica of a step's target, the order is changed for it."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
@@ -283,7 +283,7 @@ def test_a_replica_that_dies_though_nobody_wants_it_does_not_keep_a_step_from_en
 # --- answers -----------------------------------------------------------------------------------
 
 
-def test_a_refused_order_is_told_and_tried_again_after_a_rest() -> None:
+def test_a_refused_entry_is_reported_and_sent_again_after_a_pause() -> None:
     """In the controller's words; until then the partition holds no slot."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(39, "the controller refuses it: dead broker"))
     ask(driver, 1, 2)
@@ -363,7 +363,7 @@ def test_an_order_that_was_withdrawn_is_decided_anew_at_once() -> None:
 
 
 @pytest.mark.parametrize("step_size", [1, None])
-def test_a_cancel_is_not_told_again_once_only_the_added_replica_is_in_sync(
+def test_a_cancel_is_not_sent_again_once_only_the_added_replica_is_in_sync(
     step_size: int | None,
 ) -> None:
     """It was right when it was decided; the controller it went to died with the other copy."""
@@ -407,7 +407,7 @@ def test_the_way_back_waits_until_the_state_is_known() -> None:
     assert driver.orders[1:] == [(replicas(0, 1), True)]
 
 
-def test_a_state_whose_watch_fired_before_it_was_told_is_not_taken_for_the_present() -> None:
+def test_a_state_whose_watch_fired_before_the_read_arrived_is_not_current() -> None:
     """Neither is one that was read without a watch: what changed since would go unnoticed."""
     driver = DelegatedDriver({tp(): (0, 1)})
     ask(driver, 2, 3)
@@ -594,7 +594,7 @@ def test_states_are_read_anew_before_an_order_depends_on_them() -> None:
 
 @pytest.mark.parametrize("ends_step", [False, True])
 @pytest.mark.parametrize("caught_up", range(6))
-def test_another_daemon_goes_on_wherever_the_last_one_stopped(
+def test_another_daemon_continues_from_any_point_of_a_step(
     caught_up: int, *, ends_step: bool
 ) -> None:
     """From the goals and the topic znodes alone; a step may have ended meanwhile."""
@@ -662,7 +662,7 @@ def test_auto_is_delegated_as_soon_as_one_broker_is_at_protocol_2_7() -> None:
     assert any(isinstance(e, BeginTenure) for e in driver.sent)
 
 
-def test_a_controller_that_cannot_be_told_is_a_refusal() -> None:
+def test_a_controller_without_the_alter_api_is_a_refusal() -> None:
     """It is older than 2.4."""
     driver = auto(features=True)
     driver.observe(ReassignmentsProbed("broker 1 is older than Kafka 2.4", is_final=True))

@@ -62,7 +62,7 @@ def drop(driver: Driver) -> None:
     assert driver.view.work.reassignments == {}
 
 
-def test_an_entry_that_is_taken_out_leaves_no_log_untold() -> None:
+def test_an_entry_that_is_removed_leaves_no_log_unrecorded() -> None:
     """A Kafka controller dropped an original on a dead broker, which our record alone proves."""
     driver = moved_by_another((5, 3), legacy_goal())
     drop(driver)
@@ -75,7 +75,7 @@ def test_an_entry_that_is_taken_out_leaves_no_log_untold() -> None:
     assert orphans(driver.view) == []
 
 
-def test_a_record_of_this_tenure_alone_has_nothing_to_tell() -> None:
+def test_a_record_of_this_tenure_alone_leaves_no_orphan() -> None:
     """Nobody else had a part in it: what this tenure dropped it told of where it did."""
     driver = Driver({tp(): (1, 3)}, options=MIRROR)
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
@@ -84,7 +84,9 @@ def test_a_record_of_this_tenure_alone_has_nothing_to_tell() -> None:
 
 
 @pytest.mark.parametrize("abandoned", [(5,), (1, 5)])
-def test_what_a_cancellation_ends_unbegun_leaves_no_log_untold(abandoned: tuple[int, ...]) -> None:
+def test_a_cancellation_before_the_first_step_leaves_no_log_unrecorded(
+    abandoned: tuple[int, ...],
+) -> None:
     """Replicas of an earlier target may be left where another controller led the partition back."""
     spec = ReassignmentSpec(
         replicas(2, 4),

@@ -66,7 +66,7 @@ def took_over(driver: Driver, specs: Mapping[TopicPartition, ReassignmentSpec]) 
     driver.observe(LegacyPlanRead(None))
 
 
-def test_what_made_its_first_step_goes_on_while_reassignments_are_disabled() -> None:
+def test_a_reassignment_after_its_first_step_continues_while_disabled() -> None:
     """Another controller ended the step in flight when the daemon died."""
     driver = Driver({tp(0): (0, 1, 3), tp(1): (0, 1, 2)})
     driver.observe(KillSwitchRead(is_on=True))
@@ -100,7 +100,7 @@ def test_what_another_daemon_accepted_does_not_begin_while_reassignments_are_dis
     assert driver.view.work.reassignments[tp()].in_flight
 
 
-def test_what_moved_to_an_earlier_target_goes_on_while_reassignments_are_disabled() -> None:
+def test_a_reassignment_towards_an_earlier_target_continues_while_disabled() -> None:
     """The replica it has was named by a target that another request took the place of."""
     driver = Driver({tp(): (0, 1, 3)})
     driver.observe(KillSwitchRead(is_on=True))
@@ -110,7 +110,7 @@ def test_what_moved_to_an_earlier_target_goes_on_while_reassignments_are_disable
     assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
 
 
-def test_what_goes_back_goes_on_in_closed_hours() -> None:
+def test_a_rollback_continues_outside_the_window() -> None:
     """Also what had to wait for its turn when the role was claimed."""
     driver = Driver({tp(n): (0, 1, 3) for n in range(3)}, options=ONE_AT_A_TIME)
     driver.observe(ControlsRead(Controls(limits=Limits(window=CLOSED))))

@@ -194,7 +194,7 @@ def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
     assert (refusal.reason, refusal.entries) == (RefusalReason.DROPPED_BY_OPERATOR, 2)
 
 
-def test_entries_of_a_request_that_was_withdrawn_while_nobody_led_are_not_done() -> None:
+def test_entries_of_a_request_that_was_deleted_while_no_daemon_led_are_not_done() -> None:
     """What is kept tells how many were accepted; that its znode is gone has to be certain."""
     driver = Driver({tp(0): (1, 3)})
     part = Part(NAME, 3, 5, RequestOptions())

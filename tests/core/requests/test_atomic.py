@@ -120,7 +120,7 @@ def test_nothing_begins_while_the_rest_of_a_request_is_listed_and_not_read() -> 
     assert driver.view.work.reassignments[tp(0)].in_flight
 
 
-def test_a_request_goes_on_with_what_was_accepted_when_its_rest_is_taken_away() -> None:
+def test_accepted_entries_continue_after_the_request_znode_was_deleted() -> None:
     """Somebody deleted the znode: nothing of it can be refused any more."""
     driver = Driver({tp(0): (1, 2)})
     taken_by_halves(driver, {tp(0): spec((1, 3), (1, 2))})

@@ -536,7 +536,7 @@ def test_what_was_moved_there_and_back_is_where_it_was() -> None:
     assert outcomes(driver)[CANCEL].total == 0
 
 
-def test_what_somebody_else_moved_since_is_skipped() -> None:
+def test_a_partition_that_another_client_reassigned_since_is_skipped() -> None:
     """It is not where any of the requests led."""
     driver = Driver({tp(): (4, 5)})
     name = RequestId("request_0000000000")

@@ -178,7 +178,7 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
     assert driver.view.work.reassignments[tp()].spec == spec
 
 
-def test_what_an_earlier_daemon_left_half_way_goes_on_while_new_work_is_disabled() -> None:
+def test_a_reassignment_of_an_earlier_daemon_continues_while_disabled() -> None:
     """The kill switch keeps first steps from being made."""
     driver = half_way(Route.REQUEST)
     driver.observe(events.KillSwitchRead(is_on=True))
@@ -338,7 +338,7 @@ def test_a_union_that_kafka_2_3_wrote_is_no_original() -> None:
     assert original(driver) == replicas(1, 2)
 
 
-def test_nobody_knows_the_original_of_a_union_that_was_found_with_its_plan() -> None:
+def test_the_original_of_a_union_that_was_found_with_its_plan_is_unknown() -> None:
     """A cancellation says so; it does not lead to the union."""
     driver = begun_by_kafka_2_3(found=(1, 2, 3, 4), written=PLAN + 5)
     assert original(driver) is None

@@ -129,7 +129,7 @@ def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
     assert request not in outcomes(driver)
 
 
-def test_an_unreadable_request_is_told_as_such_while_disabled() -> None:
+def test_an_unreadable_request_is_refused_as_unreadable_while_disabled() -> None:
     """Its content is kept, as ever: nobody could say later how many entries it had."""
     driver = Driver({tp(0): (1, 2)})
     driver.observe(events.KillSwitchRead(is_on=True))
@@ -141,7 +141,7 @@ def test_an_unreadable_request_is_told_as_such_while_disabled() -> None:
     assert [r.reason for r in summary.refused] == [RefusalReason.UNREADABLE]
 
 
-def test_a_request_takes_the_place_of_what_others_began_and_nobody_took_up_yet() -> None:
+def test_a_request_supersedes_a_foreign_reassignment_that_was_not_adopted_yet() -> None:
     """Both become due in one turn; a cancellation has to find the request, not the move before."""
     driver, request = Driver({}), RequestId("request_0000000000")
     driver.observe(events.TopicsListed(frozenset({"t"})))
@@ -262,7 +262,7 @@ def test_what_is_taken_over_takes_no_step_towards_the_former_target_in_that_turn
     assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 1, 2))
 
 
-def test_while_disabled_a_request_is_refused_and_what_began_goes_on() -> None:
+def test_while_disabled_requests_are_refused_and_reassignments_in_flight_continue() -> None:
     """``/admin/reassign_cancel``: no partition makes its first step."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
     submit(driver, submission("request_0000000015", {tp(0): (3, 4), tp(1): (3, 4)}))

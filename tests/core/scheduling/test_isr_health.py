@@ -57,7 +57,7 @@ def test_partition_that_recovers_lets_steps_begin_and_has_them_looked_at() -> No
     assert view.due.capacity
 
 
-def test_partition_of_a_topic_that_is_to_be_deleted_holds_nobody() -> None:
+def test_a_partition_of_a_topic_that_is_to_be_deleted_holds_nothing_up() -> None:
     """Whoever deletes it may wait for us; taken off the list again, it counts as before."""
     view = a_view()
     settings(view, u=2)
@@ -72,7 +72,7 @@ def test_partition_of_a_topic_that_is_to_be_deleted_holds_nobody() -> None:
     assert health_gate(view) is not None
 
 
-def test_shrunk_partition_that_still_has_min_isr_holds_nobody() -> None:
+def test_a_shrunk_partition_that_still_has_min_isr_holds_nothing_up() -> None:
     """It is not healthy, but nothing is refused to its producers."""
     view = a_view()
     settings(view, u=2)
@@ -89,7 +89,7 @@ def test_partition_without_a_leader_counts_whatever_its_isr_says() -> None:
     assert health_gate(view) is not None
 
 
-def test_topic_with_fewer_replicas_than_min_isr_holds_nobody_while_all_are_in_sync() -> None:
+def test_a_topic_with_fewer_replicas_than_min_isr_holds_nothing_up_while_all_are_in_sync() -> None:
     """It never was better, and would hold the work for ever."""
     view = a_tenure({"u": [(4, 5)]}, Options())
     settings(view, u=3)
@@ -132,7 +132,7 @@ def test_unknown_settings_hold_steps_only_while_they_are_being_read() -> None:
     assert health_gate(view) is not None
 
 
-def test_partition_of_ours_holds_nobody() -> None:
+def test_a_reassigning_partition_holds_nothing_up() -> None:
     """Moving it may be its cure: the dead replica is what the plan replaces."""
     view = a_view()
     settings(view, t=2, u=2)
@@ -155,7 +155,7 @@ def test_operator_may_have_steps_begin_all_the_same(mode: UnderMinIsr) -> None:
     assert "u-0" in under_min_isr_sentence(view)
 
 
-def test_names_are_bounded_and_the_number_is_told() -> None:
+def test_names_are_bounded_and_their_number_is_given() -> None:
     """A dead broker leaves thousands."""
     view = a_view()
     settings(view, u=2)

@@ -186,7 +186,7 @@ def slow(view: ClusterView) -> tuple[SlowThrottle, ...]:
     return slow_throttles(view, tuple(view.work.reassignments))
 
 
-def test_throttle_below_the_produce_rate_is_told_for_both_ends() -> None:
+def test_a_throttle_below_the_produce_rate_is_reported_for_both_ends() -> None:
     """The copies would never be in sync."""
     found = slow(copying("150"))
     assert [(s.broker, s.receives, s.rate, s.growth) for s in found] == [
@@ -196,7 +196,7 @@ def test_throttle_below_the_produce_rate_is_told_for_both_ends() -> None:
     assert "broker 4 receives copies at 150 bytes/s" in str(found[1])
 
 
-def test_throttle_above_the_produce_rate_is_not_told() -> None:
+def test_a_throttle_above_the_produce_rate_is_not_reported() -> None:
     """It only takes longer."""
     assert slow(copying("201")) == ()
 

@@ -88,12 +88,12 @@ def test_list_that_outgrows_its_size_later_remembers_what_was_not_ours() -> None
     assert grown == Setting(EVERY_REPLICA, EVERY_REPLICA, "9:9")
 
 
-def test_every_replica_that_somebody_replaced_by_a_list_is_left_to_him() -> None:
+def test_a_list_that_replaced_the_wildcard_is_left_alone() -> None:
     """He changed it since."""
     assert left(FOLLOWER_REPLICAS, "1:2", EVERY_REPLICA, "9:9") == "1:2"
 
 
-def test_every_replica_that_somebody_set_over_our_list_stays() -> None:
+def test_a_wildcard_that_replaced_our_list_stays() -> None:
     """It is his, and covers what we wanted."""
     assert merged(("0:4",), "*", "0:4", None) is None
     assert left(FOLLOWER_REPLICAS, "*", "0:4", None) == "*"
@@ -115,7 +115,7 @@ def test_rate_is_set_where_there_is_none_or_an_older_one_of_ours() -> None:
     assert rated(500, "500", "500") is None
 
 
-def test_rate_of_somebody_else_is_never_replaced() -> None:
+def test_a_rate_that_is_not_ours_is_never_replaced() -> None:
     """Whether it was there first or came later."""
     assert rated(500, "900", None) is None
     assert rated(500, "900", "700") is None

@@ -169,7 +169,7 @@ def test_everything_is_as_before_when_the_last_partition_ended() -> None:
     assert made.view.own_records.entity_configs == {}
 
 
-def test_topic_without_open_partitions_is_lifted_while_the_request_goes_on() -> None:
+def test_a_topic_without_open_partitions_loses_its_throttle_while_the_request_continues() -> None:
     """A lease lasts as long as the topic needs it, not as the request lasts."""
     made = ThrottleRig(topics={"orders": 1, "payments": 1})
     made.begin()
@@ -221,7 +221,7 @@ def test_throttle_for_all_is_that_of_requests_without_their_own() -> None:
     assert made.values("brokers/5") == rates("800")
 
 
-def test_rate_of_the_operator_stays_and_is_told() -> None:
+def test_a_rate_of_the_operator_stays_and_is_reported() -> None:
     """It was there first; what he wants is not ours to know."""
     made = rig(broker4={LEADER_RATE: "77"})
     made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
@@ -261,7 +261,7 @@ def test_what_others_add_meanwhile_stays() -> None:
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "3:6", "retention.ms": "5"}
 
 
-def test_rate_changed_by_somebody_else_is_left_alone_at_the_end() -> None:
+def test_a_rate_that_was_changed_from_outside_is_left_alone_at_the_end() -> None:
     """It is his now."""
     made = rig()
     made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
@@ -271,7 +271,7 @@ def test_rate_changed_by_somebody_else_is_left_alone_at_the_end() -> None:
     assert Entity("brokers/4") not in made.view.work.applied_throttles
 
 
-def test_throttle_somebody_cleared_is_set_again() -> None:
+def test_a_throttle_that_was_cleared_from_outside_is_set_again() -> None:
     """The stock tool's ``--verify`` clears those of all brokers when it sees nothing moving."""
     made = rig()
     made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
