@@ -11,16 +11,7 @@ import re
 from typing import Final
 
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
-from controller.znodes.json_documents import (
-    Document,
-    excerpt,
-    is_int,
-    is_list,
-    is_object,
-    is_text,
-    read_document,
-    version_problem,
-)
+from controller.znodes import json_documents as documents
 
 _FORMATS: Final = (1, 2, 3, 4, 5)
 _FIRST_WITH_FEATURES: Final = 5
@@ -39,15 +30,15 @@ def decode_broker(broker_id: BrokerId, data: bytes, czxid: BrokerEpoch | int) ->
         czxid: Its creation: the broker epoch (KIP-380).
 
     """
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
-    problem = version_problem(document, _FORMATS)
+    problem = documents.version_problem(document, _FORMATS)
     if problem is not None:
         return problem
     rack = document.get("rack")
-    if rack is not None and not is_text(rack):
-        return f"rack is not a text but {excerpt(rack)}"
+    if rack is not None and not documents.is_text(rack):
+        return f"rack is not a text but {documents.excerpt(rack)}"
     endpoints = _first_format(document) if document["version"] == 1 else _endpoints(document)
     if isinstance(endpoints, str):
         return endpoints
@@ -55,32 +46,32 @@ def decode_broker(broker_id: BrokerId, data: bytes, czxid: BrokerEpoch | int) ->
     return LiveBroker(broker_id, BrokerEpoch(czxid), endpoints, rack, has_features)
 
 
-def _first_format(document: Document) -> tuple[Endpoint, ...] | str:
+def _first_format(document: documents.Document) -> tuple[Endpoint, ...] | str:
     """Read the only endpoint of format 1."""
     host, port = document.get("host"), document.get("port")
-    if not is_text(host) or not host:
-        return f"host is not a name but {excerpt(host)}"
-    if not is_int(port, 1, _PORT_MAX):
-        return f"{excerpt(port)} is not a port"
+    if not documents.is_text(host) or not host:
+        return f"host is not a name but {documents.excerpt(host)}"
+    if not documents.is_int(port, 1, _PORT_MAX):
+        return f"{documents.excerpt(port)} is not a port"
     return (Endpoint("PLAINTEXT", host, port, "PLAINTEXT"),)
 
 
-def _endpoints(document: Document) -> tuple[Endpoint, ...] | str:
+def _endpoints(document: documents.Document) -> tuple[Endpoint, ...] | str:
     listed = document.get("endpoints")
-    if not is_list(listed) or not listed:
-        return f"endpoints is not a list of addresses but {excerpt(listed)}"
+    if not documents.is_list(listed) or not listed:
+        return f"endpoints is not a list of addresses but {documents.excerpt(listed)}"
     protocols = document.get("listener_security_protocol_map")
-    if protocols is not None and not is_object(protocols):
-        return f"listener_security_protocol_map is not an object but {excerpt(protocols)}"
+    if protocols is not None and not documents.is_object(protocols):
+        return f"listener_security_protocol_map is not an object but {documents.excerpt(protocols)}"
     endpoints: list[Endpoint] = []
     for text in listed:
         found = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
         if found is None or not 1 <= int(found[3]) <= _PORT_MAX:
-            return f"{excerpt(text)} is not an endpoint"
+            return f"{documents.excerpt(text)} is not an endpoint"
         listener = found[1]
         # Before the map existed (formats 2 and 3) a listener was named after its protocol.
         protocol = listener if protocols is None else protocols.get(listener)
-        if not is_text(protocol):
+        if not documents.is_text(protocol):
             return f"listener {listener} has no security protocol"
         endpoints.append(Endpoint(listener, found[2], int(found[3]), protocol))
     return tuple(endpoints)

@@ -12,14 +12,7 @@ from typing import Final
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import UNASKED, Cancellation, CancelScope
-from controller.znodes.json_documents import (
-    excerpt,
-    is_object,
-    is_text,
-    read_document,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.partition_lists import read_partition
 from controller.znodes.paths import valid_request, valid_topic
@@ -35,12 +28,12 @@ def decode_cancellation(
     """Decode a cancellation; ``unreadable`` says what is wrong with it."""
     if not data:
         return Cancellation(version, czxid, created_ms, mzxid=mzxid)
-    document = read_document(data, unique=True)
+    document = documents.read_document(data, unique=True)
     if isinstance(document, str):
         return _unreadable(data, version, czxid, created_ms, document)
     members = Members(document)
     members.only(_KEYS)
-    problem = version_problem(document, (1,), absent=1)
+    problem = documents.version_problem(document, (1,), absent=1)
     if problem is not None:
         members.wrong(problem)
     selected: dict[str, tuple[object, ...]] = {}
@@ -51,7 +44,7 @@ def decode_cancellation(
     named = document.get("scope", CancelScope.IN_FLIGHT.value)
     scope = _SCOPES.get(named) if isinstance(named, str) else None
     if scope is None:
-        members.wrong(f'scope is "in_flight" or "all", not {excerpt(named)}')
+        members.wrong(f'scope is "in_flight" or "all", not {documents.excerpt(named)}')
     requests = {_request(members, value) for value in selected["requests"]}
     topics = {_topic(members, value) for value in selected["topics"]}
     partitions = {_partition(members, value) for value in selected["partitions"]}
@@ -89,7 +82,7 @@ def encode_cancellation(cancellation: Cancellation) -> bytes:
         document["reason"] = cancellation.reason
     if cancellation.requested_by:
         document["requested_by"] = cancellation.requested_by
-    return write_document({"version": 1} | document) if document else b""
+    return documents.write_document({"version": 1} | document) if document else b""
 
 
 def _unreadable(
@@ -99,25 +92,25 @@ def _unreadable(
 
 
 def _request(members: Members, value: object) -> RequestId | None:
-    if is_text(value) and valid_request(value):
+    if documents.is_text(value) and valid_request(value):
         return RequestId(value)
-    members.wrong(f"{excerpt(value)} is not a request id")
+    members.wrong(f"{documents.excerpt(value)} is not a request id")
     return None
 
 
 def _topic(members: Members, value: object) -> str | None:
-    if is_text(value) and valid_topic(value):
+    if documents.is_text(value) and valid_topic(value):
         return value
-    members.wrong(f"{excerpt(value)} is not a topic name")
+    members.wrong(f"{documents.excerpt(value)} is not a topic name")
     return None
 
 
 def _partition(members: Members, value: object) -> TopicPartition | None:
     read = (
         read_partition(value["topic"], value["partition"])
-        if is_object(value) and value.keys() == {"topic", "partition"}
+        if documents.is_object(value) and value.keys() == {"topic", "partition"}
         else None
     )
     if read is None:
-        members.wrong(f"{excerpt(value)} is not a partition")
+        members.wrong(f"{documents.excerpt(value)} is not a partition")
     return read

@@ -17,15 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core.model import BrokerId, ControllerEpoch
-from controller.znodes.json_documents import (
-    INT_MAX,
-    excerpt,
-    is_int,
-    is_text,
-    read_document,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 
 NOT_KRAFT: Final = -1
 """``kraftControllerEpoch`` of a controller that is a ZooKeeper-mode broker."""
@@ -43,27 +35,31 @@ class ControllerNode:
 
 def decode_controller(data: bytes) -> ControllerNode | str:
     """Decode ``/controller``, format 1 or 2."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
     broker_id = document.get("brokerid")
-    if not is_int(broker_id):
-        return f"brokerid is not a broker id but {excerpt(broker_id)}"
+    if not documents.is_int(broker_id):
+        return f"brokerid is not a broker id but {documents.excerpt(broker_id)}"
     kraft_epoch = document.get("kraftControllerEpoch", NOT_KRAFT)
-    if not is_int(kraft_epoch, low=NOT_KRAFT):
-        return f"kraftControllerEpoch is not an epoch but {excerpt(kraft_epoch)}"
+    if not documents.is_int(kraft_epoch, low=NOT_KRAFT):
+        return f"kraftControllerEpoch is not an epoch but {documents.excerpt(kraft_epoch)}"
     return ControllerNode(BrokerId(broker_id), kraft_epoch)
 
 
 def encode_controller(controller_id: BrokerId | int, timestamp_ms: int) -> bytes:
     """Encode our ``/controller``; ``timestamp_ms`` is milliseconds since 1970."""
-    return write_document({"version": 1, "brokerid": controller_id, "timestamp": str(timestamp_ms)})
+    return documents.write_document(
+        {"version": 1, "brokerid": controller_id, "timestamp": str(timestamp_ms)}
+    )
 
 
 def decode_controller_epoch(data: bytes) -> ControllerEpoch | str:
     """Decode ``/controller_epoch``; an epoch that could not be incremented is refused."""
-    if _EPOCH.fullmatch(data) is None or int(data) >= INT_MAX:
-        return f"{excerpt(data[:40].decode('ascii', 'replace'))} is not a controller epoch"
+    if _EPOCH.fullmatch(data) is None or int(data) >= documents.INT_MAX:
+        return (
+            f"{documents.excerpt(data[:40].decode('ascii', 'replace'))} is not a controller epoch"
+        )
     return ControllerEpoch(int(data))
 
 
@@ -72,23 +68,23 @@ _NO_CONTROLLER = -1
 
 def decode_feature(data: bytes) -> bool | str:
     """Decode whether the feature versioning system is enabled."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
     status = document.get("status")
-    if not is_int(status, 0, 1):
-        return f"status {excerpt(status)} is not known"
+    if not documents.is_int(status, 0, 1):
+        return f"status {documents.excerpt(status)} is not known"
     return status == 1
 
 
 def decode_migration(data: bytes) -> str | None:
     """Return why ``/migration`` forbids a claim, None when it does not."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return f"cannot be understood: {document}"
     controller = document.get("kraft_controller_id", _NO_CONTROLLER)
-    if not is_int(controller, low=_NO_CONTROLLER):
-        return f"cannot be understood: kraft_controller_id is {excerpt(controller)}"
+    if not documents.is_int(controller, low=_NO_CONTROLLER):
+        return f"cannot be understood: kraft_controller_id is {documents.excerpt(controller)}"
     if controller == _NO_CONTROLLER:
         return None
     return f"KRaft controller {controller} is in charge of a migration"
@@ -96,13 +92,13 @@ def decode_migration(data: bytes) -> str | None:
 
 def decode_leader(data: bytes) -> str | None:
     """Decode the ``host:port`` of a candidate's HTTP server."""
-    document = read_document(data)
-    if isinstance(document, str) or version_problem(document, (1,)) is not None:
+    document = documents.read_document(data)
+    if isinstance(document, str) or documents.version_problem(document, (1,)) is not None:
         return None
     http = document.get("http")
-    return http if is_text(http) and http else None
+    return http if documents.is_text(http) and http else None
 
 
 def encode_leader(http: str) -> bytes:
     """Encode the ``host:port`` of our HTTP server."""
-    return write_document({"version": 1, "http": http})
+    return documents.write_document({"version": 1, "http": http})

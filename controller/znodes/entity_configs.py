@@ -16,14 +16,7 @@ from typing import Final
 
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.model import ZkVersion
-from controller.znodes.json_documents import (
-    excerpt,
-    is_object,
-    is_text,
-    read_document,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.paths import parse_number, parse_throttle_name
 
 _ANNOUNCEMENT: Final = 2
@@ -34,28 +27,28 @@ def decode_entity_config(data: bytes, version: ZkVersion) -> EntityConfig | str:
     """Decode the settings of an entity as read at a version; an empty node has none."""
     if not data:
         return EntityConfig({}, version)
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
     config = document.get("config", {})
-    if not is_object(config):
-        return f"config is not an object but {excerpt(config)}"
+    if not documents.is_object(config):
+        return f"config is not an object but {documents.excerpt(config)}"
     values: dict[str, str] = {}
     for key, value in config.items():
-        if not is_text(key) or not is_text(value):
-            return f"{excerpt(key)}: {excerpt(value)} is not a setting"
+        if not documents.is_text(key) or not documents.is_text(value):
+            return f"{documents.excerpt(key)}: {documents.excerpt(value)} is not a setting"
         values[key] = value
     return EntityConfig(values, version)
 
 
 def encode_entity_config(values: Iterable[tuple[str, str]]) -> bytes:
     """Encode all settings of an entity."""
-    return write_document({"version": 1, "config": dict(values)})
+    return documents.write_document({"version": 1, "config": dict(values)})
 
 
 def encode_announcement(entity: Entity) -> bytes:
     """Encode the notification of brokers that the entity's settings changed."""
-    return write_document({"version": _ANNOUNCEMENT, "entity_path": entity})
+    return documents.write_document({"version": _ANNOUNCEMENT, "entity_path": entity})
 
 
 TOPIC_KEYS: Final = (
@@ -72,16 +65,16 @@ EVERYTHING: Final[frozenset[int]] = frozenset({-1})
 
 def decode_throttles(data: bytes) -> dict[str, str] | str:
     """Decode the throttles of a topic or broker from its settings."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
     config = document.get("config", {})
-    if not is_object(config):
-        return f"config is not an object but {excerpt(config)}"
+    if not documents.is_object(config):
+        return f"config is not an object but {documents.excerpt(config)}"
     return {
         key: value
         for key in (*TOPIC_KEYS, *BROKER_KEYS)
-        if is_text(value := config.get(key)) and value
+        if documents.is_text(value := config.get(key)) and value
     }
 
 
@@ -97,11 +90,11 @@ def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> Appli
     """Decode our record of a throttle from the last component of its path and its content."""
     entity = parse_throttle_name(name)
     if entity is None:
-        return f"{excerpt(name)} is neither a topic nor a broker"
-    document = read_document(data)
+        return f"{documents.excerpt(name)} is neither a topic nor a broker"
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
-    problem = version_problem(document, (1,))
+    problem = documents.version_problem(document, (1,))
     if problem is not None:
         return problem
     ours, before = _settings(document.get("ours")), _settings(document.get("before"))
@@ -119,7 +112,7 @@ def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> Appli
 
 def encode_applied_throttle(applied: AppliedThrottle) -> bytes:
     """Encode our record of a throttle; its entity is the path."""
-    return write_document(
+    return documents.write_document(
         {
             "version": 1,
             "ours": dict(sorted(applied.ours.items())),
@@ -129,11 +122,11 @@ def encode_applied_throttle(applied: AppliedThrottle) -> bytes:
 
 
 def _settings(value: object) -> Mapping[str, str | None] | str:
-    if not is_object(value):
-        return f"an object of settings was expected, not {excerpt(value)}"
+    if not documents.is_object(value):
+        return f"an object of settings was expected, not {documents.excerpt(value)}"
     read: dict[str, str | None] = {}
     for key, setting in value.items():
-        if not is_text(key) or not (setting is None or is_text(setting)):
-            return f"{excerpt(key)}: {excerpt(setting)} is not a setting"
+        if not documents.is_text(key) or not (setting is None or documents.is_text(setting)):
+            return f"{documents.excerpt(key)}: {documents.excerpt(setting)} is not a setting"
         read[key] = setting
     return read

@@ -11,16 +11,7 @@ from typing import Final
 
 from controller.core.model import RequestId
 from controller.core.submissions import StepSize, Window
-from controller.znodes.json_documents import (
-    INT_MAX,
-    LONG_MAX,
-    Document,
-    excerpt,
-    is_int,
-    is_list,
-    is_object,
-    is_text,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_request
 from controller.znodes.windows import read_window
 
@@ -31,7 +22,7 @@ TEXT_MAX: Final = 1000
 class Members:
     """The members of one object; an absent one is None or empty."""
 
-    def __init__(self, document: Document, where: str = "") -> None:
+    def __init__(self, document: documents.Document, where: str = "") -> None:
         """Read this object; ``where`` precedes the text of every error."""
         self._document = document
         self._where = f"{where}: " if where else ""
@@ -50,42 +41,46 @@ class Members:
         """Refuse other members: they would be ignored silently."""
         unknown = sorted(self._document.keys() - known)
         if unknown:
-            self.wrong(f"the key {excerpt(unknown[0])} is not known")
+            self.wrong(f"the key {documents.excerpt(unknown[0])} is not known")
 
     def text(self, key: str) -> str:
         """Read a short text."""
         value = self._document.get(key, "")
-        if not is_text(value):
-            self.wrong(f"{key} is not a text but {excerpt(value)}")
+        if not documents.is_text(value):
+            self.wrong(f"{key} is not a text but {documents.excerpt(value)}")
             return ""
         if len(value) > TEXT_MAX:
             self.wrong(f"{key} is longer than {TEXT_MAX} characters")
         return value[:TEXT_MAX]
 
-    def number(self, key: str, low: int = 1, high: int = INT_MAX) -> int | None:
+    def number(self, key: str, low: int = 1, high: int = documents.INT_MAX) -> int | None:
         """Read an integer within bounds."""
         value = self._document.get(key)
-        if key not in self._document or is_int(value, low, high):
+        if key not in self._document or documents.is_int(value, low, high):
             return value if isinstance(value, int) else None
-        bounds = f"from {low} on" if high in (INT_MAX, LONG_MAX) else f"from {low} to {high}"
-        self.wrong(f"{key} is a number {bounds}, not {excerpt(value)}")
+        bounds = (
+            f"from {low} on"
+            if high in (documents.INT_MAX, documents.LONG_MAX)
+            else f"from {low} to {high}"
+        )
+        self.wrong(f"{key} is a number {bounds}, not {documents.excerpt(value)}")
         return None
 
     def count(self, key: str) -> int:
         """Read a count that must be present."""
         if key not in self._document:
             self.wrong(f"{key} is missing")
-        return self.number(key, low=0, high=LONG_MAX) or 0
+        return self.number(key, low=0, high=documents.LONG_MAX) or 0
 
     def rate(self, key: str) -> int | None:
         """Read a number of bytes, or of bytes per second."""
-        return self.number(key, high=LONG_MAX)
+        return self.number(key, high=documents.LONG_MAX)
 
     def flag(self, key: str) -> bool:
         """Read true or false."""
         value = self._document.get(key, False)
         if not isinstance(value, bool):
-            self.wrong(f"{key} is true or false, not {excerpt(value)}")
+            self.wrong(f"{key} is true or false, not {documents.excerpt(value)}")
         return value is True
 
     def step_size(self, key: str) -> StepSize | None:
@@ -93,9 +88,9 @@ class Members:
         value = self._document.get(key)
         if value == "all":
             return "all"
-        if key in self._document and not is_int(value, low=1):
-            self.wrong(f'{key} is a number from 1 on or "all", not {excerpt(value)}')
-        return value if is_int(value, low=1) else None
+        if key in self._document and not documents.is_int(value, low=1):
+            self.wrong(f'{key} is a number from 1 on or "all", not {documents.excerpt(value)}')
+        return value if documents.is_int(value, low=1) else None
 
     def window(self, key: str) -> Window | None:
         """Read a window."""
@@ -110,32 +105,32 @@ class Members:
     def request(self, key: str) -> RequestId | None:
         """Read a request id."""
         value = self._document.get(key)
-        if is_text(value) and valid_request(value):
+        if documents.is_text(value) and valid_request(value):
             return RequestId(value)
         if key in self._document:
-            self.wrong(f"{key}: {excerpt(value)} is not a request id")
+            self.wrong(f"{key}: {documents.excerpt(value)} is not a request id")
         return None
 
     def listed(self, key: str) -> tuple[object, ...]:
         """Read a list."""
         value = self._document.get(key, [])
-        if is_list(value):
+        if documents.is_list(value):
             return tuple(value)
-        self.wrong(f"{key} is not a list but {excerpt(value)}")
+        self.wrong(f"{key} is not a list but {documents.excerpt(value)}")
         return ()
 
-    def mapping(self, key: str) -> Document:
+    def mapping(self, key: str) -> documents.Document:
         """Read an object."""
         value = self._document.get(key, {})
-        if is_object(value):
+        if documents.is_object(value):
             return value
-        self.wrong(f"{key} is not an object but {excerpt(value)}")
+        self.wrong(f"{key} is not an object but {documents.excerpt(value)}")
         return {}
 
     def within(self, key: str, value: object) -> Members:
         """Return the reader of an object within this one; ``adopt`` it when it is read."""
-        if not is_object(value):
-            self.wrong(f"{key} is not an object but {excerpt(value)}")
+        if not documents.is_object(value):
+            self.wrong(f"{key} is not an object but {documents.excerpt(value)}")
             return Members({}, f"{self._where}{key}")
         return Members(value, f"{self._where}{key}")
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.znodes.json_documents import (
-    LONG_MAX,
-    excerpt,
-    is_int,
-    is_text,
-    read_document,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +24,20 @@ class KillSwitch:
 
 def decode_kill_switch(data: bytes, created_ms: int) -> KillSwitch:
     """Decode the node; with any content, the switch is on."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
-        shown = excerpt(data.decode(errors="replace")) if data else ""
+        shown = documents.excerpt(data.decode(errors="replace")) if data else ""
         return KillSwitch(reason=shown, since_ms=created_ms)
     reason, by, since = (document.get(key) for key in ("reason", "by", "since_ms"))
     return KillSwitch(
-        reason if is_text(reason) else "",
-        by if is_text(by) else "",
-        since if is_int(since, high=LONG_MAX) else created_ms,
+        reason if documents.is_text(reason) else "",
+        by if documents.is_text(by) else "",
+        since if documents.is_int(since, high=documents.LONG_MAX) else created_ms,
     )
 
 
 def encode_kill_switch(switch: KillSwitch) -> bytes:
     """Encode the node."""
-    return write_document(
+    return documents.write_document(
         {"version": 1, "reason": switch.reason, "by": switch.by, "since_ms": switch.since_ms}
     )

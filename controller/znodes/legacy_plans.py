@@ -16,18 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
-from controller.znodes.json_documents import (
-    Document,
-    excerpt,
-    is_int,
-    is_list,
-    is_object,
-    is_text,
-    read_document,
-    read_replicas,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_topic
 
 _ENTRY_KEYS: Final = frozenset({"topic", "partition", "replicas", "log_dirs", "original_replicas"})
@@ -44,7 +33,7 @@ def judge_entries(listed: Iterable[object]) -> tuple[dict[TopicPartition, Replic
     for item in listed:
         read = _entry(item)
         if isinstance(read, str):
-            refused.append((excerpt(item), read))
+            refused.append((documents.excerpt(item), read))
             continue
         partition, replicas = read
         known = entries.get(partition)
@@ -61,43 +50,43 @@ def judge_entries(listed: Iterable[object]) -> tuple[dict[TopicPartition, Replic
     return entries, refused
 
 
-def unknown_key(document: Document, known: frozenset[str]) -> str | None:
+def unknown_key(document: documents.Document, known: frozenset[str]) -> str | None:
     """Return what is wrong with the keys of an object."""
     unknown = sorted(document.keys() - known)
-    return f"the key {excerpt(unknown[0])} is not known" if unknown else None
+    return f"the key {documents.excerpt(unknown[0])} is not known" if unknown else None
 
 
 def _entry(item: object) -> tuple[TopicPartition, Replicas] | str:
-    if not is_object(item):
+    if not documents.is_object(item):
         return "an entry is an object with topic, partition and replicas"
     unknown = unknown_key(item, _ENTRY_KEYS)
     if unknown is not None:
         return unknown
     topic, partition = item.get("topic"), item.get("partition")
-    if not is_text(topic) or not valid_topic(topic):
-        return f"{excerpt(topic)} is not a topic name"
-    if not is_int(partition):
-        return f"{excerpt(partition)} is not a partition number"
-    replicas = read_replicas(item.get("replicas"))
+    if not documents.is_text(topic) or not valid_topic(topic):
+        return f"{documents.excerpt(topic)} is not a topic name"
+    if not documents.is_int(partition):
+        return f"{documents.excerpt(partition)} is not a partition number"
+    replicas = documents.read_replicas(item.get("replicas"))
     if isinstance(replicas, str):
         return replicas
     problem = _log_dirs_problem(item, len(replicas))
     return (TopicPartition(topic, partition), replicas) if problem is None else problem
 
 
-def _log_dirs_problem(item: Document, replicas: int) -> str | None:
+def _log_dirs_problem(item: documents.Document, replicas: int) -> str | None:
     if "log_dirs" not in item:
         return None
     log_dirs = item["log_dirs"]
-    if not is_list(log_dirs) or len(log_dirs) != replicas:
-        return f"log_dirs is not a list as long as replicas but {excerpt(log_dirs)}"
+    if not documents.is_list(log_dirs) or len(log_dirs) != replicas:
+        return f"log_dirs is not a list as long as replicas but {documents.excerpt(log_dirs)}"
     if any(log_dir != "any" for log_dir in log_dirs):
         return 'log directories cannot be chosen: log_dirs may only say "any"'
     return None
 
 
 def _text(partition: TopicPartition, replicas: Replicas) -> str:
-    return excerpt(
+    return documents.excerpt(
         {"topic": partition.topic, "partition": partition.partition, "replicas": replicas}
     )
 
@@ -131,7 +120,7 @@ def decode_legacy_plan(
 
 def encode_legacy_plan(entries: Mapping[TopicPartition, Replicas]) -> bytes:
     """Encode a plan: the target replicas of each partition, with Kafka's own keys only."""
-    return write_document(
+    return documents.write_document(
         {
             "version": 1,
             "partitions": [
@@ -144,16 +133,16 @@ def encode_legacy_plan(entries: Mapping[TopicPartition, Replicas]) -> bytes:
 
 def _listed(data: bytes, known: frozenset[str]) -> list[object] | str:
     """Return the list of entries, or why the node as a whole is not a plan."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
-    problem = version_problem(document, (1,), absent=1)
+    problem = documents.version_problem(document, (1,), absent=1)
     if problem is not None:
         return problem
     unknown = unknown_key(document, known)
     if unknown is not None:
         return unknown
     listed = document.get("partitions")
-    if not is_list(listed):
-        return f"partitions is not a list but {excerpt(listed)}"
+    if not documents.is_list(listed):
+        return f"partitions is not a list but {documents.excerpt(listed)}"
     return list(listed)

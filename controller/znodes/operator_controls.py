@@ -13,13 +13,7 @@ from typing import Final
 from controller.core.controls import BrokerLimits, Limits, Pause, Pauses, QueueOrder, RequestLimits
 from controller.core.model import BrokerId, RequestId
 from controller.core.submissions import PRIORITY_MAX, Window
-from controller.znodes.json_documents import (
-    LONG_MAX,
-    excerpt,
-    read_document,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.paths import parse_number, valid_request
 
@@ -81,13 +75,13 @@ def encode_pauses(pauses: Pauses) -> bytes:
         document["brokers"] = {
             str(b): _pause_document(p) for b, p in sorted(pauses.brokers.items())
         }
-    return write_document(document)
+    return documents.write_document(document)
 
 
 def _pause(outer: Members, key: str, value: object) -> Pause:
     members = outer.within(key, value)
     members.only(_PAUSE)
-    since_ms = members.number("since_ms", low=0, high=LONG_MAX)
+    since_ms = members.number("since_ms", low=0, high=documents.LONG_MAX)
     pause = Pause(members.text("reason"), members.text("by"), since_ms or 0)
     outer.adopt(members)
     return pause
@@ -162,7 +156,7 @@ def encode_limits(limits: Limits) -> bytes:
             )
             for request, own in sorted(limits.requests.items())
         }
-    return write_document(document)
+    return documents.write_document(document)
 
 
 def _order(members: Members) -> QueueOrder | None:
@@ -170,7 +164,7 @@ def _order(members: Members) -> QueueOrder | None:
         return None
     named = members.text("order")
     if named not in _ORDERS:
-        members.wrong(f"order is one of {', '.join(_ORDERS)}, not {excerpt(named)}")
+        members.wrong(f"order is one of {', '.join(_ORDERS)}, not {documents.excerpt(named)}")
     return _ORDERS.get(named)
 
 
@@ -225,17 +219,17 @@ def decode_throttle(data: bytes) -> int | str:
 
 def encode_throttle(bytes_per_s: int) -> bytes:
     """Encode the throttle of all requests."""
-    return write_document({"version": 1, "bytes_per_s": bytes_per_s})
+    return documents.write_document({"version": 1, "bytes_per_s": bytes_per_s})
 
 
 # --- shared --------------------------------------------------------------------------------------
 
 
 def _members(data: bytes, known: frozenset[str]) -> Members | str:
-    document = read_document(data, unique=True)
+    document = documents.read_document(data, unique=True)
     if isinstance(document, str):
         return document
-    problem = version_problem(document, (1,))
+    problem = documents.version_problem(document, (1,))
     if problem is not None:
         return problem
     members = Members(document)
@@ -247,7 +241,7 @@ def _by_request(members: Members) -> dict[RequestId, object]:
     read: dict[RequestId, object] = {}
     for name, value in members.mapping("requests").items():
         if not valid_request(name):
-            members.wrong(f"requests: {excerpt(name)} is not a request id")
+            members.wrong(f"requests: {documents.excerpt(name)} is not a request id")
         read[RequestId(name)] = value
     return read
 
@@ -257,7 +251,7 @@ def _by_broker(members: Members) -> dict[BrokerId, object]:
     for name, value in members.mapping("brokers").items():
         number = parse_number(name)
         if number is None:
-            members.wrong(f"brokers: {excerpt(name)} is not a broker id")
+            members.wrong(f"brokers: {documents.excerpt(name)} is not a broker id")
         else:
             read[BrokerId(number)] = value
     return read

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from controller.core.events import Orphan
 from controller.core.model import BrokerEpoch, BrokerId, Zxid
-from controller.znodes.json_documents import (
-    LONG_MAX,
-    excerpt,
-    is_int,
-    is_text,
-    read_document,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.paths import parse_number, parse_topic_partition
 
 
@@ -24,25 +16,25 @@ def decode_orphan(broker: str, name: str, data: bytes) -> Orphan | str:  # noqa:
     """Decode an orphan from the last two components of its path and its content."""
     broker_id, partition = parse_number(broker), parse_topic_partition(name)
     if broker_id is None:
-        return f"{excerpt(broker)} is not a broker id"
+        return f"{documents.excerpt(broker)} is not a broker id"
     if partition is None:
-        return f"{excerpt(name)} is not a partition"
-    document = read_document(data)
+        return f"{documents.excerpt(name)} is not a partition"
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
-    problem = version_problem(document, (1,))
+    problem = documents.version_problem(document, (1,))
     if problem is not None:
         return problem
     czxid, reason = document.get("topic_czxid"), document.get("reason")
     failed_in = document.get("failed_in")
-    if not is_int(czxid, high=LONG_MAX):
-        return f"topic_czxid is not a zxid but {excerpt(czxid)}"
-    if not is_text(reason):
-        return f"reason is not a text but {excerpt(reason)}"
+    if not documents.is_int(czxid, high=documents.LONG_MAX):
+        return f"topic_czxid is not a zxid but {documents.excerpt(czxid)}"
+    if not documents.is_text(reason):
+        return f"reason is not a text but {documents.excerpt(reason)}"
     if failed_in is None:
         return Orphan(BrokerId(broker_id), partition, Zxid(czxid), reason)
-    if not is_int(failed_in, high=LONG_MAX):
-        return f"failed_in is not a broker epoch but {excerpt(failed_in)}"
+    if not documents.is_int(failed_in, high=documents.LONG_MAX):
+        return f"failed_in is not a broker epoch but {documents.excerpt(failed_in)}"
     return Orphan(BrokerId(broker_id), partition, Zxid(czxid), reason, BrokerEpoch(failed_in))
 
 
@@ -55,4 +47,4 @@ def encode_orphan(orphan: Orphan) -> bytes:
     }
     if orphan.failed_in is not None:
         document["failed_in"] = orphan.failed_in
-    return write_document(document)
+    return documents.write_document(document)

@@ -15,18 +15,7 @@ from typing import Final
 
 from controller.core.model import OutcomeKind, Refusal, RefusalReason, RequestId
 from controller.core.outcomes import Summary
-from controller.znodes.json_documents import (
-    LONG_MAX,
-    Document,
-    excerpt,
-    is_int,
-    is_list,
-    is_object,
-    is_text,
-    read_document,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.partition_lists import read_partition
 from controller.znodes.paths import valid_request
@@ -65,28 +54,28 @@ def encode_outcome(summary: Summary) -> bytes:
     refused: list[dict[str, object]] = []
     for refusal in summary.refused:
         row = write_refusal(refusal)
-        budget -= len(write_document(row)) + 1
+        budget -= len(documents.write_document(row)) + 1
         if budget < 0:
             break
         refused.append(row)
     document["refused"] = refused
     document["refused_left_out"] = summary.refused_left_out + len(summary.refused) - len(refused)
-    return write_document(document)
+    return documents.write_document(document)
 
 
 def decode_outcome(data: bytes) -> Summary | str:  # noqa: PLR0911 - one return per reason
     """Decode a summary; one of an older format has fewer members."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
-    problem = version_problem(document, (1,))
+    problem = documents.version_problem(document, (1,))
     if problem is not None:
         return problem
     request, done = document.get("request"), document.get("done")
-    if not is_text(request) or not valid_request(request):
-        return f"{excerpt(request)} is not a request id"
-    if not is_int(done):
-        return f"done is not a count but {excerpt(done)}"
+    if not documents.is_text(request) or not valid_request(request):
+        return f"{documents.excerpt(request)} is not a request id"
+    if not documents.is_int(done):
+        return f"done is not a count but {documents.excerpt(done)}"
     refused = read_refusals(RequestId(request), document.get("refused"))
     if isinstance(refused, str):
         return refused
@@ -109,9 +98,9 @@ def decode_outcome(data: bytes) -> Summary | str:  # noqa: PLR0911 - one return 
         fates=fates,
         reason=members.text("reason"),
         requested_by=members.text("requested_by"),
-        submitted_ms=members.number("submitted_ms", low=0, high=LONG_MAX) or 0,
-        ended_ms=members.number("ended_ms", low=0, high=LONG_MAX) or 0,
-        moved_bytes=members.number("moved_bytes", low=0, high=LONG_MAX),
+        submitted_ms=members.number("submitted_ms", low=0, high=documents.LONG_MAX) or 0,
+        ended_ms=members.number("ended_ms", low=0, high=documents.LONG_MAX) or 0,
+        moved_bytes=members.number("moved_bytes", low=0, high=documents.LONG_MAX),
         raw=raw,
         raw_left_out=members.number("raw_left_out", low=0) or 0,
     )
@@ -136,24 +125,29 @@ def write_refusal(refusal: Refusal) -> dict[str, object]:
 
 def read_refusals(request: RequestId, value: object) -> tuple[Refusal, ...] | str:
     """Read the refusals of a request."""
-    if not is_list(value):
-        return f"refused is not a list but {excerpt(value)}"
+    if not documents.is_list(value):
+        return f"refused is not a list but {documents.excerpt(value)}"
     refusals: list[Refusal] = []
     for row in value:
         refusal = _refusal(request, row)
         if refusal is None:
-            return f"{excerpt(row)} is not a refusal"
+            return f"{documents.excerpt(row)} is not a refusal"
         refusals.append(refusal)
     return tuple(refusals)
 
 
 def _refusal(request: RequestId, row: object) -> Refusal | None:
-    if not is_object(row):
+    if not documents.is_object(row):
         return None
     entry, detail, named = row.get("entry"), row.get("detail"), row.get("reason")
     reason = _REASONS.get(named) if isinstance(named, str) else None
     entries, was_accepted = row.get("entries", 1), row.get("was_accepted") is True
-    if not is_text(entry) or not is_text(detail) or reason is None or not is_int(entries):
+    if (
+        not documents.is_text(entry)
+        or not documents.is_text(detail)
+        or reason is None
+        or not documents.is_int(entries)
+    ):
         return None
     if "topic" not in row:
         return Refusal(request, entry, reason, detail, None, entries, was_accepted)
@@ -164,22 +158,22 @@ def _refusal(request: RequestId, row: object) -> Refusal | None:
 
 
 def _fates(value: object) -> Mapping[OutcomeKind, int] | str:
-    if not is_object(value):
-        return f"fates is not an object but {excerpt(value)}"
+    if not documents.is_object(value):
+        return f"fates is not an object but {documents.excerpt(value)}"
     fates: dict[OutcomeKind, int] = {}
     for name, count in value.items():
-        if name not in _FATES or not is_int(count):
-            return f"fates: {excerpt(name)}: {excerpt(count)} is not known"
+        if name not in _FATES or not documents.is_int(count):
+            return f"fates: {documents.excerpt(name)}: {documents.excerpt(count)} is not known"
         fates[_FATES[name]] = count
     return fates
 
 
-def _raw(document: Document) -> bytes | str | None:
+def _raw(document: documents.Document) -> bytes | str | None:
     raw = document.get("raw")
     if raw is None:
         return None
     if not isinstance(raw, str):
-        return f"raw is not base64 but {excerpt(raw)}"
+        return f"raw is not base64 but {documents.excerpt(raw)}"
     try:
         return base64.b64decode(raw, validate=True)
     except (binascii.Error, ValueError):

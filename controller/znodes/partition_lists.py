@@ -10,43 +10,37 @@ deletes each once it is processed. A list is decoded as a whole or refused.
 from __future__ import annotations
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.znodes.json_documents import (
-    excerpt,
-    is_int,
-    is_list,
-    is_object,
-    is_text,
-    read_document,
-    version_problem,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_topic
 
 
 def decode_partition_list(data: bytes) -> frozenset[TopicPartition] | str:
     """Decode a list of partitions."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
-    problem = version_problem(document, (1,), absent=1)
+    problem = documents.version_problem(document, (1,), absent=1)
     if problem is not None:
         return problem
     listed = document.get("partitions")
-    if not is_list(listed):
-        return f"partitions is not a list but {excerpt(listed)}"
+    if not documents.is_list(listed):
+        return f"partitions is not a list but {documents.excerpt(listed)}"
     partitions: set[TopicPartition] = set()
     for item in listed:
         partition = (
-            read_partition(item.get("topic"), item.get("partition")) if is_object(item) else None
+            read_partition(item.get("topic"), item.get("partition"))
+            if documents.is_object(item)
+            else None
         )
         if partition is None:
-            return f"{excerpt(item)} is not a partition"
+            return f"{documents.excerpt(item)} is not a partition"
         partitions.add(partition)
     return frozenset(partitions)
 
 
 def read_partition(topic: object, partition: object) -> TopicPartition | None:
     """Read a partition from its two members; None where one is wrong."""
-    if not is_text(topic) or not valid_topic(topic) or not is_int(partition):
+    if not documents.is_text(topic) or not valid_topic(topic) or not documents.is_int(partition):
         return None
     return TopicPartition(topic, partition)
 
@@ -63,8 +57,12 @@ def decode_isr_notification(data: bytes) -> frozenset[TopicPartition] | str:
 
 def decode_log_dir_event(data: bytes) -> BrokerId | str:
     """Decode the broker whose log directory failed."""
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
     broker = document.get("broker")
-    return BrokerId(broker) if is_int(broker) else f"{excerpt(broker)} is not a broker id"
+    return (
+        BrokerId(broker)
+        if documents.is_int(broker)
+        else f"{documents.excerpt(broker)} is not a broker id"
+    )

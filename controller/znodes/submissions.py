@@ -16,15 +16,7 @@ from typing import Final
 
 from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import RequestOptions, Submission
-from controller.znodes.json_documents import (
-    Document,
-    excerpt,
-    is_list,
-    is_object,
-    read_document,
-    version_problem,
-    write_document,
-)
+from controller.znodes import json_documents as documents
 from controller.znodes.legacy_plans import judge_entries, unknown_key
 from controller.znodes.paths import parse_number
 from controller.znodes.request_options import OPTION_KEYS, read_options, write_options
@@ -43,11 +35,11 @@ def decode_submission(
     def unreadable(reason: str) -> Submission:
         return Submission(name, {}, version, czxid, created_ms, unreadable=reason, raw=data)
 
-    document = read_document(data, unique=True)
+    document = documents.read_document(data, unique=True)
     if isinstance(document, str):
         return unreadable(document)
     warnings: tuple[str, ...] = ()
-    if _LEGACY in document and not is_object(document[_LEGACY]):
+    if _LEGACY in document and not documents.is_object(document[_LEGACY]):
         document = {key: value for key, value in document.items() if key != _LEGACY}
         warnings = (_IGNORED,)
     listed = _listed(document)
@@ -65,46 +57,48 @@ def encode_submission(entries: Mapping[TopicPartition, Replicas], options: Reque
     assignments: dict[str, dict[str, Replicas]] = {}
     for partition, replicas in entries.items():
         assignments.setdefault(partition.topic, {})[str(partition.partition)] = replicas
-    return write_document({"version": 1, "assignments": assignments} | write_options(options))
+    return documents.write_document(
+        {"version": 1, "assignments": assignments} | write_options(options)
+    )
 
 
-def _listed(document: Document) -> list[object] | str:  # noqa: PLR0911 - one return per form
+def _listed(document: documents.Document) -> list[object] | str:  # noqa: PLR0911 - one return per form
     """Return the entries as a list, or why the node as a whole is not a request."""
     if _is_bare(document):
         return list(_entries_of(document))
-    problem = version_problem(document, (1,), absent=1) or unknown_key(document, _KEYS)
+    problem = documents.version_problem(document, (1,), absent=1) or unknown_key(document, _KEYS)
     if problem is not None:
         return problem
     match [form for form in _FORMS if form in document]:
-        case ["partitions"] if is_list(document["partitions"]):
+        case ["partitions"] if documents.is_list(document["partitions"]):
             return list(document["partitions"])
-        case ["assignments"] if is_object(document["assignments"]):
+        case ["assignments"] if documents.is_object(document["assignments"]):
             return list(_entries_of(document["assignments"]))
         case [form]:
-            return f"{form} is not what it has to be but {excerpt(document[form])}"
+            return f"{form} is not what it has to be but {documents.excerpt(document[form])}"
         case []:
             return "neither assignments nor partitions say what is to be reassigned"
         case _:
             return "assignments and partitions are both there: which one is meant is not guessed"
 
 
-def _is_bare(document: Document) -> bool:
+def _is_bare(document: documents.Document) -> bool:
     """Whether it is nothing but topics, each an object of partitions."""
-    if not document or not all(is_object(topic) for topic in document.values()):
+    if not document or not all(documents.is_object(topic) for topic in document.values()):
         return False
     assignments = document.get("assignments")
     return not (
         # A topic may have that name, but then lists of brokers stand in it.
         len(document) == 1
-        and is_object(assignments)
-        and all(is_object(partitions) for partitions in assignments.values())
+        and documents.is_object(assignments)
+        and all(documents.is_object(partitions) for partitions in assignments.values())
     )
 
 
-def _entries_of(topics: Document) -> Iterator[object]:
+def _entries_of(topics: documents.Document) -> Iterator[object]:
     """Yield the entries of an object of topics as a list would have them, as far as possible."""
     for topic, partitions in topics.items():
-        if not is_object(partitions):
+        if not documents.is_object(partitions):
             yield {"topic": topic, "partition": partitions}
             continue
         for name, replicas in partitions.items():

@@ -13,24 +13,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from controller.core.model import (
-    PartitionAssignment,
-    Replicas,
-    TopicAssignment,
-    ZkVersion,
-    Zxid,
-)
-from controller.znodes.json_documents import (
-    Document,
-    excerpt,
-    is_object,
-    read_broker_ids,
-    read_document,
-    write_document,
-)
+from controller.core import model
+from controller.znodes import json_documents as documents
 from controller.znodes.paths import parse_number
 
-UNKNOWN: Final = Zxid(0)
+UNKNOWN: Final = model.Zxid(0)
 """The last write of a znode, where the reader does not know it."""
 
 _TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -38,8 +25,8 @@ _TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 def decode_topic(
-    data: bytes, version: ZkVersion, czxid: Zxid, mzxid: Zxid = UNKNOWN
-) -> TopicAssignment | str:
+    data: bytes, version: model.ZkVersion, czxid: model.Zxid, mzxid: model.Zxid = UNKNOWN
+) -> model.TopicAssignment | str:
     """
     Decode ``/brokers/topics/T``.
 
@@ -50,7 +37,7 @@ def decode_topic(
         mzxid: Its last write.
 
     """
-    document = read_document(data)
+    document = documents.read_document(data)
     if isinstance(document, str):
         return document
     partitions = _assignments(document)
@@ -59,13 +46,13 @@ def decode_topic(
     topic_id = document.get("topic_id")
     is_marked = "adding_replicas" in document
     if topic_id is None:
-        return TopicAssignment(partitions, version, czxid, None, mzxid, is_marked)
+        return model.TopicAssignment(partitions, version, czxid, None, mzxid, is_marked)
     if not isinstance(topic_id, str) or _TOPIC_ID.fullmatch(topic_id) is None:
-        return f"{excerpt(topic_id)} is not a topic id"
-    return TopicAssignment(partitions, version, czxid, topic_id, mzxid, is_marked)
+        return f"{documents.excerpt(topic_id)} is not a topic id"
+    return model.TopicAssignment(partitions, version, czxid, topic_id, mzxid, is_marked)
 
 
-def _assignments(document: Document) -> dict[int, PartitionAssignment] | str:  # noqa: PLR0911 - one return per reason
+def _assignments(document: documents.Document) -> dict[int, model.PartitionAssignment] | str:  # noqa: PLR0911 - one return per reason
     replicas = _by_partition(document, "partitions")
     adding = _by_partition(document, "adding_replicas", {})
     removing = _by_partition(document, "removing_replicas", {})
@@ -78,9 +65,9 @@ def _assignments(document: Document) -> dict[int, PartitionAssignment] | str:  #
     unlisted = {*adding, *removing} - {*replicas}
     if unlisted:
         return f"partition {min(unlisted)} has adding or removing replicas but is not listed"
-    partitions: dict[int, PartitionAssignment] = {}
+    partitions: dict[int, model.PartitionAssignment] = {}
     for number, rs in replicas.items():
-        entry = PartitionAssignment(rs, adding.get(number, ()), removing.get(number, ()))
+        entry = model.PartitionAssignment(rs, adding.get(number, ()), removing.get(number, ()))
         if not rs:
             return f"partition {number}: the replica list is empty"
         if not {*entry.adding_replicas, *entry.removing_replicas} <= {*rs}:
@@ -89,24 +76,26 @@ def _assignments(document: Document) -> dict[int, PartitionAssignment] | str:  #
     return partitions
 
 
-def _by_partition(document: Document, key: str, absent: object = None) -> dict[int, Replicas] | str:
+def _by_partition(
+    document: documents.Document, key: str, absent: object = None
+) -> dict[int, model.Replicas] | str:
     """Read a map of partitions to broker ids."""
     value = document.get(key, absent)
-    if not is_object(value):
-        return f"{key} is not an object but {excerpt(value)}"
-    read: dict[int, Replicas] = {}
+    if not documents.is_object(value):
+        return f"{key} is not an object but {documents.excerpt(value)}"
+    read: dict[int, model.Replicas] = {}
     for name, listed in value.items():
         number = parse_number(name)
         if number is None:
-            return f"{key}: {excerpt(name)} is not a partition"
-        ids = read_broker_ids(listed)
+            return f"{key}: {documents.excerpt(name)} is not a partition"
+        ids = documents.read_broker_ids(listed)
         if isinstance(ids, str):
             return f"{key}: partition {number}: {ids}"
         read[number] = ids
     return read
 
 
-def encode_topic(assignment: TopicAssignment) -> bytes:
+def encode_topic(assignment: model.TopicAssignment) -> bytes:
     """Encode the whole znode, partitions in order of their number, without its data version."""
     entries = sorted(assignment.partitions.items())
     document: dict[str, object] = {
@@ -119,4 +108,4 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
     }
     if assignment.topic_id is not None:
         document |= {"version": 3, "topic_id": assignment.topic_id}
-    return write_document(document)
+    return documents.write_document(document)
