@@ -23,17 +23,11 @@ from typing import Final
 
 from kafka.future import Future
 
+from controller.brokers import responses
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.controller_requests import Encoder
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
-from controller.brokers.responses import (
-    UNKNOWN_SERVER_ERROR,
-    UNSUPPORTED_VERSION,
-    Answered,
-    answered,
-    unsendable,
-)
 from controller.brokers.versions import NATIVE_VERSIONS, Versions, common_versions
 from controller.core.model import BrokerEpoch, BrokerId, Instant, LiveBroker
 from controller.errors import NativeRefusedError, ProtocolError, TransientError
@@ -266,27 +260,27 @@ class _Channel:
         self._disconnected(lost)
         return got_answer
 
-    async def _answer(self, connection: Connection, request: BrokerRequest) -> Answered:
+    async def _answer(self, connection: Connection, request: BrokerRequest) -> responses.Answered:
         try:
             versions = common_versions(connection.understood, self._options.cap)
         except NativeRefusedError as refusal:
             # This incarnation of the broker will not serve another version: a retry is useless.
-            return self._unsendable(request, UNSUPPORTED_VERSION, refusal)
+            return self._unsendable(request, responses.UNSUPPORTED_VERSION, refusal)
         try:
             frame = self._encoder.encode(request, versions, self.broker.epoch)
         except ProtocolError as error:
-            return self._unsendable(request, UNKNOWN_SERVER_ERROR, error)
+            return self._unsendable(request, responses.UNKNOWN_SERVER_ERROR, error)
         sent_at = self._sent_at = self._sent_at or _now()
         response = await connection.ask(frame)
         self._state = replace(self._state, last_error=None)
-        event = answered(self.broker, request, response, resent=self._resent)
+        event = responses.answered(self.broker, request, response, resent=self._resent)
         return replace(event, took_s=_now() - sent_at)
 
-    def _unsendable(self, request: BrokerRequest, error: int, why: Exception) -> Answered:
+    def _unsendable(self, request: BrokerRequest, error: int, why: Exception) -> responses.Answered:
         self._state = replace(self._state, last_error=str(why))
-        return unsendable(self.broker, request, error)
+        return responses.unsendable(self.broker, request, error)
 
-    def _deliver(self, event: Answered) -> None:
+    def _deliver(self, event: responses.Answered) -> None:
         self._requests.popleft()
         self._resent = False
         self._sent_at = None

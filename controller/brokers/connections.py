@@ -30,16 +30,11 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_message import ApiMessage
 
+from controller import errors
 from controller.brokers.endpoints import Security
 from controller.brokers.io_threads import Address, IoThread
 from controller.brokers.messages import Frame
 from controller.core.model import Endpoint
-from controller.errors import (
-    BrokerUnreachableError,
-    RemoteProtocolError,
-    RequestTimeoutError,
-    TransientError,
-)
 
 
 def quiet_kafka() -> None:
@@ -262,7 +257,7 @@ async def connect(
 async def _first_that_answers(
     io: IoThread, addresses: list[Address], deadline: float
 ) -> socket.socket:
-    failure: Exception = BrokerUnreachableError("it has no address")
+    failure: Exception = errors.BrokerUnreachableError("it has no address")
     for family, kind, protocol, _, address in addresses:
         with ExitStack() as undo:
             sock = undo.enter_context(socket.socket(family, kind, protocol))
@@ -303,10 +298,12 @@ async def _settled(future: Future) -> Future:
     return future
 
 
-def _verdict(where: str, error: BaseException) -> TransientError | RemoteProtocolError:
+def _verdict(
+    where: str, error: BaseException
+) -> errors.TransientError | errors.RemoteProtocolError:
     said = str(error) or type(error).__name__
     if isinstance(error, kafka_errors.RequestTimedOutError | kafka_errors.KafkaTimeoutError):
-        return RequestTimeoutError(f"{where}: no answer in time ({said})")
+        return errors.RequestTimeoutError(f"{where}: no answer in time ({said})")
     if isinstance(error, kafka_errors.KafkaProtocolError):
-        return RemoteProtocolError(f"{where}: {said}")
-    return BrokerUnreachableError(f"{where}: {said}")
+        return errors.RemoteProtocolError(f"{where}: {said}")
+    return errors.BrokerUnreachableError(f"{where}: {said}")

@@ -15,15 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
+from controller.brokers import messages
 from controller.brokers.endpoints import SECURITY_PROTOCOL_IDS, ListenerChoice
-from controller.brokers.messages import (
-    Frame,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-    frame_of,
-    topic_uuid,
-)
 from controller.brokers.versions import Versions
 from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, LiveBroker
 from controller.reactor import ports
@@ -61,12 +54,12 @@ class Encoder:
     def __init__(self, controller_id: BrokerId, listeners: ListenerChoice) -> None:
         self._controller_id = controller_id
         self._listeners = listeners
-        self._recent: deque[tuple[_Content, Frame]] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[_Content, messages.Frame]] = deque(maxlen=_RECENT)
         self._live: tuple[int, tuple[LiveBroker, ...], bytes] | None = None
 
     def encode(
         self, request: ports.BrokerRequest, versions: Versions, broker_epoch: BrokerEpoch
-    ) -> Frame:
+    ) -> messages.Frame:
         """
         Encode a request in the version chosen for its broker.
 
@@ -84,17 +77,17 @@ class Encoder:
                 return self._update_metadata(request, versions.update_metadata, sender)
             case _:
                 assert_never(request)
-        return frame_of(message)
+        return messages.frame_of(message)
 
     def _update_metadata(
         self, request: ports.UpdateMetadata, version: int, sender: Sender
-    ) -> Frame:
+    ) -> messages.Frame:
         # The states of two such requests are mostly identical objects, which compare quickly.
         content = (version, request.controller_epoch, request.states)
         head = next((frame for known, frame in self._recent if known == content), None)
         if head is None:
             alone = replace(request, live_brokers=())
-            bare = frame_of(update_metadata_request(alone, version, sender))
+            bare = messages.frame_of(update_metadata_request(alone, version, sender))
             head = replace(bare, body=bare.body[: -_no_live_brokers(version)])
             self._recent.appendleft((content, head))
         frame = replace(head, body=head.body + self._live_brokers(request, version, sender))
@@ -110,8 +103,8 @@ class Encoder:
         if self._live is None or self._live[:2] != (version, request.live_brokers):
             alone = update_metadata_request(replace(request, states=()), version, sender)
             nothing = replace(request, states=(), live_brokers=())
-            empty = frame_of(update_metadata_request(nothing, version, sender)).body
-            end = frame_of(alone).body[len(empty) - _no_live_brokers(version) :]
+            empty = messages.frame_of(update_metadata_request(nothing, version, sender)).body
+            end = messages.frame_of(alone).body[len(empty) - _no_live_brokers(version) :]
             self._live = (version, request.live_brokers, end)
         return self._live[2]
 
@@ -126,11 +119,11 @@ def _no_live_brokers(version: int) -> int:
 
 def leader_and_isr_request(
     request: ports.LeaderAndIsr, version: int, sender: Sender, listeners: ListenerChoice
-) -> LeaderAndIsrRequest:
+) -> messages.LeaderAndIsrRequest:
     """Build a LeaderAndIsr message."""
     grouped = version >= 2  # noqa: PLR2004 - KIP-380
     rows = _by_topic(request.states) if grouped else {}
-    return LeaderAndIsrRequest(
+    return messages.LeaderAndIsrRequest(
         version=version,
         controller_id=sender.controller_id,
         controller_epoch=request.controller_epoch,
@@ -173,11 +166,11 @@ def _leader_and_isr_row(state: ports.LeaderAndIsrState, version: int) -> tuple[A
 
 def update_metadata_request(
     request: ports.UpdateMetadata, version: int, sender: Sender
-) -> UpdateMetadataRequest:
+) -> messages.UpdateMetadataRequest:
     """Build an UpdateMetadata message."""
     grouped = version >= 5  # noqa: PLR2004 - KIP-380
     rows = _by_topic(request.states) if grouped else {}
-    return UpdateMetadataRequest(
+    return messages.UpdateMetadataRequest(
         version=version,
         controller_id=sender.controller_id,
         controller_epoch=request.controller_epoch,
@@ -222,7 +215,7 @@ def _live_broker_row(broker: LiveBroker) -> tuple[Any, ...]:
 
 def stop_replica_request(
     request: ports.StopReplica, version: int, sender: Sender
-) -> StopReplicaRequest:
+) -> messages.StopReplicaRequest:
     """
     Build a StopReplica message.
 
@@ -233,7 +226,7 @@ def stop_replica_request(
         by_topic.setdefault(state.partition.topic, []).append(
             (state.partition.partition, state.leader_epoch, state.delete)
         )
-    return StopReplicaRequest(
+    return messages.StopReplicaRequest(
         version=version,
         controller_id=sender.controller_id,
         controller_epoch=request.controller_epoch,
@@ -258,4 +251,4 @@ def _by_topic(states: Iterable[_State]) -> Mapping[str, Sequence[_State]]:
 def _topic_row(
     topic: str, topic_id: str | None, rows: Sequence[tuple[Any, ...]], *, has_id: bool
 ) -> tuple[Any, ...]:
-    return (topic, topic_uuid(topic_id), rows) if has_id else (topic, rows)
+    return (topic, messages.topic_uuid(topic_id), rows) if has_id else (topic, rows)

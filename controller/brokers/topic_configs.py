@@ -25,14 +25,8 @@ from controller.brokers.broker_queries import BrokerQuery
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
+from controller.core import model
 from controller.core.events import TopicConfigsRead
-from controller.core.model import (
-    NEVER_ASKED,
-    BrokerId,
-    ConfigQuestion,
-    LiveBroker,
-    TopicConfig,
-)
 from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 
@@ -53,7 +47,7 @@ PATIENCE_S: Final = 1.0
 """Seconds without an answer after which another broker is queried as well."""
 
 
-def topic_config_of(entries: Mapping[str, str | None]) -> TopicConfig | str:
+def topic_config_of(entries: Mapping[str, str | None]) -> model.TopicConfig | str:
     """Return the settings that matter, or the reason why they are unknown."""
     least = (entries.get(MIN_INSYNC_REPLICAS) or "").strip()
     unclean = (entries.get(UNCLEAN_LEADER_ELECTION) or "").strip()
@@ -61,7 +55,7 @@ def topic_config_of(entries: Mapping[str, str | None]) -> TopicConfig | str:
         return f"{MIN_INSYNC_REPLICAS} is {least!r}"
     if unclean not in ("true", "false"):
         return f"{UNCLEAN_LEADER_ELECTION} is {unclean!r}"
-    return TopicConfig(int(least), unclean_leader_election=unclean == "true")
+    return model.TopicConfig(int(least), unclean_leader_election=unclean == "true")
 
 
 @dataclass(slots=True)
@@ -71,11 +65,11 @@ class _Question:
     topics: Sequence[str]
     failure: ControllerError
     """The reason to report if no broker answers."""
-    tried: set[BrokerId] = field(default_factory=set)
+    tried: set[model.BrokerId] = field(default_factory=set)
     asking: int = 0
     answer: Future = field(default_factory=Future)
 
-    def settle(self, configs: Mapping[str, TopicConfig | str]) -> None:
+    def settle(self, configs: Mapping[str, model.TopicConfig | str]) -> None:
         """Set the result, unless it is set already."""
         if not self.answer.is_done:
             self.answer.success(configs)
@@ -104,31 +98,31 @@ class TopicConfigQuery(BrokerQuery):
         super().__init__("topic-configs", inbox, security, listeners)
         self._patience_s = patience_s
         # Touched on the IO thread only:
-        self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
-        self._owing: set[BrokerId] = set()
+        self._open: dict[model.BrokerId, tuple[model.LiveBroker, Connection]] = {}
+        self._owing: set[model.BrokerId] = set()
         """Brokers that have not answered their last request."""
-        self._doubts: dict[BrokerId, int] = {}
+        self._doubts: dict[model.BrokerId, int] = {}
         """Brokers whose last request failed or was slow, numbered: the latest is tried last."""
         self._doubted = 0
         self._asked: dict[str, None] = {}
-        self._newest = NEVER_ASKED
+        self._newest = model.NEVER_ASKED
         self._busy = False
 
-    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+    def describe(self, topics: Sequence[str], asked: model.ConfigQuestion) -> None:
         """Query in the background; see ``reactor.ports.TopicConfigs``."""
         wanted = dict.fromkeys(topics)
         self._io.post(lambda: self._enqueue(wanted, asked))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
-    def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
+    def _learn(self, brokers: dict[model.BrokerId, model.LiveBroker]) -> None:
         for known in self._brokers.values():
             if brokers.get(known.id) != known:
                 self._doubts.pop(known.id, None)
                 self._close(known.id)
         super()._learn(brokers)
 
-    def _enqueue(self, topics: Mapping[str, None], asked: ConfigQuestion) -> None:
+    def _enqueue(self, topics: Mapping[str, None], asked: model.ConfigQuestion) -> None:
         self._asked.update(topics)
         self._newest = asked
         if not self._busy:
@@ -145,11 +139,11 @@ class TopicConfigQuery(BrokerQuery):
             self._inbox.put(TopicConfigsRead(await self._read(topics), asked))
         self._busy = False
 
-    async def _read(self, topics: Sequence[str]) -> Mapping[str, TopicConfig | str]:
+    async def _read(self, topics: Sequence[str]) -> Mapping[str, model.TopicConfig | str]:
         why = "no broker answers" if self._brokers else "no broker is known yet"
         question = _Question(topics, BrokerUnreachableError(why))
         self._ask_another(question)
-        found: Mapping[str, TopicConfig | str] = await question.answer
+        found: Mapping[str, model.TopicConfig | str] = await question.answer
         return found
 
     def _ask_another(self, question: _Question) -> None:
@@ -166,7 +160,7 @@ class TopicConfigQuery(BrokerQuery):
         elif not question.asking:
             question.settle(dict.fromkeys(question.topics, str(question.failure)))
 
-    def _next(self, question: _Question) -> LiveBroker | None:
+    def _next(self, question: _Question) -> model.LiveBroker | None:
         """Return the broker to try next: without failure, or with the oldest; connected first."""
         left = (
             broker
@@ -179,7 +173,7 @@ class TopicConfigQuery(BrokerQuery):
             default=None,
         )
 
-    async def _attempt(self, question: _Question, broker: LiveBroker) -> None:
+    async def _attempt(self, question: _Question, broker: model.LiveBroker) -> None:
         """Query one broker; after a failure, the next."""
         doubt = self._doubts.get(broker.id)
         try:
@@ -195,22 +189,22 @@ class TopicConfigQuery(BrokerQuery):
         question.asking -= 1
         self._ask_another(question)
 
-    async def _hurry(self, question: _Question, broker: LiveBroker) -> None:
+    async def _hurry(self, question: _Question, broker: model.LiveBroker) -> None:
         """Query another broker if this one is slow."""
         await self._io.net.sleep(self._patience_s)
         if not question.answer.is_done and broker.id in self._owing:
             self._doubt(broker)
             self._ask_another(question)
 
-    def _connection_to(self, broker: LiveBroker) -> Connection | None:
+    def _connection_to(self, broker: model.LiveBroker) -> Connection | None:
         known = self._open.get(broker.id)
         return known[1] if known is not None and known[0] == broker and known[1].is_open else None
 
-    def _doubt(self, broker: LiveBroker) -> None:
+    def _doubt(self, broker: model.LiveBroker) -> None:
         self._doubted += 1
         self._doubts[broker.id] = self._doubted
 
-    def _close(self, broker: BrokerId) -> None:
+    def _close(self, broker: model.BrokerId) -> None:
         known = self._open.pop(broker, None)
         if known is not None:
             known[1].close()
@@ -220,8 +214,8 @@ class TopicConfigQuery(BrokerQuery):
             self._close(broker)
 
     async def _ask(
-        self, broker: LiveBroker, topics: Sequence[str]
-    ) -> Mapping[str, TopicConfig | str]:
+        self, broker: model.LiveBroker, topics: Sequence[str]
+    ) -> Mapping[str, model.TopicConfig | str]:
         connection = self._connection_to(broker)
         if connection is None:
             self._close(broker.id)
@@ -247,7 +241,7 @@ def _request(topics: Sequence[str], version: int) -> Any:  # noqa: ANN401 - kafk
     )
 
 
-def _settings_of(result: Any) -> TopicConfig | str:  # noqa: ANN401 - kafka-python has no types
+def _settings_of(result: Any) -> model.TopicConfig | str:  # noqa: ANN401 - kafka-python has no types
     if result.error_code:
         return f"error {result.error_code}: {result.error_message or 'no message'}"
     return topic_config_of({c.name: c.value for c in result.configs})

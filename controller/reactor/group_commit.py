@@ -18,16 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from controller.core import records
+from controller.core import model, records
 from controller.core.cached_znodes import PlanNode
-from controller.core.model import (
-    PartitionAssignment,
-    Replicas,
-    Route,
-    TopicAssignment,
-    TopicPartition,
-    ZkVersion,
-)
 from controller.core.view import ClusterView
 from controller.reactor.outcome_rows import Rows
 from controller.reactor.ports import Check, Operation, SetData
@@ -53,7 +45,7 @@ _ENTRY_BYTES = 50
 """Estimate for an entry of a plan, without its topic's name and its brokers."""
 """Estimate for the original replicas of an entry, without the brokers."""
 
-Entries = dict[TopicPartition, Replicas | None]
+Entries = dict[model.TopicPartition, model.Replicas | None]
 """Entries of a plan that change; None removes one."""
 
 
@@ -78,7 +70,7 @@ class _Draft:
 
     changes: list[records.Change] = field(default_factory=list)
     own: list[tuple[records.Change, Operation]] = field(default_factory=list)
-    topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
+    topics: dict[str, dict[int, model.PartitionAssignment]] = field(default_factory=dict)
     relied_on: dict[str, list[records.Change]] = field(default_factory=dict)
     """Changes that are valid only while a topic znode is as it was read."""
     submissions: dict[records.SubmissionReliedRecord, list[records.Change]] = field(
@@ -106,7 +98,7 @@ class _Plan:
 
     def __init__(self, path: str, node: PlanNode | None) -> None:
         self.path = path
-        self._version = ZkVersion(0) if node is None else node.version
+        self._version = model.ZkVersion(0) if node is None else node.version
         self.exists = node is not None
         self.entries = {} if node is None else dict(node.entries)
         self._size: int | None = None
@@ -119,7 +111,7 @@ class _Plan:
                 self.entries.pop(partition, None)
             else:
                 self.entries[partition] = replicas
-        version, self._version = self._version, ZkVersion(self._version + 1)
+        version, self._version = self._version, model.ZkVersion(self._version + 1)
         self._size = None
         return SetData(self.path, legacy_plans.encode_legacy_plan(self.entries), version)
 
@@ -142,8 +134,8 @@ class Batcher:
     def __init__(self, view: ClusterView) -> None:
         """Start from the versions the view holds."""
         self._view = view
-        self._topics: dict[str, dict[int, PartitionAssignment]] = {}
-        self._versions: dict[str, ZkVersion] = {}
+        self._topics: dict[str, dict[int, model.PartitionAssignment]] = {}
+        self._versions: dict[str, model.ZkVersion] = {}
         self._legacy = _Plan(paths.LEGACY_PLAN, view.intake.legacy)
         self._queue = _Plan(paths.QUEUE, view.intake.queue)
         self._shards = view.tenure.shards
@@ -296,13 +288,13 @@ class Batcher:
         batch.owners.append(draft.owners(plan.path))
         return True
 
-    def _topic_write(self, name: str, entries: dict[int, PartitionAssignment]) -> SetData:
+    def _topic_write(self, name: str, entries: dict[int, model.PartitionAssignment]) -> SetData:
         topic = self._view.session.topics[name]
         partitions = self._topics.setdefault(name, dict(topic.partitions))
         partitions.update(entries)
         version = self._versions.get(name, topic.version)
-        self._versions[name] = ZkVersion(version + 1)
-        assignment = TopicAssignment(partitions, version, topic.czxid, topic.topic_id)
+        self._versions[name] = model.ZkVersion(version + 1)
+        assignment = model.TopicAssignment(partitions, version, topic.czxid, topic.topic_id)
         return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
 
 
@@ -326,7 +318,7 @@ def changes_of(batches: Iterable[Batch]) -> list[records.Change]:
     return [change for batch in batches for change in batch.changes]
 
 
-def _ids_size(replicas: Replicas) -> int:
+def _ids_size(replicas: model.Replicas) -> int:
     return sum(len(str(broker)) + 1 for broker in replicas)
 
 
@@ -347,7 +339,7 @@ def _relies_on_topic(
     """
     match record:
         case records.SpecRecord(spec=spec):
-            return spec.version is None and spec.route is not Route.FOREIGN
+            return spec.version is None and spec.route is not model.Route.FOREIGN
         case records.SpecEndedRecord(version=version, stands=stands):
             return version is None or stands
         case _:

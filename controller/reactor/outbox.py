@@ -28,25 +28,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
-from controller.core.model import (
-    BrokerId,
-    Instant,
-    LeaderEpoch,
-    PartitionAssignment,
-    PartitionState,
-    TopicPartition,
-)
+from controller.core import model
 from controller.core.phases import Shrinking
 from controller.core.view import ClusterView
-from controller.reactor import ports
-from controller.reactor.shared_metadata import (
-    SharedMetadata,
-    appended,
-    chunks,
-    split_by_partition,
-    update_metadata_state,
-    updates_of,
-)
+from controller.reactor import ports, shared_metadata
 
 LEADER_AND_ISR_CHUNK = 1000
 """Partitions per LeaderAndIsr: a broker handles it under one lock, which blocks other requests."""
@@ -64,13 +49,15 @@ the same order.
 @dataclass(slots=True)
 class _Batch:
     live_brokers: bool = False
-    leader_and_isr: dict[TopicPartition, ports.LeaderAndIsrState] = field(default_factory=dict)
-    metadata: list[SharedMetadata] = field(default_factory=list)
+    leader_and_isr: dict[model.TopicPartition, ports.LeaderAndIsrState] = field(
+        default_factory=dict
+    )
+    metadata: list[shared_metadata.SharedMetadata] = field(default_factory=list)
     """States for UpdateMetadata."""
-    stop: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
-    delete: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
+    stop: dict[model.TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
+    delete: dict[model.TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
 
-    def stops(self, partition: TopicPartition) -> bool:
+    def stops(self, partition: model.TopicPartition) -> bool:
         return partition in self.stop or partition in self.delete
 
     def split(self) -> tuple[_Batch, _Batch | None]:
@@ -84,7 +71,7 @@ class _Batch:
         if len(first_states) == len(self.leader_and_isr):
             return self, None
         waiting = {p: s for p, s in self.leader_and_isr.items() if p not in first_states}
-        now, later = split_by_partition(self.metadata, waiting.__contains__)
+        now, later = shared_metadata.split_by_partition(self.metadata, waiting.__contains__)
         first = _Batch(self.live_brokers, first_states, now, self.stop, self.delete)
         return first, _Batch(leader_and_isr=waiting, metadata=later)
 
@@ -116,11 +103,11 @@ class _Queue:
             self.batches.appendleft(rest)
         return part
 
-    def add_metadata(self, metadata: SharedMetadata, partitions: int) -> None:
+    def add_metadata(self, metadata: shared_metadata.SharedMetadata, partitions: int) -> None:
         """Add states for UpdateMetadata; ``partitions`` is the number in the cluster."""
         if metadata:
             batch = self.tail()
-            batch.metadata = appended(batch.metadata, metadata, partitions)
+            batch.metadata = shared_metadata.appended(batch.metadata, metadata, partitions)
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -133,17 +120,17 @@ class Outbox:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._queues: dict[BrokerId, _Queue] = {}
-        self._for_all: dict[TopicPartition, ports.UpdateMetadataState] = {}
+        self._queues: dict[model.BrokerId, _Queue] = {}
+        self._for_all: dict[model.TopicPartition, ports.UpdateMetadataState] = {}
         """States for every broker, added to all queues at the next ``take``."""
-        self.due: Instant | None = None
+        self.due: model.Instant | None = None
         """When to call ``take`` again: a queue is held back until then."""
 
-    def open(self, broker: BrokerId) -> None:
+    def open(self, broker: model.BrokerId) -> None:
         """Create an empty queue for a broker that registered."""
         self._queues[broker] = _Queue()
 
-    def close(self, broker: BrokerId) -> None:
+    def close(self, broker: model.BrokerId) -> None:
         """Delete the queue of a broker that is gone."""
         self._queues.pop(broker, None)
 
@@ -153,7 +140,7 @@ class Outbox:
         self._for_all.clear()
         self.due = None
 
-    def depth(self) -> dict[BrokerId, int]:
+    def depth(self) -> dict[model.BrokerId, int]:
         """Return the number of requests queued or in flight, by broker."""
         return {
             b: len(q.ready) + len(q.batches) + (1 if q.busy else 0) for b, q in self._queues.items()
@@ -171,9 +158,9 @@ class Outbox:
     def add_leader_and_isr(
         self,
         view: ClusterView,
-        partition: TopicPartition,
-        brokers: Iterable[BrokerId],
-        new: Iterable[BrokerId],
+        partition: model.TopicPartition,
+        brokers: Iterable[model.BrokerId],
+        new: Iterable[model.BrokerId],
     ) -> None:
         """
         Queue a LeaderAndIsr with the state that the view has now.
@@ -210,17 +197,21 @@ class Outbox:
     def add_update_metadata(
         self,
         view: ClusterView,
-        partitions: Iterable[TopicPartition],
-        brokers: Iterable[BrokerId] | None,
+        partitions: Iterable[model.TopicPartition],
+        brokers: Iterable[model.BrokerId] | None,
     ) -> None:
         """Queue UpdateMetadata for the partitions, for some brokers or (None) all."""
-        seen = {p: s for p in partitions if (s := update_metadata_state(view, p)) is not None}
+        seen = {
+            p: s
+            for p in partitions
+            if (s := shared_metadata.update_metadata_state(view, p)) is not None
+        }
         if brokers is None:
             self._for_all.update(seen)
             return
         # The states for every broker are added after these, so they must not be older.
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
-        metadata = SharedMetadata(seen)
+        metadata = shared_metadata.SharedMetadata(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
             queue.add_metadata(metadata, len(view.tenure.states))
             queue.batches.append(_Batch())  # later additions must not precede this
@@ -228,9 +219,9 @@ class Outbox:
     def add_stop_replica(
         self,
         view: ClusterView,
-        partition: TopicPartition,
-        broker: BrokerId,
-        leader_epoch: LeaderEpoch,
+        partition: model.TopicPartition,
+        broker: model.BrokerId,
+        leader_epoch: model.LeaderEpoch,
         *,
         delete: bool,
     ) -> None:
@@ -253,18 +244,18 @@ class Outbox:
 
     # --- taking --------------------------------------------------------------------------------
 
-    def answered(self, broker: BrokerId) -> None:
+    def answered(self, broker: model.BrokerId) -> None:
         """Note that the broker's request was answered: the next may be sent."""
         queue = self._queues.get(broker)
         if queue is not None:
             queue.busy = False
 
     def take(
-        self, view: ClusterView, now: Instant
-    ) -> Iterator[tuple[BrokerId, ports.BrokerRequest]]:
+        self, view: ClusterView, now: model.Instant
+    ) -> Iterator[tuple[model.BrokerId, ports.BrokerRequest]]:
         """Yield the next request of every idle broker, and mark the broker as busy."""
         if self._for_all:
-            metadata, self._for_all = SharedMetadata(self._for_all), {}
+            metadata, self._for_all = shared_metadata.SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
                 queue.add_metadata(metadata, len(view.tenure.states))
         due = math.inf
@@ -283,7 +274,7 @@ class Outbox:
                 if isinstance(request, ports.UpdateMetadata) and request.states:
                     queue.metadata_sent_at = now
                 yield broker, request
-        self.due = None if due == math.inf else Instant(due)
+        self.due = None if due == math.inf else model.Instant(due)
 
 
 def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]:
@@ -297,16 +288,16 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]
         states = tuple(batch.leader_and_isr.values())
         leaders = {s.leader for s in states}
         yield ports.LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
-    for update in updates_of(batch.metadata):
+    for update in shared_metadata.updates_of(batch.metadata):
         yield ports.UpdateMetadata(epoch, update, live)
     for stops in (batch.stop, batch.delete):
-        for stopped in chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
+        for stopped in shared_metadata.chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
             yield ports.StopReplica(epoch, stopped)
 
 
 def _first_request(
-    states: dict[TopicPartition, ports.LeaderAndIsrState],
-) -> dict[TopicPartition, ports.LeaderAndIsrState]:
+    states: dict[model.TopicPartition, ports.LeaderAndIsrState],
+) -> dict[model.TopicPartition, ports.LeaderAndIsrState]:
     """Return the states of one LeaderAndIsr, those that create no replica first: they are quick."""
     known = [p for p, s in states.items() if not s.is_new][:LEADER_AND_ISR_CHUNK]
     room = min(NEW_REPLICAS_CHUNK, LEADER_AND_ISR_CHUNK - len(known))
@@ -315,7 +306,11 @@ def _first_request(
 
 
 def _is_new(
-    state: PartitionState, broker: BrokerId, queued: ports.LeaderAndIsrState | None, *, asked: bool
+    state: model.PartitionState,
+    broker: model.BrokerId,
+    queued: ports.LeaderAndIsrState | None,
+    *,
+    asked: bool,
 ) -> bool:
     """
     Return the ``is_new`` flag: whether the broker may create the log despite a failed disk.
@@ -340,9 +335,9 @@ def _is_new(
 
 def _leader_and_isr_state(
     view: ClusterView,
-    partition: TopicPartition,
-    state: PartitionState,
-    assignment: PartitionAssignment,
+    partition: model.TopicPartition,
+    state: model.PartitionState,
+    assignment: model.PartitionAssignment,
     *,
     is_new: bool,
 ) -> ports.LeaderAndIsrState:

@@ -13,20 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from controller.core import model
 from controller.core.applied_throttles import Entity
 from controller.core.events import Event
-from controller.core.model import (
-    BrokerId,
-    ConfigQuestion,
-    ControllerEpoch,
-    Instant,
-    LeaderEpoch,
-    LiveBroker,
-    Replicas,
-    RequestId,
-    TopicPartition,
-    ZkVersion,
-)
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 
@@ -38,7 +27,7 @@ class Check:
     """The znode must be at this version."""
 
     path: str
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +52,7 @@ class SetData:
 
     path: str
     data: bytes
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +60,7 @@ class Delete:
     """Delete a znode; ``version`` None only for znodes that are never changed (notifications)."""
 
     path: str
-    version: ZkVersion | None
+    version: model.ZkVersion | None
 
 
 Operation = Check | Create | CreateSequential | SetData | Delete
@@ -170,7 +159,7 @@ class Store(Protocol):
         ...
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
+        self, partitions: Sequence[model.TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """
         Read states, pipelined: ``StatesRead`` follows.
@@ -184,7 +173,7 @@ class Store(Protocol):
         """Read requests as submitted, pipelined: one ``SubmissionsRead`` follows."""
         ...
 
-    def read_accepted(self, request: RequestId) -> None:
+    def read_accepted(self, request: model.RequestId) -> None:
         """Read the accepted entries of a request: ``AcceptedRead`` follows."""
         ...
 
@@ -216,15 +205,15 @@ class Store(Protocol):
 class LeaderAndIsrState:
     """One partition of a LeaderAndIsr request, with the field names of Kafka's protocol."""
 
-    partition: TopicPartition
-    controller_epoch: ControllerEpoch
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    isr: Replicas
-    partition_epoch: ZkVersion
-    replicas: Replicas
-    adding_replicas: Replicas
-    removing_replicas: Replicas
+    partition: model.TopicPartition
+    controller_epoch: model.ControllerEpoch
+    leader: model.BrokerId
+    leader_epoch: model.LeaderEpoch
+    isr: model.Replicas
+    partition_epoch: model.ZkVersion
+    replicas: model.Replicas
+    adding_replicas: model.Replicas
+    removing_replicas: model.Replicas
     is_new: bool
     topic_id: str | None
 
@@ -233,23 +222,23 @@ class LeaderAndIsrState:
 class LeaderAndIsr:
     """The partitions that a broker leads or follows."""
 
-    controller_epoch: ControllerEpoch
+    controller_epoch: model.ControllerEpoch
     states: tuple[LeaderAndIsrState, ...]
-    live_leaders: tuple[LiveBroker, ...]
+    live_leaders: tuple[model.LiveBroker, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataState:
     """One partition as clients see it."""
 
-    partition: TopicPartition
-    controller_epoch: ControllerEpoch
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    isr: Replicas
-    partition_epoch: ZkVersion
-    replicas: Replicas
-    offline_replicas: Replicas
+    partition: model.TopicPartition
+    controller_epoch: model.ControllerEpoch
+    leader: model.BrokerId
+    leader_epoch: model.LeaderEpoch
+    isr: model.Replicas
+    partition_epoch: model.ZkVersion
+    replicas: model.Replicas
+    offline_replicas: model.Replicas
     topic_id: str | None
 
 
@@ -257,17 +246,17 @@ class UpdateMetadataState:
 class UpdateMetadata:
     """Metadata for clients, always with all live brokers: a broker replaces its list by it."""
 
-    controller_epoch: ControllerEpoch
+    controller_epoch: model.ControllerEpoch
     states: tuple[UpdateMetadataState, ...]
-    live_brokers: tuple[LiveBroker, ...]
+    live_brokers: tuple[model.LiveBroker, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaState:
     """One replica to stop, or to stop and delete."""
 
-    partition: TopicPartition
-    leader_epoch: LeaderEpoch
+    partition: model.TopicPartition
+    leader_epoch: model.LeaderEpoch
     delete: bool
 
 
@@ -275,7 +264,7 @@ class StopReplicaState:
 class StopReplica:
     """Replicas to stop, with equal ``delete`` flags: below version 3 a request has only one."""
 
-    controller_epoch: ControllerEpoch
+    controller_epoch: model.ControllerEpoch
     states: tuple[StopReplicaState, ...]
 
 
@@ -292,11 +281,11 @@ class Channels(Protocol):
     which the channel was opened.
     """
 
-    def open(self, broker: LiveBroker) -> None:
+    def open(self, broker: model.LiveBroker) -> None:
         """Connect in the background; another broker epoch replaces an open channel."""
         ...
 
-    def close(self, broker: BrokerId) -> None:
+    def close(self, broker: model.BrokerId) -> None:
         """Disconnect and forget; unknown ids are ignored."""
         ...
 
@@ -304,7 +293,7 @@ class Channels(Protocol):
         """Disconnect from every broker at once: the claim is lost."""
         ...
 
-    def send(self, broker: BrokerId, request: BrokerRequest) -> None:
+    def send(self, broker: model.BrokerId, request: BrokerRequest) -> None:
         """
         Send the next request; the loop waits for its answer before the next.
 
@@ -316,7 +305,7 @@ class Channels(Protocol):
 class TopicConfigs(Protocol):
     """Effective topic settings (DescribeConfigs)."""
 
-    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+    def describe(self, topics: Sequence[str], asked: model.ConfigQuestion) -> None:
         """
         Query in the background: ``TopicConfigsRead`` follows, with the reason where it failed.
 
@@ -332,7 +321,7 @@ class TopicConfigs(Protocol):
 class Sizes(Protocol):
     """Sizes of replicas on disk (DescribeLogDirs)."""
 
-    def measure(self, partitions: Sequence[TopicPartition]) -> None:
+    def measure(self, partitions: Sequence[model.TopicPartition]) -> None:
         """Query in the background: ``SizesRead`` with the sizes that were reported follows."""
         ...
 
@@ -340,8 +329,8 @@ class Sizes(Protocol):
 class AlterEntry(NamedTuple):
     """One partition of an AlterPartitionReassignments request."""
 
-    partition: TopicPartition
-    target: Replicas
+    partition: model.TopicPartition
+    target: model.Replicas
     cancels: bool = False
     """Whether to cancel the reassignment; ``target`` is then the resulting assignment."""
 
@@ -361,7 +350,7 @@ class Reassignments(Protocol):
         """
         ...
 
-    def elect(self, partitions: Sequence[TopicPartition]) -> None:
+    def elect(self, partitions: Sequence[model.TopicPartition]) -> None:
         """Request preferred leader elections; no event follows."""
         ...
 
@@ -389,7 +378,7 @@ class Reassignments(Protocol):
 class Clock(Protocol):
     """Monotonic time in seconds."""
 
-    def now(self) -> Instant:
+    def now(self) -> model.Instant:
         """Return the present instant."""
         ...
 
@@ -403,7 +392,7 @@ class SessionLease(Protocol):
         ...
 
     @property
-    def ends(self) -> Instant:
+    def ends(self) -> model.Instant:
         """The earliest instant at which the server may expire the session."""
         ...
 
@@ -435,7 +424,7 @@ class Failpoints(Protocol):
         """A request is about to be handed to its channel."""
         ...
 
-    def sent(self, broker: BrokerId, request: BrokerRequest) -> None:
+    def sent(self, broker: model.BrokerId, request: BrokerRequest) -> None:
         """A request was handed to its channel."""
         ...
 
@@ -459,7 +448,7 @@ class Observer(Protocol):
         """The store rejected a change, which will be decided anew."""
         ...
 
-    def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
+    def on_request_sent(self, broker: model.BrokerId, request: BrokerRequest) -> None:
         """A request was handed to a channel."""
         ...
 

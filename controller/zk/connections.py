@@ -14,25 +14,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 
+from kazoo import exceptions
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    AuthFailedError,
-    BadVersionError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-)
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
+from controller import errors
 from controller.core.model import ZkVersion, Zxid
-from controller.errors import (
-    InvalidInputError,
-    ReassignmentConflictError,
-    RefusedError,
-    SessionSuspendedError,
-)
 from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.acls import acl_at, cluster_acl
@@ -88,15 +76,15 @@ class Connection:
             is_refused = self._client.client_state == KeeperState.AUTH_FAILED
             self.close()
             if is_refused:
-                raise RefusedError(f"ZooKeeper at {self._hosts} refuses our credentials")
-            raise SessionSuspendedError(
+                raise errors.RefusedError(f"ZooKeeper at {self._hosts} refuses our credentials")
+            raise errors.SessionSuspendedError(
                 f"ZooKeeper at {self._hosts} cannot be reached within {self._connect_s:g} s"
             )
         with self._translated():
             found = self._ask(self._client.exists_async(paths.BROKER_IDS))
         if found is None:
             self.close()
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"there is no Kafka cluster at {self._hosts}: {paths.BROKER_IDS} does not exist; "
                 "is the chroot right?"
             )
@@ -204,9 +192,9 @@ class Connection:
             with self._translated():
                 try:
                     found = read(self._ask(pending))
-                except NoNodeError:
+                except exceptions.NoNodeError:
                     found = None
-                except NoAuthError:
+                except exceptions.NoAuthError:
                     if self._hidden is None:
                         raise
                     self._hidden.add(path_of(key))
@@ -220,7 +208,7 @@ class Connection:
         with self._translated():
             try:
                 _, stat = self._ask(self._creation(path, data))
-            except NodeExistsError:
+            except exceptions.NodeExistsError:
                 return None
         return znode_of((data, stat))
 
@@ -244,7 +232,7 @@ class Connection:
         self._make_parents(parent, acl)
         try:
             self._ask(self._client.create_async(parent, b"", acl=acl_at(parent, acl)))
-        except NodeExistsError:
+        except exceptions.NodeExistsError:
             return
 
     def replace(self, path: str, data: bytes, version: ZkVersion) -> bool:
@@ -252,7 +240,7 @@ class Connection:
         with self._translated():
             try:
                 self._ask(self._client.set_async(path, data, version))
-            except (BadVersionError, NoNodeError):
+            except (exceptions.BadVersionError, exceptions.NoNodeError):
                 return False
         return True
 
@@ -261,7 +249,7 @@ class Connection:
         with self._translated():
             try:
                 self._ask(self._client.delete_async(path, version))
-            except (BadVersionError, NoNodeError):
+            except (exceptions.BadVersionError, exceptions.NoNodeError):
                 return False
         return True
 
@@ -275,7 +263,7 @@ class Connection:
             except Refused as refused:
                 if refused.is_race:
                     return False
-                raise RefusedError(f"ZooKeeper refused it: {refused.reason}") from refused
+                raise errors.RefusedError(f"ZooKeeper refused it: {refused.reason}") from refused
         return True
 
     def edit(self, path: str, change: Callable[[Znode | None], bytes]) -> Znode:
@@ -331,17 +319,17 @@ class Connection:
         """Translate kazoo's errors."""
         try:
             yield
-        except (NoAuthError, AuthFailedError) as error:
-            raise RefusedError(
+        except (exceptions.NoAuthError, exceptions.AuthFailedError) as error:
+            raise errors.RefusedError(
                 "ZooKeeper does not allow it: authenticate as the brokers do "
                 "(zookeeper_auth_scheme or zookeeper_sasl_mechanism)"
             ) from error
-        except (KazooException, KazooTimeoutError) as error:
-            raise SessionSuspendedError(
+        except (exceptions.KazooException, KazooTimeoutError) as error:
+            raise errors.SessionSuspendedError(
                 f"ZooKeeper at {self._hosts} does not answer: {type(error).__name__}"
             ) from error
 
 
-def contended(path: str) -> ReassignmentConflictError:
+def contended(path: str) -> errors.ReassignmentConflictError:
     """Return the error for a znode that others change all the time."""
-    return ReassignmentConflictError(f"{path} changes all the time; try again")
+    return errors.ReassignmentConflictError(f"{path} changes all the time; try again")

@@ -10,35 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from kazoo.exceptions import (
-    BadVersionError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    NotEmptyError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
+from kazoo import exceptions
 
+from controller import errors
 from controller.core.model import ZkVersion
 from controller.core.options import REQUEST_BYTES
-from controller.errors import (
-    CommitUnknownError,
-    ControllerMovedError,
-    SessionSuspendedError,
-)
-from controller.reactor.ports import (
-    Check,
-    Committed,
-    Create,
-    CreateSequential,
-    Delete,
-    Operation,
-    Rejected,
-    SetData,
-    WriteError,
-)
+from controller.reactor import ports
 from controller.zk.acls import acl_at
 from controller.zk.sessions import Pending, Session, answer
 from controller.znodes import paths
@@ -55,11 +32,11 @@ _KAFKAS: Final = frozenset({"/brokers", "/config"})
 _HELD_BY_KAFKA: Final = frozenset({"/brokers", "/config", paths.TOPICS})
 
 _ERRORS: Final = (
-    (BadVersionError, WriteError.BAD_VERSION),
-    (NoAuthError, WriteError.NO_AUTH),
-    (NoNodeError, WriteError.NO_NODE),
-    (NodeExistsError, WriteError.NODE_EXISTS),
-    (NotEmptyError, WriteError.NOT_EMPTY),
+    (exceptions.BadVersionError, ports.WriteError.BAD_VERSION),
+    (exceptions.NoAuthError, ports.WriteError.NO_AUTH),
+    (exceptions.NoNodeError, ports.WriteError.NO_NODE),
+    (exceptions.NodeExistsError, ports.WriteError.NODE_EXISTS),
+    (exceptions.NotEmptyError, ports.WriteError.NOT_EMPTY),
 )
 
 
@@ -68,20 +45,22 @@ class Refused(Exception):  # noqa: N818 - a multi's outcome, not a fault
 
     def __init__(self, index: int, cause: Exception) -> None:
         self.index = index
-        self.error = next((e for kind, e in _ERRORS if isinstance(cause, kind)), WriteError.OTHER)
+        self.error = next(
+            (e for kind, e in _ERRORS if isinstance(cause, kind)), ports.WriteError.OTHER
+        )
         self.reason = f"{type(cause).__name__} at operation {index}"
         super().__init__(self.reason)
 
     @property
     def is_race(self) -> bool:
         """Whether another client was faster, so that it may be tried again."""
-        return self.error not in (WriteError.OTHER, WriteError.NO_AUTH)
+        return self.error not in (ports.WriteError.OTHER, ports.WriteError.NO_AUTH)
 
 
 class Fence:
     """Checks that lead a multi."""
 
-    def __init__(self, *checks: Check) -> None:
+    def __init__(self, *checks: ports.Check) -> None:
         """Lead by these checks; by none where there is no competitor."""
         self.checks = checks
 
@@ -103,18 +82,18 @@ def multi_answer(pending: Pending, timeout_s: float) -> list[Any]:
     """
     try:
         results: list[Any] = answer(pending, timeout_s)
-    except KazooException as error:
+    except exceptions.KazooException as error:
         raise Refused(0, error) from error
     for index, result in enumerate(results):
         # The operations before the culprit are "rolled back", those after it "inconsistent".
         if isinstance(result, Exception) and not isinstance(
-            result, RolledBackError | RuntimeInconsistency
+            result, exceptions.RolledBackError | exceptions.RuntimeInconsistency
         ):
             raise Refused(index, result)
     return results
 
 
-def fill(transaction: Any, multi: Iterable[Operation], acls: list[Any]) -> None:  # noqa: ANN401 - kazoo has no types
+def fill(transaction: Any, multi: Iterable[ports.Operation], acls: list[Any]) -> None:  # noqa: ANN401 - kazoo has no types
     """
     Add operations to a multi, in their order.
 
@@ -126,15 +105,15 @@ def fill(transaction: Any, multi: Iterable[Operation], acls: list[Any]) -> None:
     """
     for operation in multi:
         match operation:
-            case Check(path=path, version=version):
+            case ports.Check(path=path, version=version):
                 transaction.check(path, version)
-            case Create(path=path, data=data):
+            case ports.Create(path=path, data=data):
                 transaction.create(path, data, acl=acl_at(path, acls))
-            case CreateSequential(path=path, data=data):
+            case ports.CreateSequential(path=path, data=data):
                 transaction.create(path, data, acl=acl_at(path, acls), sequence=True)
-            case SetData(path=path, data=data, version=version):
+            case ports.SetData(path=path, data=data, version=version):
                 transaction.set_data(path, data, version)
-            case Delete(path=path, version=version):
+            case ports.Delete(path=path, version=version):
                 transaction.delete(path, _ANY_VERSION if version is None else version)
 
 
@@ -155,11 +134,11 @@ class Multis:
         self._known_parents: set[str] = set()
 
     def commit(
-        self, fence: Fence, multis: Sequence[Sequence[Operation]]
-    ) -> list[Committed | Rejected]:
+        self, fence: Fence, multis: Sequence[Sequence[ports.Operation]]
+    ) -> list[ports.Committed | ports.Rejected]:
         """Write the multis; see ``Store.commit``."""
         if not self._session.is_connected:
-            raise CommitUnknownError("there is no connection to ZooKeeper")
+            raise errors.CommitUnknownError("there is no connection to ZooKeeper")
         parents = [(p, self._session.client.create_async(p)) for p in self._missing_parents(multis)]
         pending = [
             too_large(multi, self._request_bytes) or self._send(fence, multi) for multi in multis
@@ -168,13 +147,13 @@ class Multis:
             for path, created in parents:
                 self._await_parent(path, created)
             return [
-                sent if isinstance(sent, Rejected) else self._await_multi(fence, multi, sent)
+                sent if isinstance(sent, ports.Rejected) else self._await_multi(fence, multi, sent)
                 for multi, sent in zip(multis, pending, strict=True)
             ]
-        except SessionSuspendedError as error:
-            raise CommitUnknownError(str(error)) from error
+        except errors.SessionSuspendedError as error:
+            raise errors.CommitUnknownError(str(error)) from error
 
-    def _send(self, fence: Fence, multi: Sequence[Operation]) -> Pending:
+    def _send(self, fence: Fence, multi: Sequence[ports.Operation]) -> Pending:
         transaction = self._session.client.transaction()
         fence.lead(transaction)
         fill(transaction, multi, self._session.acls)
@@ -182,23 +161,23 @@ class Multis:
         return pending
 
     def _await_multi(
-        self, fence: Fence, multi: Sequence[Operation], pending: Pending
-    ) -> Committed | Rejected:
+        self, fence: Fence, multi: Sequence[ports.Operation], pending: Pending
+    ) -> ports.Committed | ports.Rejected:
         try:
             multi_answer(pending, self._session.timeout_s)
         except Refused as refused:
             index = refused.index - len(fence.checks)
             if index < 0:
                 path = fence.checks[refused.index].path
-                raise ControllerMovedError(f"{path} moved on: {refused.reason}") from refused
-            if refused.error is WriteError.NO_NODE:
+                raise errors.ControllerMovedError(f"{path} moved on: {refused.reason}") from refused
+            if refused.error is ports.WriteError.NO_NODE:
                 self._known_parents.difference_update(_ancestors_of_created(multi))
-            return Rejected(index, refused.error)
-        return Committed()
+            return ports.Rejected(index, refused.error)
+        return ports.Committed()
 
     # --- parents ---------------------------------------------------------------------------------
 
-    def _missing_parents(self, multis: Iterable[Iterable[Operation]]) -> list[str]:
+    def _missing_parents(self, multis: Iterable[Iterable[ports.Operation]]) -> list[str]:
         """Return the parents that may not exist yet, each before its children."""
         wanted = dict.fromkeys(path for multi in multis for path in _ancestors_of_created(multi))
         return [path for path in wanted if path not in self._known_parents]
@@ -206,17 +185,17 @@ class Multis:
     def _await_parent(self, path: str, created: Pending) -> None:
         try:
             answer(created, self._session.timeout_s)
-        except NodeExistsError:
+        except exceptions.NodeExistsError:
             pass
-        except KazooException:
+        except exceptions.KazooException:
             return  # The multi that needs it is refused with its own reason.
         if not path.startswith(_MANY):
             self._known_parents.add(path)
 
 
-def _ancestors_of_created(multi: Iterable[Operation]) -> Iterator[str]:
+def _ancestors_of_created(multi: Iterable[ports.Operation]) -> Iterator[str]:
     for operation in multi:
-        if isinstance(operation, Create | CreateSequential):
+        if isinstance(operation, ports.Create | ports.CreateSequential):
             yield from ancestors(operation.path)
 
 
@@ -238,19 +217,21 @@ def _is_kafkas(path: str) -> bool:
     return path in _KAFKAS or path.rpartition("/")[0] in _HELD_BY_KAFKA
 
 
-def too_large(multi: Sequence[Operation], request_bytes: int = REQUEST_BYTES) -> Rejected | None:
+def too_large(
+    multi: Sequence[ports.Operation], request_bytes: int = REQUEST_BYTES
+) -> ports.Rejected | None:
     """Reject a multi that would make ZooKeeper close the connection; name its largest operation."""
     sizes = [len(op.path) + len(getattr(op, "data", b"")) + _OPERATION_BYTES for op in multi]
     if sum(sizes) <= request_bytes:
         return None
-    return Rejected(sizes.index(max(sizes)), WriteError.TOO_LARGE)
+    return ports.Rejected(sizes.index(max(sizes)), ports.WriteError.TOO_LARGE)
 
 
-def epoch_check(version: ZkVersion) -> Check:
+def epoch_check(version: ZkVersion) -> ports.Check:
     """Return the check that the leadership among our daemons is still ours."""
-    return Check(paths.EPOCH, version)
+    return ports.Check(paths.EPOCH, version)
 
 
-def claim_check(version: ZkVersion) -> Check:
+def claim_check(version: ZkVersion) -> ports.Check:
     """Return the check that the controller role is still ours."""
-    return Check(paths.CONTROLLER_EPOCH, version)
+    return ports.Check(paths.CONTROLLER_EPOCH, version)

@@ -10,15 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from controller.core import model
 from controller.core.events import AcceptedRead, HistoryRead
-from controller.core.model import (
-    AcceptedEntry,
-    PartitionOutcome,
-    Refusal,
-    RequestId,
-    TopicPartition,
-    Zxid,
-)
 from controller.core.outcomes import (
     UNKNOWN_MS,
     EndedHistory,
@@ -33,7 +26,7 @@ from controller.znodes import paths
 from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
 from controller.znodes.outcomes import decode_outcome
 
-Ended = tuple[tuple[Refusal, ...], tuple[PartitionOutcome, ...]]
+Ended = tuple[tuple[model.Refusal, ...], tuple[model.PartitionOutcome, ...]]
 """The content of a shard of refusals and endings."""
 Child = Part | Ended | Summary
 """Everything that is kept of a request, except shards of accepted entries."""
@@ -56,12 +49,12 @@ class OutcomeZnodes:
 
     # --- for commands ----------------------------------------------------------------------------
 
-    def outcome(self, request: RequestId) -> Summary | str | None:
+    def outcome(self, request: model.RequestId) -> Summary | str | None:
         """Return how a request ended, None while it has not."""
         found = self._znodes.get(paths.outcome_path(request))
         return found and decode_outcome(found.data)
 
-    def outcomes(self, requests: Iterable[RequestId]) -> tuple[Summary, ...]:
+    def outcomes(self, requests: Iterable[model.RequestId]) -> tuple[Summary, ...]:
         """Return how requests ended, in this order, without those that are unreadable."""
         read = decode_many(
             self._znodes,
@@ -72,24 +65,24 @@ class OutcomeZnodes:
         )
         return tuple(outcome for _, outcome in read if isinstance(outcome, Summary))
 
-    def requests(self) -> list[RequestId]:
+    def requests(self) -> list[model.RequestId]:
         """Return the requests of which anything is kept."""
-        return [RequestId(name) for name in self._znodes.children(paths.OUTCOMES)]
+        return [model.RequestId(name) for name in self._znodes.children(paths.OUTCOMES)]
 
-    def ended(self) -> dict[RequestId, bool]:
+    def ended(self) -> dict[model.RequestId, bool]:
         """Return the requests of which anything is kept, and whether they ended."""
         listed = self._listed(self.requests())
         return {request: paths.SUMMARY in names for request, names in listed.items()}
 
     def histories(
-        self, requests: Iterable[RequestId] | None = None
-    ) -> dict[RequestId, RequestHistory]:
+        self, requests: Iterable[model.RequestId] | None = None
+    ) -> dict[model.RequestId, RequestHistory]:
         """Return what is kept of these requests or of all, the oldest first."""
         listed = self._listed(self.requests() if requests is None else requests)
         czxids = dict(self._czxids(listed))
         pieces = {request: _Pieces(request) for request in listed}
         wanted = [(r, n) for r, names in listed.items() for n in names if not _is_accepted(n)]
-        found: Iterator[tuple[tuple[RequestId, str], Child | str | None]] = decode_many(
+        found: Iterator[tuple[tuple[model.RequestId, str], Child | str | None]] = decode_many(
             self._znodes,
             wanted,
             lambda child: f"{paths.history_path(child[0])}/{child[1]}",
@@ -101,11 +94,11 @@ class OutcomeZnodes:
         ordered = sorted(czxids.items(), key=lambda item: item[1])
         return {r: pieces[r].history(czxid, listed[r]) for r, czxid in ordered}
 
-    def history_of(self, request: RequestId) -> RequestHistory | None:
+    def history_of(self, request: model.RequestId) -> RequestHistory | None:
         """Return what is kept of a request, None if nothing is."""
         return self.histories([request]).get(request)
 
-    def accepted_entries(self, request: RequestId) -> tuple[AcceptedEntry, ...]:
+    def accepted_entries(self, request: model.RequestId) -> tuple[model.AcceptedEntry, ...]:
         """Return the accepted entries of a request, in the order in which they were accepted."""
         names = self._znodes.children(paths.history_path(request))
         read = [read for _, read in self._accepted(request, _shards(names, "accepted"))]
@@ -132,10 +125,10 @@ class OutcomeZnodes:
         ordered = sorted((czxid, request) for request, czxid in self._czxids(ended))
         return HistoryRead(unfinished, {r: EndedHistory(listed[r], czxid) for czxid, r in ordered})
 
-    def accepted(self, request: RequestId) -> AcceptedRead:
+    def accepted(self, request: model.RequestId) -> AcceptedRead:
         """Return the accepted entries of a request, with all that a cancellation needs to know."""
         names = self._znodes.children(paths.history_path(request))
-        entries: list[AcceptedEntry] = []
+        entries: list[model.AcceptedEntry] = []
         for shard, read in self._accepted(request, _shards(names, "accepted")):
             if read is None:
                 self._report_gone(request, shard)
@@ -147,7 +140,7 @@ class OutcomeZnodes:
         options = self._options(request, names)
         return AcceptedRead(request, tuple(entries), options, elsewhere)
 
-    def _open(self, request: RequestId, names: Sequence[str]) -> OpenHistory:
+    def _open(self, request: model.RequestId, names: Sequence[str]) -> OpenHistory:
         shards = {name: shard for name in names if (shard := paths.parse_shard(name))}
         wanted = [
             name
@@ -171,10 +164,10 @@ class OutcomeZnodes:
         return OpenHistory(pieces.parts, accepted, tuple(pieces.refused), tuple(pieces.endings))
 
     def _elsewhere(
-        self, request: RequestId, shards: Sequence[paths.Shard]
-    ) -> frozenset[TopicPartition] | None:
+        self, request: model.RequestId, shards: Sequence[paths.Shard]
+    ) -> frozenset[model.TopicPartition] | None:
         """Return the partitions that did not simply reach their target; None: some are unknown."""
-        found: set[TopicPartition] = set()
+        found: set[model.TopicPartition] = set()
         for shard, read in decode_many(
             self._znodes,
             shards,
@@ -189,7 +182,7 @@ class OutcomeZnodes:
             found.update(ending.partition for ending in read[1])
         return frozenset(found)
 
-    def _options(self, request: RequestId, names: Sequence[str]) -> RequestOptions:
+    def _options(self, request: model.RequestId, names: Sequence[str]) -> RequestOptions:
         """Return the options of a request: all its parts have the same."""
         for _, read in decode_many(
             self._znodes,
@@ -203,13 +196,17 @@ class OutcomeZnodes:
 
     # --- for both --------------------------------------------------------------------------------
 
-    def _listed(self, requests: Iterable[RequestId]) -> dict[RequestId, tuple[str, ...]]:
+    def _listed(
+        self, requests: Iterable[model.RequestId]
+    ) -> dict[model.RequestId, tuple[str, ...]]:
         """List what is kept of requests; one that is hidden is left out."""
         of = {paths.history_path(request): request for request in requests}
         listed = list(self._znodes.children_of_many(of))
         return {of[path]: names for path, names in listed if not isinstance(names, str)}
 
-    def _czxids(self, requests: Iterable[RequestId]) -> Iterator[tuple[RequestId, Zxid]]:
+    def _czxids(
+        self, requests: Iterable[model.RequestId]
+    ) -> Iterator[tuple[model.RequestId, model.Zxid]]:
         for request, czxid in decode_many(
             self._znodes, requests, paths.history_path, lambda _, znode: znode.czxid
         ):
@@ -217,8 +214,8 @@ class OutcomeZnodes:
                 yield request, czxid
 
     def _accepted(
-        self, request: RequestId, shards: Sequence[paths.Shard]
-    ) -> Iterator[tuple[paths.Shard, tuple[AcceptedEntry, ...] | str | None]]:
+        self, request: model.RequestId, shards: Sequence[paths.Shard]
+    ) -> Iterator[tuple[paths.Shard, tuple[model.AcceptedEntry, ...] | str | None]]:
         return decode_many(
             self._znodes,
             sorted(shards, key=lambda shard: (shard.epoch, shard.number)),
@@ -227,18 +224,18 @@ class OutcomeZnodes:
             window=self._window,
         )
 
-    def _report_gone(self, request: RequestId, shard: paths.Shard) -> None:
+    def _report_gone(self, request: model.RequestId, shard: paths.Shard) -> None:
         self._znodes.unreadable(paths.shard_path(request, shard), "it is gone")
 
 
 class _Pieces:
     """The history of one request, assembled child by child."""
 
-    def __init__(self, request: RequestId) -> None:
+    def __init__(self, request: model.RequestId) -> None:
         self._request = request
         self.parts: dict[str, Part] = {}
-        self.refused: list[Refusal] = []
-        self.endings: list[PartitionOutcome] = []
+        self.refused: list[model.Refusal] = []
+        self.endings: list[model.PartitionOutcome] = []
         self._summary: Summary | None = None
         self._unreadable: dict[str, str] = {}
 
@@ -254,7 +251,7 @@ class _Pieces:
             self.refused += read[0]
             self.endings += read[1]
 
-    def history(self, czxid: Zxid, names: Iterable[str]) -> RequestHistory:
+    def history(self, czxid: model.Zxid, names: Iterable[str]) -> RequestHistory:
         """Return the whole; ``names`` are those of all children."""
         if self._summary is not None and not self.refused:
             # Its shards are gone, or it is older than shards.
@@ -271,7 +268,7 @@ class _Pieces:
         )
 
 
-def _decode(request: RequestId, name: str, znode: Znode) -> Child | str:
+def _decode(request: model.RequestId, name: str, znode: Znode) -> Child | str:
     """Decode a child other than a shard of accepted entries."""
     if name == paths.SUMMARY:
         return decode_outcome(znode.data)

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from controller.core import model
 from controller.core.events import Orphan, SpecsRead
-from controller.core.model import (
-    PartitionAssignment,
-    PartitionState,
-    ReassignmentSpec,
-    TopicAssignment,
-    TopicPartition,
-)
-from controller.zk.znode_reads import (
-    Tree,
-    Znode,
-    ZnodeReads,
-    decode_many,
-    decode_tree,
-    list_tree,
-)
+from controller.zk import znode_reads
 from controller.znodes import paths
 from controller.znodes.orphans import decode_orphan
 from controller.znodes.reassignments import decode_spec
@@ -30,7 +17,7 @@ from controller.znodes.topics import decode_topic
 class PartitionZnodes:
     """Reads them through either reader; a text stands for a znode that is unreadable."""
 
-    def __init__(self, znodes: ZnodeReads) -> None:
+    def __init__(self, znodes: znode_reads.ZnodeReads) -> None:
         """Read through this reader."""
         self._znodes = znodes
 
@@ -40,28 +27,28 @@ class PartitionZnodes:
         """Return the names of all topics, in order."""
         return [name for name in self._znodes.children(paths.TOPICS) if paths.valid_topic(name)]
 
-    def topics(self, names: Iterable[str]) -> dict[str, TopicAssignment | str | None]:
+    def topics(self, names: Iterable[str]) -> dict[str, model.TopicAssignment | str | None]:
         """Return topics; None where there is none."""
-        return dict(decode_many(self._znodes, names, paths.topic_path, topic_of))
+        return dict(znode_reads.decode_many(self._znodes, names, paths.topic_path, topic_of))
 
     def assignments(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, PartitionAssignment | None]:
+        self, partitions: Iterable[model.TopicPartition]
+    ) -> dict[model.TopicPartition, model.PartitionAssignment | None]:
         """Return assignments; None where there is none, or its topic is unreadable."""
         wanted = list(partitions)
         topics = self.topics(dict.fromkeys(p.topic for p in wanted))
         return {
             p: topic.partitions.get(p.partition)
-            if isinstance(topic := topics.get(p.topic), TopicAssignment)
+            if isinstance(topic := topics.get(p.topic), model.TopicAssignment)
             else None
             for p in wanted
         }
 
     def states(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, PartitionState | str | None]:
+        self, partitions: Iterable[model.TopicPartition]
+    ) -> dict[model.TopicPartition, model.PartitionState | str | None]:
         """Return leaders and ISRs; None where there is none."""
-        return dict(decode_many(self._znodes, partitions, paths.state_path, state_of))
+        return dict(znode_reads.decode_many(self._znodes, partitions, paths.state_path, state_of))
 
     def deletions(self) -> frozenset[str]:
         """Return the topics queued for deletion."""
@@ -69,12 +56,12 @@ class PartitionZnodes:
 
     # --- ours ------------------------------------------------------------------------------------
 
-    def reassigned(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+    def reassigned(self, topics: Iterable[str] | None = None) -> list[model.TopicPartition]:
         """Return the partitions that have a record of ours, of these topics or of all."""
         wanted = self._znodes.children(paths.GOALS) if topics is None else topics
         directories = {paths.reassignment_topic_path(topic): topic for topic in wanted}
         return sorted(
-            TopicPartition(directories[path], number)
+            model.TopicPartition(directories[path], number)
             for path, names in self._znodes.children_of_many(directories)
             if not isinstance(names, str)
             for number in map(paths.parse_number, names)
@@ -82,11 +69,11 @@ class PartitionZnodes:
         )
 
     def specs(
-        self, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
+        self, partitions: Iterable[model.TopicPartition]
+    ) -> Mapping[model.TopicPartition, model.ReassignmentSpec | str | None]:
         """Return our records of reassignments; None where there is none."""
         return dict(
-            decode_many(
+            znode_reads.decode_many(
                 self._znodes,
                 partitions,
                 paths.reassignment_path,
@@ -94,15 +81,15 @@ class PartitionZnodes:
             )
         )
 
-    def list_specs(self) -> Tree:
+    def list_specs(self) -> znode_reads.Tree:
         """List all records of reassignments."""
-        return list_tree(self._znodes, paths.GOALS)
+        return znode_reads.list_tree(self._znodes, paths.GOALS)
 
-    def all_specs(self, listed: Tree) -> SpecsRead:
+    def all_specs(self, listed: znode_reads.Tree) -> SpecsRead:
         """Return all records of reassignments, as ``list_specs`` listed them."""
-        specs: dict[TopicPartition, ReassignmentSpec] = {}
+        specs: dict[model.TopicPartition, model.ReassignmentSpec] = {}
         unreadable: dict[str, str] = {}
-        for path, read in decode_tree(self._znodes, listed, _spec):
+        for path, read in znode_reads.decode_tree(self._znodes, listed, _spec):
             if isinstance(read, str):
                 unreadable[path] = read
             else:
@@ -112,12 +99,14 @@ class PartitionZnodes:
 
     def orphans(self) -> frozenset[Orphan]:
         """Return all records of replicas that could not be deleted."""
-        read = decode_tree(self._znodes, list_tree(self._znodes, paths.ORPHANS), _orphan)
+        read = znode_reads.decode_tree(
+            self._znodes, znode_reads.list_tree(self._znodes, paths.ORPHANS), _orphan
+        )
         return frozenset(orphan for _, orphan in read if not isinstance(orphan, str))
 
-    def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
+    def orphans_of(self, partition: model.TopicPartition) -> tuple[Orphan | str, ...]:
         """Return the orphan records of a partition."""
-        read = decode_many(
+        read = znode_reads.decode_many(
             self._znodes,
             self._znodes.children(paths.ORPHANS),
             lambda broker: f"{paths.ORPHANS}/{broker}/{partition}",
@@ -126,23 +115,25 @@ class PartitionZnodes:
         return tuple(orphan for _, orphan in read if orphan is not None)
 
 
-def topic_of(_: str, znode: Znode) -> TopicAssignment | str:
+def topic_of(_: str, znode: znode_reads.Znode) -> model.TopicAssignment | str:
     """Decode a topic znode."""
     return decode_topic(znode.data, znode.version, znode.czxid, znode.mzxid)
 
 
-def state_of(_: TopicPartition, znode: Znode) -> PartitionState | str:
+def state_of(_: model.TopicPartition, znode: znode_reads.Znode) -> model.PartitionState | str:
     """Decode a partition state."""
     return decode_state(znode.data, znode.version)
 
 
-def _spec(topic: str, name: str, znode: Znode) -> tuple[TopicPartition, ReassignmentSpec] | str:
+def _spec(
+    topic: str, name: str, znode: znode_reads.Znode
+) -> tuple[model.TopicPartition, model.ReassignmentSpec] | str:
     partition = paths.parse_number(name)
     if partition is None or not paths.valid_topic(topic):
         return "not a partition"
     spec = decode_spec(znode.data, znode.version)
-    return spec if isinstance(spec, str) else (TopicPartition(topic, partition), spec)
+    return spec if isinstance(spec, str) else (model.TopicPartition(topic, partition), spec)
 
 
-def _orphan(broker: str, name: str, znode: Znode) -> Orphan | str:
+def _orphan(broker: str, name: str, znode: znode_reads.Znode) -> Orphan | str:
     return decode_orphan(broker, name, znode.data)

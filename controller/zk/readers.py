@@ -47,7 +47,7 @@ def znode_of(found: tuple[bytes | None, Any]) -> Znode:
     """Return the znode that kazoo answered with."""
     data, stat = found
     return Znode(
-        data or b"",  # kazoo tells a znode created without data from an empty one
+        data or b"",  # kazoo returns None for a znode that was created without data
         ZkVersion(stat.version),
         Zxid(stat.czxid),
         stat.ephemeralOwner,

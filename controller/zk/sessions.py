@@ -16,26 +16,11 @@ import threading
 from typing import Any, Final, Protocol
 
 import structlog
-from kazoo.exceptions import (
-    AuthFailedError,
-    ConnectionClosedError,
-    ConnectionDropped,
-    ConnectionLoss,
-    OperationTimeoutError,
-    RequestTimeoutError,
-    SessionExpiredError,
-    SessionMovedError,
-    ThrottledOpError,
-)
+from kazoo import exceptions
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 
-from controller.errors import (
-    ControllerError,
-    InvalidInputError,
-    SessionLostError,
-    SessionSuspendedError,
-)
+from controller import errors
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
@@ -43,18 +28,18 @@ from controller.zk.clients import ClientLease, LeasedClient, client_options
 from controller.znodes import paths
 
 _BROKEN: Final = (
-    ConnectionClosedError,
-    ConnectionDropped,
-    ConnectionLoss,
+    exceptions.ConnectionClosedError,
+    exceptions.ConnectionDropped,
+    exceptions.ConnectionLoss,
     KazooTimeoutError,
-    OperationTimeoutError,
-    RequestTimeoutError,
-    SessionMovedError,
-    ThrottledOpError,
+    exceptions.OperationTimeoutError,
+    exceptions.RequestTimeoutError,
+    exceptions.SessionMovedError,
+    exceptions.ThrottledOpError,
 )
 """The answer is unknown; the session may be alive."""
 
-_ENDED: Final = (AuthFailedError, SessionExpiredError)
+_ENDED: Final = (exceptions.AuthFailedError, exceptions.SessionExpiredError)
 
 
 class Pending(Protocol):
@@ -80,9 +65,13 @@ def answer(pending: Pending, timeout_s: float) -> Any:  # noqa: ANN401 - kazoo h
     except (
         _BROKEN
     ) as error:  # before SessionExpiredError, which kazoo derives ConnectionClosedError from
-        raise SessionSuspendedError(f"no answer from ZooKeeper: {type(error).__name__}") from error
+        raise errors.SessionSuspendedError(
+            f"no answer from ZooKeeper: {type(error).__name__}"
+        ) from error
     except _ENDED as error:
-        raise SessionLostError(f"the ZooKeeper session is over: {type(error).__name__}") from error
+        raise errors.SessionLostError(
+            f"the ZooKeeper session is over: {type(error).__name__}"
+        ) from error
 
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
@@ -156,17 +145,17 @@ class Session:
         self.client.start_async()
         try:
             if not self._connected.wait(within_s):
-                raise SessionSuspendedError(
+                raise errors.SessionSuspendedError(
                     f"ZooKeeper at {hosts} cannot be reached in {within_s:g} s"
                 )
             if self.ask(self.client.exists_async(paths.BROKER_IDS)) is None:
-                raise InvalidInputError(
+                raise errors.InvalidInputError(
                     f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
                     f"{paths.BROKER_IDS} does not exist; is the chroot right?"
                 )
             # Brokers must be able to change what we create, so it gets their permissions.
             self.client.default_acl = self.acls = cluster_acl(self._acl_of)
-        except ControllerError:
+        except errors.ControllerError:
             self.stop()
             raise
 

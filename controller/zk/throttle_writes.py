@@ -10,17 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controller.core.applied_throttles import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    AppliedThrottle,
-    Entity,
-    EntityConfig,
-    broker_entity,
-    topic_entity,
-)
+from controller.core import applied_throttles
 from controller.core.model import BrokerId, ZkVersion
 from controller.core.records import AppliedThrottleEndedRecord
 from controller.core.throttling.throttle_settings import restored
@@ -28,19 +18,14 @@ from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, CreateSequential, SetData
 from controller.reactor.znode_operations import lifting
 from controller.zk.connections import RACES_MAX, Connection, contended
-from controller.znodes import paths
-from controller.znodes.entity_configs import (
-    decode_entity_config,
-    encode_announcement,
-    encode_entity_config,
-)
+from controller.znodes import entity_configs, paths
 
 KEYS: Final = frozenset(
     {
-        LEADER_RATE,
-        FOLLOWER_RATE,
-        LEADER_REPLICAS,
-        FOLLOWER_REPLICAS,
+        applied_throttles.LEADER_RATE,
+        applied_throttles.FOLLOWER_RATE,
+        applied_throttles.LEADER_REPLICAS,
+        applied_throttles.FOLLOWER_REPLICAS,
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )
@@ -55,7 +40,7 @@ class ThrottleWrites:
 
     def clear(
         self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
-    ) -> frozenset[Entity]:
+    ) -> frozenset[applied_throttles.Entity]:
         """
         Remove the throttles of brokers and topics, except those that a daemon set.
 
@@ -66,10 +51,13 @@ class ThrottleWrites:
             ReassignmentConflictError: settings are unreadable, or others change them all the time.
 
         """
-        entities = [*map(broker_entity, brokers), *map(topic_entity, topics)]
+        entities = [
+            *map(applied_throttles.broker_entity, brokers),
+            *map(applied_throttles.topic_entity, topics),
+        ]
         return frozenset(entity for entity in entities if self._clear(entity))
 
-    def lift(self, applied: AppliedThrottle) -> Mapping[str, str | None] | None:
+    def lift(self, applied: applied_throttles.AppliedThrottle) -> Mapping[str, str | None] | None:
         """
         Restore the settings before a daemon's throttle, and delete the record of it.
 
@@ -87,7 +75,7 @@ class ThrottleWrites:
         epoch = connection.get(paths.EPOCH)
         if applied.version is None or connection.children(paths.LEADER):
             return None
-        config = self._config(applied.entity) or EntityConfig({}, None)
+        config = self._config(applied.entity) or applied_throttles.EntityConfig({}, None)
         values = restored(applied, config)
         version = None if values is None else config.version
         record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, version)
@@ -100,7 +88,7 @@ class ThrottleWrites:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _clear(self, entity: Entity) -> bool:
+    def _clear(self, entity: applied_throttles.Entity) -> bool:
         record = paths.applied_throttle_path(entity)
         for _ in range(RACES_MAX):
             # A daemon writes its record in one multi with the settings, so that the version of the
@@ -116,24 +104,32 @@ class ThrottleWrites:
                 return True
         raise contended(paths.entity_config_path(entity))
 
-    def _reconfigure(self, entity: Entity, values: dict[str, str], version: ZkVersion) -> bool:
+    def _reconfigure(
+        self, entity: applied_throttles.Entity, values: dict[str, str], version: ZkVersion
+    ) -> bool:
         """Replace settings and announce it to the brokers; False where they have changed."""
         return self._connection.commit(
             [
                 SetData(
-                    paths.entity_config_path(entity), encode_entity_config(values.items()), version
+                    paths.entity_config_path(entity),
+                    entity_configs.encode_entity_config(values.items()),
+                    version,
                 ),
-                CreateSequential(paths.announcements_path(), encode_announcement(entity)),
+                CreateSequential(
+                    paths.announcements_path(), entity_configs.encode_announcement(entity)
+                ),
             ]
         )
 
-    def _config(self, entity: Entity) -> EntityConfig | None:
+    def _config(self, entity: applied_throttles.Entity) -> applied_throttles.EntityConfig | None:
         found = self._connection.get(paths.entity_config_path(entity))
         return found and _decoded(entity, found.data, found.version)
 
 
-def _decoded(entity: Entity, data: bytes, version: ZkVersion) -> EntityConfig:
-    read = decode_entity_config(data, version)
+def _decoded(
+    entity: applied_throttles.Entity, data: bytes, version: ZkVersion
+) -> applied_throttles.EntityConfig:
+    read = entity_configs.decode_entity_config(data, version)
     if isinstance(read, str):
         path = paths.entity_config_path(entity)
         raise ReassignmentConflictError(f"{path} cannot be changed: {read}")

@@ -1,60 +1,55 @@
 """
 Reads for the loop, repeated whenever a watch fires: the reading half of the store.
 
-A watch that fires only marks its znode; a thread of ours reads it. Marks coalesce: a znode that
-changed several times before its read is read once. Levels are read on one thread, and topics,
-states and our own records on another, so that a plan is seen at once even while a large cluster is
-read.
+A watch that fires only marks its znode, and a thread of this room reads it. Marks coalesce: a znode
+that changed several times before its read is read once. Levels are read on one thread, and topics,
+states and the daemons' records on another, so that a plan is read at once even during the read of a
+large cluster. A level is a znode, a directory or a tree, read as a whole; each read sets the watch
+that causes the next.
 
-The loop's reads happen in the order in which it asked. Repeated reads wait behind them, as those of
+The loop's reads happen in the order of its calls. Repeated reads wait behind them, as those of
 every topic do after a broken connection.
 
-Invariant: a znode that the loop asked for stays watched over broken connections and new sessions.
+Invariant: a znode that the loop reads stays watched over broken connections and new sessions.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
 from kazoo.exceptions import KazooException
 
+from controller.core import events
 from controller.core.applied_throttles import Entity
-from controller.core.events import (
-    CancellationRead,
-    EntityConfigsRead,
-    Event,
-    StateChanged,
-    StatesRead,
-    SubmissionsRead,
-    TopicsRead,
-)
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.reactor.ports import Inbox, Znode
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
-from controller.zk.levels import read_level
+from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.outcome_znodes import OutcomeZnodes
-from controller.zk.partition_znodes import state_of, topic_of
-from controller.zk.readers import Reader, Watch, refusal, watch
+from controller.zk.partition_znodes import PartitionZnodes, state_of, topic_of
+from controller.zk.readers import Reader, Watch, WatchedReader, refusal, watch
 from controller.zk.request_znodes import RequestZnodes
 from controller.zk.sessions import Session
 from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.zk.workers import REFUSED_S, Worker
-from controller.znodes import paths
+from controller.zk.znode_reads import ZnodeReads, decode_many
+from controller.znodes import partition_lists, paths
 
 CHUNK: Final = 2000
 """Topics or states per event: bounds the loop's work for one event."""
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
 class Watches:
-    """Reads what the loop asks for, and again at every change."""
+    """Reads znodes for the loop, and again at every change."""
 
     def __init__(self, session: Session, inbox: Inbox) -> None:
-        """Begin with nothing; the caller adds it to the session's listeners."""
+        """Start without watches; the caller adds it to the session's listeners."""
         self._inbox = inbox
         self._reader = Reader(session)
         self._requests = RequestZnodes(self._reader)
@@ -69,7 +64,7 @@ class Watches:
         """Watched topics."""
         self._marked_topics: dict[str, None] = {}
         self._read_generation = 0
-        """The loop's read generation when it asked last."""
+        """The loop's read generation at its latest call."""
         self._states: dict[TopicPartition, Watch] = {}
         """Partitions whose state is watched and has not changed since."""
         self._fenced = 0
@@ -79,7 +74,7 @@ class Watches:
         """Return the threads, which must never end by themselves."""
         return self._levels_worker, self._bulk_worker
 
-    # --- asked by the loop -----------------------------------------------------------------------
+    # --- called by the loop ----------------------------------------------------------------------
 
     def read(self, znode: Znode) -> None:
         """Read a level now and at every change."""
@@ -115,7 +110,7 @@ class Watches:
         """Read requests as submitted; on the thread of the levels, to see them at once."""
         wanted = tuple(names)
         self._levels_worker.put(
-            lambda: self._inbox.put(SubmissionsRead(self._requests.submissions(wanted)))
+            lambda: self._inbox.put(events.SubmissionsRead(self._requests.submissions(wanted)))
         )
 
     def read_accepted(self, request: RequestId) -> None:
@@ -129,19 +124,19 @@ class Watches:
         wanted = tuple(entities)
         self._bulk_worker.put(
             lambda: self._report_records(
-                lambda: EntityConfigsRead(self._throttles.entity_configs(wanted))
+                lambda: events.EntityConfigsRead(self._throttles.entity_configs(wanted))
             )
         )
 
     def former_leader_fenced(self) -> None:
-        """Drop reads of our own records that began before now; safe from any thread."""
+        """Drop reads of the daemons' records that began before now; safe from any thread."""
         with self._lock:
             self._fenced += 1
 
     # --- called by the session -------------------------------------------------------------------
 
     def connected(self, *, is_new: bool) -> None:
-        """Read again all that was watched: it may have changed without a connection."""
+        """Read all watched znodes again: they may have changed while there was no connection."""
         with self._lock:
             levels = [z for z in self._wanted if is_new or z not in OWN_RECORDS]
             topics = list(self._topics)
@@ -150,7 +145,7 @@ class Watches:
             self.read(znode)
         self._mark_topics(topics)
         for partition in changed:
-            self._inbox.put(StateChanged(partition))
+            self._inbox.put(events.StateChanged(partition))
 
     def lost(self, reason: str) -> None:
         """Nothing to do: the next session reads everything again."""
@@ -160,10 +155,10 @@ class Watches:
         for worker in self.threads():
             worker.stop()
 
-    # --- on our threads --------------------------------------------------------------------------
+    # --- on the workers' threads -----------------------------------------------------------------
 
-    def _report_records(self, read: Callable[[], Event]) -> None:
-        """Read and report our own records; again if a former leader was fenced meanwhile."""
+    def _report_records(self, read: Callable[[], events.Event]) -> None:
+        """Read and report the daemons' records; again if a former leader was fenced meanwhile."""
         while True:
             with self._lock:
                 fenced = self._fenced
@@ -178,12 +173,12 @@ class Watches:
             self._report_records(lambda: self._look(znode))
             return
         event = self._look(znode)
-        if isinstance(event, CancellationRead) and event.cancellation is not None:
+        if isinstance(event, events.CancellationRead) and event.cancellation is not None:
             for other in CANCELLABLE:
                 self._inbox.put(self._look(other))
         self._inbox.put(event)
 
-    def _look(self, znode: Znode) -> Event:
+    def _look(self, znode: Znode) -> events.Event:
         with self._lock:
             # Before the read: a change from now on marks it again.
             self._marked.discard(znode)
@@ -228,7 +223,7 @@ class Watches:
                 read[topic] = refusal(znode)
             else:
                 read[topic] = topic_of(topic, znode)
-        self._inbox.put(TopicsRead(read, read_generation))
+        self._inbox.put(events.TopicsRead(read, read_generation))
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
         watch_of = self._state_watch if watched else _unwatched
@@ -245,15 +240,15 @@ class Watches:
         with self._lock:
             # Put under the lock: a watch that fires from now on is reported after it.
             armed = frozenset(p for p in partitions if p in self._states) if watched else None
-            self._inbox.put(StatesRead(read, read_generation, armed))
+            self._inbox.put(events.StatesRead(read, read_generation, armed))
 
     def _state_watch(self, partition: TopicPartition) -> Watch:
         def fired() -> None:
             with self._lock:
-                # An answer in flight when it fired may have set it once more.
+                # A response in flight when it fired may have set it once more.
                 if self._states.get(partition) is watcher:
                     del self._states[partition]
-            self._inbox.put(StateChanged(partition))
+            self._inbox.put(events.StateChanged(partition))
 
         watcher = watch(fired)
         with self._lock:
@@ -272,3 +267,86 @@ def _bound(
     job: Callable[..., None], chunk: tuple[Item, ...], **options: bool
 ) -> Callable[[], None]:
     return lambda: job(chunk, **options)
+
+
+# --- levels --------------------------------------------------------------------------------------
+
+
+def _topics(znodes: ZnodeReads) -> events.Event:
+    return events.TopicsListed(frozenset(PartitionZnodes(znodes).topic_names()))
+
+
+def _specs(znodes: ZnodeReads) -> events.Event:
+    partitions = PartitionZnodes(znodes)
+    return partitions.all_specs(partitions.list_specs())
+
+
+def _isr_notifications(znodes: ZnodeReads) -> events.Event:
+    names, read = _listed(znodes, paths.ISR_NOTIFICATIONS, partition_lists.decode_isr_notification)
+    return events.IsrNotificationsRead(names, frozenset[TopicPartition]().union(*read))
+
+
+def _log_dir_events(znodes: ZnodeReads) -> events.Event:
+    names, read = _listed(znodes, paths.LOG_DIR_EVENTS, partition_lists.decode_log_dir_event)
+    return events.LogDirEventsRead(names, frozenset(read))
+
+
+def _listed(
+    znodes: ZnodeReads, directory: str, decode: Callable[[bytes], Value | str]
+) -> tuple[tuple[str, ...], list[Value]]:
+    """List a directory and decode its children; the names include unreadable ones."""
+    names = znodes.children(directory)
+    found = decode_many(
+        znodes, names, lambda name: f"{directory}/{name}", lambda _, znode: decode(znode.data)
+    )
+    return names, [v for _, v in found if v is not None and not isinstance(v, str)]
+
+
+def _preferred_election(znodes: ZnodeReads) -> events.Event:
+    znode = znodes.get(paths.PREFERRED_ELECTION)
+    if znode is None:
+        return events.PreferredElectionRead(None)
+    read = partition_lists.decode_preferred_election(znode.data)
+    if isinstance(read, str):
+        znodes.unreadable(paths.PREFERRED_ELECTION, read)
+        read = frozenset()
+    return events.PreferredElectionRead(read, znode.version)
+
+
+_WATCHED: Mapping[Znode, Callable[[ZnodeReads], events.Event]] = {
+    Znode.BROKERS: lambda z: events.BrokersRead(ClusterZnodes(z).brokers()),
+    Znode.GUARDS: lambda z: ClusterZnodes(z).guards(),
+    Znode.TOPICS: _topics,
+    Znode.DELETIONS: lambda z: events.DeletionsRead(PartitionZnodes(z).deletions()),
+    Znode.ISR_NOTIFICATIONS: _isr_notifications,
+    Znode.LOG_DIR_EVENTS: _log_dir_events,
+    Znode.PREFERRED_ELECTION: _preferred_election,
+    Znode.LEGACY_PLAN: lambda z: events.LegacyPlanRead(RequestZnodes(z).plan()),
+    Znode.QUEUE: lambda z: events.QueueRead(RequestZnodes(z).queue()),
+    Znode.SUBMISSIONS: lambda z: events.SubmissionsListed(frozenset(RequestZnodes(z).open())),
+    Znode.CANCELLATION: lambda z: events.CancellationRead(RequestZnodes(z).cancellation()),
+    Znode.KILL_SWITCH: lambda z: events.KillSwitchRead(RequestZnodes(z).is_disabled()),
+    Znode.CONTROLS: lambda z: events.ControlsRead(RequestZnodes(z).controls()),
+}
+
+_OURS: Mapping[Znode, Callable[[ZnodeReads], events.Event]] = {
+    Znode.GOALS: _specs,
+    Znode.ORPHANS: lambda z: events.OrphansRead(PartitionZnodes(z).orphans()),
+    Znode.HISTORY: lambda z: OutcomeZnodes(z).history(),
+    Znode.LEASES: lambda z: events.AppliedThrottlesRead(ThrottleZnodes(z).applied()),
+}
+
+
+def read_level(reader: Reader, level: Znode, watcher: Watch) -> events.Event:
+    """
+    Read a level.
+
+    Args:
+        reader: Reads the znodes.
+        level: The level.
+        watcher: Set on znodes that other clients change; only the leading daemon writes the records
+            of the daemons.
+
+    """
+    ours = _OURS.get(level)
+    return _WATCHED[level](WatchedReader(reader, watcher)) if ours is None else ours(reader)

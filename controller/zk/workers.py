@@ -120,18 +120,18 @@ Latency = Callable[[str, float], None]
 class Pings:
     """Times a small read every few seconds, while there is a connection."""
 
-    def __init__(self, session: Session, told: Latency, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, session: Session, report: Latency, *, every_s: float = EVERY_S) -> None:
         """
         Prepare; nothing is read yet.
 
         Args:
             session: The session whose connection is timed.
-            told: Called on the thread of the pings.
+            report: Receives each measurement, on the thread of the pings.
             every_s: Seconds between two reads.
 
         """
         self._session = session
-        self._told = told
+        self._report = report
         self._every_s = every_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zookeeper pings", daemon=True)
@@ -163,4 +163,4 @@ class Pings:
             self._session.ask(self._session.client.get_async(paths.BROKER_IDS))
         except (ControllerError, KazooException):
             return  # The session's state shows it.
-        self._told("ping", time.monotonic() - begun)
+        self._report("ping", time.monotonic() - begun)

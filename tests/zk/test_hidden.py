@@ -9,10 +9,10 @@ from controller.core.events import BrokersRead, HistoryRead, LogDirEventsRead, S
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.outcomes import Part
 from controller.reactor.ports import Znode
-from controller.zk.levels import read_level
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader, watch
 from controller.zk.request_znodes import RequestZnodes
+from controller.zk.watches import read_level
 from controller.zk.znode_reads import ANY_VERSION
 from controller.znodes import paths
 from controller.znodes.outcome_parts import encode_part
