@@ -53,15 +53,15 @@ class Spent:
 
 
 class MeasuredLoop(Reactor):
-    """A loop that measures its turns."""
+    """A loop that measures its cycles."""
 
     spent: Spent
     observer: TelemetryObserver
 
-    def turn(self) -> None:
-        """Turn, and publish as the daemon does."""
+    def run_cycle(self) -> None:
+        """Run a cycle, and publish as the daemon does."""
         begun = time.thread_time()
-        super().turn()
+        super().run_cycle()
         self.observer.tend(self.view)
         self.spent.turns += time.thread_time() - begun
 

@@ -47,7 +47,7 @@ class Encoder:
     Encodes the requests of all channels.
 
     All brokers receive the same UpdateMetadata, so it is encoded once, and only the broker epoch is
-    replaced. With a hundred brokers this saves a second per turn. The list of live brokers, which
+    replaced. With a hundred brokers this saves a second per cycle. The list of live brokers, which
     every UpdateMetadata contains, is also encoded once.
     """
 

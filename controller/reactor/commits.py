@@ -1,5 +1,5 @@
 """
-The writes of a turn: many changes in few multis, and the handling of rejected ones.
+The writes of a cycle: many changes in few multis, and the handling of rejected ones.
 
 A durable change is applied to the view and its effects are carried out. A rejected change is set
 aside, the znodes it was decided from are invalidated and read again, and the other changes are
@@ -273,7 +273,7 @@ def stale_checks(
     Args:
         batch: The rejected batch.
         refused: Its first failed operation; those before it are not stale.
-        moved: Paths written since by this turn, which are not at the version the multi expects.
+        moved: Paths written since by this cycle, which are not at the version the multi expects.
 
     """
     seen = set(moved)

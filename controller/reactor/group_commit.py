@@ -43,7 +43,6 @@ _ASSIGNMENT_BYTES = 60
 """Estimate for the added assignment of a partition whose reassignment begins."""
 _ENTRY_BYTES = 50
 """Estimate for an entry of a plan, without its topic's name and its brokers."""
-"""Estimate for the original replicas of an entry, without the brokers."""
 
 Entries = dict[model.TopicPartition, model.Replicas | None]
 """Entries of a plan that change; None removes one."""

@@ -4,9 +4,9 @@ The host of the loop: its thread, the inbox that wakes it, signals, and the hand
 This module has the program's one broad ``except``, which asks for the verdict of an error. A signal
 only puts an event into the inbox.
 
-In the course of a large plan each event would be a turn of its own, with a write to ZooKeeper and a
-request to every broker. So after a busy turn events gather for a moment and share the next. Events
-that are not part of the course of a plan, above all requests of operators, are not delayed.
+During a large plan each event would cause a cycle of its own, with a write to ZooKeeper and a
+request to every broker. So after a busy cycle events gather for a moment and share the next. Events
+that do not belong to a plan in flight, above all requests of operators, are not delayed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
 
 GATHER_AFTER: Final = 8
-"""Changes in a turn from which on it counts as busy: a small plan is never delayed."""
+"""Changes that make a cycle busy: a small plan is never delayed."""
 GATHER_S: Final = 0.05
-"""How long events gather at most, in seconds."""
+"""Longest time that events gather, in seconds."""
 
 _MAY_WAIT: Final = (
     events.StateChanged,
@@ -59,7 +59,7 @@ WALL_EVERY_S = 30.0
 """Interval at which the core receives the wall-clock time."""
 
 SHUTDOWN_S = 10.0
-"""How long a resignation may take before the process ends anyway and its session with it."""
+"""Longest duration of a resignation; after it the process ends, and its session with it."""
 
 
 class WakingInbox:
@@ -95,7 +95,7 @@ class WakingInbox:
         self._pressing.wait(max(0.0, longest_s))
 
     def taken(self) -> None:
-        """Note that a turn begins: it handles every event put before."""
+        """Note that a cycle begins: it handles every event put before."""
         self._pressing.clear()
 
     def wait(self, timeout_s: float) -> None:
@@ -144,7 +144,7 @@ class Host:
         self._is_eligible = False
         self._deadline: Instant | None = None
         self.last_cycle: Instant = clock.now()
-        """When the last turn ended, for the liveness probe."""
+        """When the last cycle ended, for the liveness probe."""
 
     def request_shutdown(self) -> None:
         """Ask the loop to resign and end; from any thread, but not from a signal handler."""
@@ -152,7 +152,7 @@ class Host:
 
     def run(self) -> None:
         """
-        Run turns until the loop is finished.
+        Run cycles until the loop is finished.
 
         Raises:
             NativeRefusedError: no engine that the settings allow is safe on this cluster.
@@ -167,20 +167,20 @@ class Host:
                 self._gather()
                 self._inbox.wait(self._sleep_s())
             self._inbox.taken()
-            self._turn()
+            self._cycle()
             self.last_cycle = self._clock.now()
             self._again_s = self._after_cycle(self._reactor.view)
             self._check_eligibility()
             self._watch()
 
     def _gather(self) -> None:
-        """Let events gather after a busy turn."""
+        """Let events gather after a busy cycle."""
         if self._reactor.changes >= GATHER_AFTER and not self._reactor.view.role.stopping:
             self._inbox.gather(self.last_cycle + GATHER_S - self._clock.now())
 
-    def _turn(self) -> None:
+    def _cycle(self) -> None:
         try:
-            self._reactor.turn()
+            self._reactor.run_cycle()
         except Exception as error:  # the one broad handler: it asks for the verdict
             verdict = verdict_of(error)
             self._on_error(error, verdict)

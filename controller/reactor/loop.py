@@ -1,7 +1,7 @@
 """
 The loop that owns all state.
 
-A turn drains the inbox, updates the view from the events, decides, commits the records as few
+A cycle drains the inbox, updates the view from the events, decides, commits the records as few
 fenced multis, applies them, and carries out the effects, with one request per broker. It repeats
 while its own writes make more work due, up to limits on rounds and time. No other thread touches
 the view.
@@ -32,13 +32,13 @@ from controller.reactor.outbox import Outbox
 from controller.reactor.reads import Reads, reread_own_records
 
 ROUNDS_MAX = 50
-"""Decisions per turn, after which the host does its other work."""
-TURN_S = 0.5
-"""Seconds after which a turn makes no further decision."""
+"""Decisions per cycle, after which the host does its other work."""
+CYCLE_S = 0.5
+"""Seconds after which a cycle makes no further decision."""
 
 
 class Reactor:
-    """Owns the view and runs turns; the host supplies events and sleeps in between."""
+    """Owns the view and runs cycles; the host supplies events and sleeps in between."""
 
     def __init__(  # noqa: PLR0913 - the parts it is composed of, by name
         self,
@@ -74,7 +74,7 @@ class Reactor:
         self.view = view
         self.finished = False
         self.changes = 0
-        """The number of changes that the last turn decided."""
+        """The number of changes that the last cycle decided."""
         self._store = store
         self._channels = channels
         self._configs = configs
@@ -104,13 +104,13 @@ class Reactor:
         self._inbox.append(event)
 
     def wakes_at(self) -> Instant | None:
-        """Return when the next turn is due without further events; None: never."""
+        """Return when the next cycle is due without further events; None: never."""
         if self.view.due:
             return self._clock.now()
         known = [at for at in (self._next_timer(), self._outbox.due) if at is not None]
         return min(known, default=None)
 
-    def turn(self) -> None:
+    def run_cycle(self) -> None:
         """
         Run rounds until nothing is left to do without waiting.
 
@@ -136,7 +136,7 @@ class Reactor:
             self._flush()
             now = self._clock.now()
             self._drain(now)
-            if now >= started + TURN_S:
+            if now >= started + CYCLE_S:
                 break
         self._flush()
 
@@ -339,7 +339,7 @@ def _goes_first(effect: effects.Effect) -> bool:
 
     Channels are opened and closed first: a request to a broker that just joined needs its queue.
     Timers are set first: they do not depend on the result of the writes. Reads go first if no
-    change of the same turn writes what they read: znodes that are unknown in this tenure or
+    change of the same cycle writes what they read: znodes that are unknown in this tenure or
     invalidated, new requests, and topic settings. With very many changes, as after a claim, those
     reads proceed while the changes are written. Other reads may be of what is being written.
     """

@@ -228,7 +228,7 @@ class Outbox:
         """
         Queue a StopReplica, without or with deletion.
 
-        Ignored for a broker that serves the partition now: a write of the same turn may have made
+        Ignored for a broker that serves the partition now: a write of the same cycle may have made
         it a replica again.
         """
         queue = self._queues.get(broker)

@@ -2,7 +2,7 @@
 The ports of the loop: store, channels to brokers, queries, clock, observer.
 
 Adapters (``zk``, ``brokers``, ``telemetry``) and the simulator implement them. Results arrive as
-events in the inbox, never as return values or callbacks. Only ``Store.commit`` blocks: a turn has
+events in the inbox, never as return values or callbacks. Only ``Store.commit`` blocks: a cycle has
 to know what is durable before it sends anything.
 """
 
@@ -362,7 +362,7 @@ class Reassignments(Protocol):
         """
         Allow sending for a few seconds: the daemon leads and its loop runs.
 
-        Called in every turn. A process that was stopped must not resume and send an entry that
+        Called in every cycle. A process that was stopped must not resume and send an entry that
         another leader may have cancelled.
         """
         ...

@@ -24,7 +24,7 @@ OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES)
 """Znodes without watches, as only the leading daemon writes them."""
 
 CANCELLABLE: Final = (Znode.SUBMISSIONS, Znode.LEGACY_PLAN, Znode.QUEUE)
-"""What a cancellation may refer to: a store reads them after it and reports them before it."""
+"""Znodes that a cancellation may refer to. A store reads them after it, but reports them first."""
 
 _ROOTS: Final = {
     paths.GOALS: Znode.GOALS,

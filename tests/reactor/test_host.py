@@ -38,7 +38,7 @@ class CountingReactor:
         """Return that something is due already."""
         return Instant(0.0)
 
-    def turn(self) -> None:
+    def run_cycle(self) -> None:
         """Note when; the sixth is the last."""
         take_due(self.view)
         self.began.append(time.monotonic())

@@ -125,7 +125,7 @@ class Turning:
         self.order.noted.clear()
         for event in events:
             self.reactor.put(event)
-        self.reactor.turn()
+        self.reactor.run_cycle()
         return self.order.noted
 
 

@@ -49,12 +49,12 @@ class DaemonLoop(Protocol):
         """Add an event to the inbox."""
         ...
 
-    def turn(self) -> None:
+    def run_cycle(self) -> None:
         """Work until nothing is left to do without waiting."""
         ...
 
     def wakes_at(self) -> Instant | None:
-        """Return when the next turn is due though nothing happens."""
+        """Return when the next cycle is due without further events."""
         ...
 
 
@@ -157,7 +157,7 @@ class SimDaemon:
             return
         self.turns += 1
         try:
-            self.loop.turn()
+            self.loop.run_cycle()
         except SimulatedCrash:
             self.crash()
             return
