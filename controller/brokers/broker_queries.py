@@ -2,19 +2,27 @@
 Base of the adapters that query brokers outside the controller channels.
 
 Each has its own thread and connections, so that no query waits behind a controller request.
+``ask_all`` queries all brokers once, for commands.
 """
 
 from __future__ import annotations
 
+import queue
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
+from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.core.events import BrokersRead, ClaimGuardsRead, Event
 from controller.core.model import BrokerId, LiveBroker
+from controller.errors import ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
+
+Answer = TypeVar("Answer")
 
 
 class BrokerQuery(ABC):
@@ -78,6 +86,56 @@ class BrokerQuery(ABC):
         """Close every connection."""
 
 
+class PooledQuery(BrokerQuery):
+    """A query with one connection for each broker, open between queries."""
+
+    limits: ConnectionLimits
+
+    def __init__(
+        self, name: str, inbox: Inbox, security: Security, listeners: ListenerChoice
+    ) -> None:
+        """Prepare; see ``BrokerQuery``."""
+        super().__init__(name, inbox, security, listeners)
+        # Touched on the IO thread only:
+        self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
+
+    def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
+        super()._learn(brokers)
+        for broker, _ in list(self._open.values()):
+            if brokers.get(broker.id) != broker:
+                self._close(broker.id)
+
+    def _connection_to(self, broker: LiveBroker) -> Connection | None:
+        known = self._open.get(broker.id)
+        return known[1] if known is not None and known[0] == broker and known[1].is_open else None
+
+    async def _connected(self, broker: LiveBroker) -> Connection:
+        """
+        Return the broker's connection, opened if there is none.
+
+        Raises:
+            TransientError: the broker cannot be reached.
+            ProtocolError: its responses cannot be decoded.
+
+        """
+        connection = self._connection_to(broker)
+        if connection is None:
+            self._close(broker.id)
+            endpoint = self._listeners.required_of(broker)
+            connection = await connect(self._io, endpoint, self._security, self.limits, Gate())
+            self._open[broker.id] = (broker, connection)
+        return connection
+
+    def _close(self, broker: BrokerId) -> None:
+        known = self._open.pop(broker, None)
+        if known is not None:
+            known[1].close()
+
+    def _close_all(self) -> None:
+        for broker in list(self._open):
+            self._close(broker)
+
+
 class BrokerFollower:
     """An inbox that passes brokers and the controller on to the adapters that query them."""
 
@@ -94,3 +152,65 @@ class BrokerFollower:
             for query in self.queries:
                 query.update_controller(event.controller_broker)
         self._inner.put(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How to connect to brokers."""
+
+    security: Security
+    listeners: ListenerChoice
+    """The choice of a broker's listener; the control plane's does not serve queries."""
+    limits: ConnectionLimits
+
+
+def ask_all(
+    route: Route,
+    brokers: Collection[LiveBroker],
+    ask: Callable[[LiveBroker, Connection], Coroutine[Any, Any, Answer]],
+    *,
+    deadline: float,
+) -> Generator[tuple[BrokerId, Answer | ControllerError], None, None]:
+    """
+    Query brokers at once; yield each answer, or the error in its place, as it arrives.
+
+    Args:
+        route: How to connect.
+        brokers: The brokers.
+        ask: Queries one broker over its connection, on the IO thread.
+        deadline: On the monotonic clock; answers that arrive later are left out.
+
+    """
+    listeners = replace(route.listeners, control_plane_listener=None)
+    answers: queue.Queue[tuple[BrokerId, Answer | ControllerError]] = queue.Queue()
+    io = IoThread("survey")
+    opened: set[Connection] = set()
+
+    async def ask_one(broker: LiveBroker) -> None:
+        try:
+            endpoint = listeners.required_of(broker)
+            connection = await connect(io, endpoint, route.security, route.limits, Gate())
+            opened.add(connection)
+            answer = await ask(broker, connection)
+            connection.close()
+        except (TransientError, ProtocolError) as error:
+            answers.put((broker.id, error))
+        else:
+            answers.put((broker.id, answer))
+
+    def close_all() -> None:
+        for connection in opened:
+            connection.close()
+
+    io.start()
+    try:
+        for broker in brokers:
+            io.post(lambda b=broker: io.spawn(lambda: ask_one(b)))  # type: ignore[misc] # bound
+        for _ in brokers:
+            try:
+                yield answers.get(timeout=max(0.001, deadline - time.monotonic()))
+            except queue.Empty:
+                return
+    finally:
+        io.post(close_all)
+        io.stop()

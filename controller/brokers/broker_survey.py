@@ -11,20 +11,19 @@ import queue
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
-from controller.brokers.connections import Connection, Gate, connect
+from controller.brokers.broker_queries import Route, ask_all
+from controller.brokers.connections import Connection
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
 from controller.core.events import Event, TopicConfigsRead
 from controller.core.model import NEVER_ASKED, BrokerId, LiveBroker, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
-from controller.errors import ProtocolError, TransientError
+from controller.errors import ControllerError
 
 WITHIN_S: Final = 30.0
 VERSION: Final = 1
@@ -45,10 +44,7 @@ class BrokerSurvey:
                 serve these queries.
 
         """
-        self._security = security
-        self._listeners = replace(listeners, control_plane_listener=None)
-        self._open: set[Connection] = set()
-        """Touched on the IO thread only."""
+        self._route = Route(security, listeners, LIMITS)
 
     def ask(
         self,
@@ -89,7 +85,7 @@ class BrokerSurvey:
     def _asked(self, brokers: Collection[LiveBroker], topics: Collection[str]) -> Iterator[_Queue]:
         """Query the settings of topics; the answers arrive in the queue."""
         inbox = _Queue()
-        configs = TopicConfigQuery(inbox, self._security, self._listeners)
+        configs = TopicConfigQuery(inbox, self._route.security, self._route.listeners)
         configs.start()
         try:
             configs.update_brokers(brokers)
@@ -101,42 +97,15 @@ class BrokerSurvey:
     def _disks(
         self, brokers: Collection[LiveBroker], deadline: float
     ) -> Mapping[BrokerId, Disks | str]:
-        answers: queue.Queue[tuple[BrokerId, Disks | str]] = queue.Queue()
-        io = IoThread("log-dirs")
-        io.start()
-        try:
-            for broker in brokers:
-                io.post(lambda b=broker: io.spawn(lambda: self._ask_one(io, b, answers)))  # type: ignore[misc] # bound
-            found: dict[BrokerId, Disks | str] = {b.id: SILENT for b in brokers}
-            for _ in brokers:
-                try:
-                    broker_id, answer = answers.get(timeout=_left(deadline))
-                except queue.Empty:
-                    break
-                found[broker_id] = answer
-        finally:
-            io.post(self._close)
-            io.stop()
+        found: dict[BrokerId, Disks | str] = {b.id: SILENT for b in brokers}
+        for broker, answer in ask_all(self._route, brokers, _disks_on, deadline=deadline):
+            found[broker] = str(answer) if isinstance(answer, ControllerError) else answer
         return found
 
-    def _close(self) -> None:
-        """Close the connections of brokers that have not answered in time."""
-        for connection in self._open:
-            connection.close()
 
-    async def _ask_one(
-        self, io: IoThread, broker: LiveBroker, answers: queue.Queue[tuple[BrokerId, Disks | str]]
-    ) -> None:
-        try:
-            endpoint = self._listeners.required_of(broker)
-            connection = await connect(io, endpoint, self._security, LIMITS, Gate())
-            self._open.add(connection)
-            request = DescribeLogDirsRequest(topics=None, version=VERSION)
-            answer = await connection.ask(frame_of(request))
-        except (TransientError, ProtocolError) as error:
-            answers.put((broker.id, str(error)))
-        else:
-            answers.put((broker.id, disks_of(answer)))
+async def _disks_on(_: LiveBroker, connection: Connection) -> Disks | str:
+    request = DescribeLogDirsRequest(topics=None, version=VERSION)
+    return disks_of(await connection.ask(frame_of(request)))
 
 
 class _Queue:

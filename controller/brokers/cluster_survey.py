@@ -7,10 +7,10 @@ are passed on as they arrive, so that only one of them is in memory. Reads only.
 
 from __future__ import annotations
 
-import queue
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
+from controller.brokers.broker_queries import Route, ask_all
+from controller.brokers.connections import Connection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
-from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
+from controller.errors import BrokerUnreachableError, ControllerError
 
 WITHIN_S: Final = 120.0
 CLUSTER_ID_WITHIN_S: Final = 30.0
@@ -85,8 +85,7 @@ class ClusterSurvey:
             listeners: The choice of a broker's listener.
 
         """
-        self._security = security
-        self._listeners = replace(listeners, control_plane_listener=None)
+        self._route = Route(security, listeners, LIMITS)
 
     def holdings(
         self, brokers: Collection[LiveBroker], *, within_s: float = WITHIN_S
@@ -98,24 +97,17 @@ class ClusterSurvey:
             BrokerUnreachableError: a broker does not answer: a snapshot needs all of them.
 
         """
-        answers: queue.Queue[tuple[BrokerId, Holdings | ControllerError]] = queue.Queue()
         deadline = time.monotonic() + within_s
-        io = IoThread("fleet")
-        io.start()
-        try:
-            for broker in brokers:
-                io.post(lambda b=broker: io.spawn(lambda: self._hold(io, b, answers)))  # type: ignore[misc] # bound
-            for _ in brokers:
-                try:
-                    broker_id, answer = answers.get(timeout=max(0.001, deadline - time.monotonic()))
-                except queue.Empty as error:
-                    raise BrokerUnreachableError("not all brokers answered in time") from error
+        missing = len(brokers)
+        with closing(ask_all(self._route, brokers, _hold, deadline=deadline)) as answers:
+            for broker, answer in answers:
                 if isinstance(answer, ControllerError):
-                    why = f"broker {broker_id} does not report its log directories: {answer}"
+                    why = f"broker {broker} does not report its log directories: {answer}"
                     raise BrokerUnreachableError(why) from answer
+                missing -= 1
                 yield answer
-        finally:
-            io.stop()
+        if missing:
+            raise BrokerUnreachableError("not all brokers answered in time")
 
     def leading(self, brokers: Collection[LiveBroker], *, with_topics: bool = True) -> Leading:
         """
@@ -125,65 +117,29 @@ class ClusterSurvey:
             BrokerUnreachableError: no broker answers.
 
         """
-        answers: queue.Queue[Leading | ControllerError] = queue.Queue()
-        io = IoThread("fleet")
-        io.start()
-        problem: ControllerError | None = None
-        try:
-            for broker in sorted(brokers, key=lambda b: b.id):
-                io.post(
-                    lambda b=broker: io.spawn(lambda: self._lead(io, b, with_topics, answers))  # type: ignore[misc] # bound
-                )
-                try:
-                    answer = answers.get(timeout=WITHIN_S)
-                except queue.Empty:
-                    continue
-                if isinstance(answer, Leading):
-                    return answer
-                problem = answer
-        finally:
-            io.stop()
-        raise BrokerUnreachableError("no broker answers for all topics") from problem
 
-    async def _hold(
-        self, io: IoThread, broker: LiveBroker, answers: queue.Queue[tuple[BrokerId, Any]]
-    ) -> None:
-        try:
-            connection = await self._connect(io, broker)
-            version = _version(connection, DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION_MAX)
-            request = DescribeLogDirsRequest(topics=None, version=version)
-            answer = await connection.ask(frame_of(request))
-            connection.close()
-        except (TransientError, ProtocolError) as error:
-            answers.put((broker.id, error))
-        else:
-            answers.put((broker.id, holdings_of(broker.id, answer)))
-
-    async def _lead(
-        self,
-        io: IoThread,
-        broker: LiveBroker,
-        with_topics: bool,  # noqa: FBT001 - handed on
-        answers: queue.Queue[Any],
-    ) -> None:
-        try:
-            connection = await self._connect(io, broker)
-            version = _version(connection, METADATA, METADATA_VERSION_MAX)
+        async def lead(_: LiveBroker, connection: Connection) -> Leading:
             request = MetadataRequest(
                 topics=None if with_topics else [],
                 allow_auto_topic_creation=False,
-                version=version,
+                version=_version(connection, METADATA, METADATA_VERSION_MAX),
             )
-            answer = await connection.ask(frame_of(request))
-            connection.close()
-        except (TransientError, ProtocolError) as error:
-            answers.put(error)
-        else:
-            answers.put(leading_of(answer))
+            return leading_of(await connection.ask(frame_of(request)))
 
-    async def _connect(self, io: IoThread, broker: LiveBroker) -> Connection:
-        endpoint = self._listeners.required_of(broker)
-        return await connect(io, endpoint, self._security, LIMITS, Gate())
+        problem: ControllerError | None = None
+        for broker in sorted(brokers, key=lambda b: b.id):
+            deadline = time.monotonic() + WITHIN_S
+            for _, answer in ask_all(self._route, (broker,), lead, deadline=deadline):
+                if isinstance(answer, Leading):
+                    return answer
+                problem = answer
+        raise BrokerUnreachableError("no broker answers for all topics") from problem
+
+
+async def _hold(broker: LiveBroker, connection: Connection) -> Holdings:
+    version = _version(connection, DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION_MAX)
+    request = DescribeLogDirsRequest(topics=None, version=version)
+    return holdings_of(broker.id, await connection.ask(frame_of(request)))
 
 
 def _version(connection: Connection, key: int, highest: int) -> int:
@@ -206,14 +162,14 @@ def holdings_of(broker: BrokerId, answer: Any) -> Holdings:  # noqa: ANN401 - ka
     volumes = {
         (directory.total_bytes, directory.usable_bytes)
         for directory in answer.results
-        if not directory.error_code and _tells_volume(directory)
+        if not directory.error_code and _reports_volume(directory)
     }
     held = sum(replica.size for replica in replicas)
     capacity = held + sum(usable for _, usable in volumes) if volumes else None
     return Holdings(broker, replicas, capacity)
 
 
-def _tells_volume(directory: Any) -> bool:  # noqa: ANN401 - kafka-python has no types
+def _reports_volume(directory: Any) -> bool:  # noqa: ANN401 - kafka-python has no types
     usable = getattr(directory, "usable_bytes", None)
     return usable is not None and usable >= 0
 

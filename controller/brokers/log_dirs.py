@@ -18,8 +18,8 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers.broker_queries import BrokerQuery
-from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
+from controller.brokers.broker_queries import PooledQuery
+from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import Frame, frame_of
 from controller.core.events import SizesRead
@@ -65,14 +65,15 @@ class _Round:
         return replace(self.encoded)  # each connection sets its own header
 
 
-class LogDirQuery(BrokerQuery):
+class LogDirQuery(PooledQuery):
     """Implements ``reactor.ports.Sizes``."""
+
+    limits = LIMITS
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
         """Prepare; see ``BrokerQuery``."""
         super().__init__("log-dirs", inbox, security, listeners)
         # Touched on the IO thread only:
-        self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
         self._asked: dict[TopicPartition, None] = {}
         self._round: _Round | None = None
 
@@ -82,15 +83,6 @@ class LogDirQuery(BrokerQuery):
         self._io.post(lambda: self._enqueue(wanted))
 
     # --- on the IO thread ----------------------------------------------------------------------
-
-    def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
-        super()._learn(brokers)
-        for broker, _ in list(self._open.values()):
-            if brokers.get(broker.id) != broker:
-                self._close(broker.id)
-
-    def _close_all(self) -> None:
-        self._learn({})
 
     def _enqueue(self, wanted: Mapping[TopicPartition, None]) -> None:
         self._asked.update(wanted)
@@ -134,20 +126,8 @@ class LogDirQuery(BrokerQuery):
             self._begin()
 
     async def _ask(self, broker: LiveBroker, current: _Round) -> ApiMessage:
-        known = self._open.get(broker.id)
-        if known is not None and known[0] == broker and known[1].is_open:
-            connection = known[1]
-        else:
-            self._close(broker.id)
-            endpoint = self._listeners.required_of(broker)
-            connection = await connect(self._io, endpoint, self._security, LIMITS, Gate())
-            self._open[broker.id] = (broker, connection)
+        connection = await self._connected(broker)
         return await connection.ask(current.question())
-
-    def _close(self, broker: BrokerId) -> None:
-        known = self._open.pop(broker, None)
-        if known is not None:
-            known[1].close()
 
 
 def _request(wanted: Mapping[TopicPartition, None]) -> Any:  # noqa: ANN401 - kafka-python has no types

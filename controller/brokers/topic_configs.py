@@ -21,8 +21,8 @@ from typing import Any, Final
 from kafka.future import Future
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from controller.brokers.broker_queries import BrokerQuery
-from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
+from controller.brokers.broker_queries import PooledQuery
+from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core import model
@@ -75,8 +75,10 @@ class _Question:
             self.answer.success(configs)
 
 
-class TopicConfigQuery(BrokerQuery):
+class TopicConfigQuery(PooledQuery):
     """Implements ``reactor.ports.TopicConfigs``."""
+
+    limits = LIMITS
 
     def __init__(
         self,
@@ -98,7 +100,6 @@ class TopicConfigQuery(BrokerQuery):
         super().__init__("topic-configs", inbox, security, listeners)
         self._patience_s = patience_s
         # Touched on the IO thread only:
-        self._open: dict[model.BrokerId, tuple[model.LiveBroker, Connection]] = {}
         self._owing: set[model.BrokerId] = set()
         """Brokers that have not answered their last request."""
         self._doubts: dict[model.BrokerId, int] = {}
@@ -119,7 +120,6 @@ class TopicConfigQuery(BrokerQuery):
         for known in self._brokers.values():
             if brokers.get(known.id) != known:
                 self._doubts.pop(known.id, None)
-                self._close(known.id)
         super()._learn(brokers)
 
     def _enqueue(self, topics: Mapping[str, None], asked: model.ConfigQuestion) -> None:
@@ -196,32 +196,14 @@ class TopicConfigQuery(BrokerQuery):
             self._doubt(broker)
             self._ask_another(question)
 
-    def _connection_to(self, broker: model.LiveBroker) -> Connection | None:
-        known = self._open.get(broker.id)
-        return known[1] if known is not None and known[0] == broker and known[1].is_open else None
-
     def _doubt(self, broker: model.LiveBroker) -> None:
         self._doubted += 1
         self._doubts[broker.id] = self._doubted
 
-    def _close(self, broker: model.BrokerId) -> None:
-        known = self._open.pop(broker, None)
-        if known is not None:
-            known[1].close()
-
-    def _close_all(self) -> None:
-        for broker in list(self._open):
-            self._close(broker)
-
     async def _ask(
         self, broker: model.LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, model.TopicConfig | str]:
-        connection = self._connection_to(broker)
-        if connection is None:
-            self._close(broker.id)
-            endpoint = self._listeners.required_of(broker)
-            connection = await connect(self._io, endpoint, self._security, LIMITS, Gate())
-            self._open[broker.id] = (broker, connection)
+        connection = await self._connected(broker)
         _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
         answer = await connection.ask(frame_of(_request(topics, min(highest, VERSION_MAX))))
         found = {r.resource_name: _settings_of(r) for r in answer.results}
