@@ -55,7 +55,7 @@ from controller.zk.store import ZkStore
 from controller.zk.workers import Pings
 
 CONNECT_S: Final = 10 * 365 * 86_400.0
-"""How long to wait for ZooKeeper: practically for ever, as a daemon that is not ready."""
+"""Longest wait for ZooKeeper: practically unlimited, with a daemon that is not ready."""
 GARBAGE_THRESHOLD: Final = 50_000
 """
 Allocations between two runs of the garbage collector, by default 700.

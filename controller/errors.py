@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What the program's one broad handler does with an error."""
+    """The reaction of the program's one broad handler to an error."""
 
     RETRY = "retry"
     REFUSE = "refuse"

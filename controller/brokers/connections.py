@@ -88,7 +88,7 @@ _UNDECODABLE: Final = (
     OverflowError,
     struct.error,
 )
-"""What kafka-python's decoder raises on undecodable bytes."""
+"""The exceptions of kafka-python's decoder on undecodable bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from kafka.net.selector import NetworkSelector
 from controller.errors import BrokerUnreachableError
 
 Address = tuple[int, int, int, str, tuple[Any, ...]]
-"""What ``socket.getaddrinfo`` returns."""
+"""An item of the result of ``socket.getaddrinfo``."""
 
 _POLL_MS: Final = 1_000
 _RESOLVERS: Final = 4

@@ -49,7 +49,8 @@ BY_PROTOCOL: Final[tuple[tuple[str, Versions], ...]] = (
     ("3.2-IV0", Versions(6, 3, 7)),
     ("3.4-IV0", Versions(7, 4, 8)),
 )
-"""What Kafka's controller sends from each protocol on (AbstractControllerBrokerRequestBatch)."""
+"""The versions that Kafka's controller sends as of a protocol version
+(AbstractControllerBrokerRequestBatch)."""
 
 LOWEST: Final = BY_PROTOCOL[0][1]
 """The oldest versions that ``controller_requests`` builds."""

@@ -39,7 +39,7 @@ CLIENT_CONNECTIONS_MAX: Final = 24
 PAGES_MAX: Final = 32
 """Responses made at a time, probes not counted."""
 POLL_S: Final = 0.2
-"""How often deadlines are checked."""
+"""Interval of the checks of deadlines."""
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 ANY_HOST: Final = frozenset({"/metrics"})
 """Served under any name: Prometheus addresses its targets as its configuration names them."""

@@ -19,7 +19,7 @@ from controller.errors import InvalidInputError
 from controller.znodes import paths
 
 SENSITIVE: Final = (paths.BROKER_CONFIGS, "/config/users", "/delegation_token/tokens")
-"""Where ACLs are set, Kafka creates znodes below these with ``CREATOR_ALL_ACL`` alone."""
+"""On a cluster with ACLs, Kafka creates znodes below these with ``CREATOR_ALL_ACL`` alone."""
 
 
 def acl_at(path: str, acls: list[Any]) -> list[Any]:

@@ -27,7 +27,7 @@ class Members:
         self._document = document
         self._where = f"{where}: " if where else ""
         self.problem: str | None = None
-        """What is wrong with the first bad member; None without one."""
+        """The problem of the first bad member; None without one."""
 
     def __contains__(self, key: str) -> bool:
         return key in self._document

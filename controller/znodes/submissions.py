@@ -83,7 +83,7 @@ def _listed(document: documents.Document) -> list[object] | str:  # noqa: PLR091
 
 
 def _is_bare(document: documents.Document) -> bool:
-    """Whether it is nothing but topics, each an object of partitions."""
+    """Return whether all members are topics, each an object of partitions."""
     if not document or not all(documents.is_object(topic) for topic in document.values()):
         return False
     assignments = document.get("assignments")

@@ -107,7 +107,7 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.CANCELLATION_CHOSEN: "it is recorded that all that is to be cancelled was chosen",
     Failpoint.STEP_TURNED: "what the step in flight no longer needs is listed as removed, "
     "nothing is sent",
-    Failpoint.B6_WRITTEN: "the topic znode is final and the record is gone, nobody is told",
+    Failpoint.B6_WRITTEN: "the topic znode is final and the record is gone, nothing of it is sent",
     Failpoint.ORPHAN_RECORDED: "a step ended without the deletion of a replica on a dead broker, "
     "which is recorded",
     Failpoint.B8_LEADER_TOLD: "the leader got the LeaderAndIsr without adding replicas, where the "

@@ -261,7 +261,7 @@ RESUMING: Final = Shape(
 )
 FOREIGN: Final = Shape(
     name="foreign",
-    meaning="a step that somebody else began, through Kafka's API: driven to its own target",
+    meaning="a step that another client began, through Kafka's API: driven to its own target",
     failpoints=(
         Failpoint.A1_REPEATED,
         Failpoint.A2_LEADER_TOLD,
