@@ -71,7 +71,7 @@ def _stranger(path: str) -> str:
 
 
 def _is_masked(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
-    """Whether ZooKeeper masks a digest, as it does for clients without the ADMIN permission."""
+    """Return whether ZooKeeper masks a digest, as for clients without the ADMIN permission."""
     return bool(acl.id.scheme == "digest" and acl.id.id.endswith(":x"))
 
 

@@ -1,5 +1,5 @@
 """
-The controller role: claim ``/controller``, notice its loss, resign.
+The controller role: claim ``/controller``, detect its loss, resign.
 
 A claim sets ``/controller_epoch`` to the next epoch under its version, in a multi in which
 ``/controller`` is ours (``KafkaZkClient.registerControllerAndIncrementControllerEpoch``). From then

@@ -1,9 +1,9 @@
 """
 kazoo's client from our settings, its waiting for sockets, and the certain life of its session.
 
-kazoo keeps to itself the session time-out that the server granted, and reports a silent server only
+kazoo does not expose the session timeout that the server granted, and reports a silent server only
 after two thirds of it. The session's life is counted from the sending of the last request that was
-answered: the server had heard of us at that instant or later.
+answered: the server received a request at that instant or later.
 
 kazoo waits twice for every request, once to write and once to read, and each time creates an epoll
 object, registers the sockets, waits and closes it: five or six system calls, with a switch of

@@ -1,4 +1,4 @@
-"""Reads of the cluster's own znodes: brokers, the controller's guards, our daemons."""
+"""Reads of the cluster's own znodes: brokers, guards of a claim, daemons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controller.znodes.json_documents import read_document
 
 
 class ClusterZnodes:
-    """Reads them through either reader."""
+    """Reads these znodes through either reader."""
 
     def __init__(self, znodes: ZnodeReads) -> None:
         """Read through this reader."""
@@ -58,7 +58,7 @@ class ClusterZnodes:
         return None if read is None or isinstance(read, str) else str(read.get("id"))
 
     def guards(self) -> ClaimGuardsRead:
-        """Return what decides whether a claim is safe on this cluster."""
+        """Return the facts that decide whether a claim is safe on this cluster."""
         controller = self._znodes.get(paths.CONTROLLER)
         feature = self._znodes.get(paths.FEATURE)
         migration = self._znodes.get(paths.MIGRATION)

@@ -36,7 +36,7 @@ RACES_MAX: Final = 20
 
 _LOG: Final = logging.getLogger(__name__)
 _LOG.addHandler(logging.NullHandler())
-_LOG.propagate = False  # What kazoo says while it retries is summed up in one sentence here.
+_LOG.propagate = False  # One error of this module replaces kazoo's messages during retries.
 
 
 class Connection:
@@ -155,7 +155,7 @@ class Connection:
 
     @contextmanager
     def noting_hidden(self) -> Iterator[Collection[str]]:
-        """Take what may not be read for absent, and note its path, until the context ends."""
+        """Treat hidden znodes as absent, and record their paths, until the context ends."""
         self._hidden = set()
         try:
             yield self._hidden
@@ -164,7 +164,7 @@ class Connection:
 
     @contextmanager
     def noting_unreadable(self) -> Iterator[Mapping[str, str]]:
-        """Note what cannot be decoded, by path, until the context ends."""
+        """Record the znodes that cannot be decoded, by path, until the context ends."""
         self._unreadable = {}
         try:
             yield self._unreadable
@@ -180,7 +180,7 @@ class Connection:
         *,
         window: int = WINDOW,
     ) -> Iterator[tuple[Key, Value | None]]:
-        """Ask about many znodes; None where there is none."""
+        """Send a request for each of many znodes; None where there is none."""
 
         def sent() -> Iterator[tuple[Key, Any]]:
             for key in dict.fromkeys(keys):
@@ -225,7 +225,7 @@ class Connection:
         return self._client.create_async(path, data, acl=acl, sequence=sequence, include_data=True)
 
     def _make_parents(self, path: str, acl: list[Any]) -> None:
-        """Create what is missing above a path; the cluster's own directories are never missing."""
+        """Create the missing parents of a path; those of the cluster itself always exist."""
         parent = path.rpartition("/")[0]
         if not parent or self._ask(self._client.exists_async(parent)) is not None:
             return

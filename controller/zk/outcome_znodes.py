@@ -1,9 +1,9 @@
 """
-Reads of what is kept of requests: ``/reassigner/outcomes``.
+Reads of the records of requests: ``/reassigner/outcomes``.
 
-None of it is watched: only the leading daemon writes it. The number of accepted entries is in the
-names of their shards, so the shards are read only for the entries themselves. A request that is
-deleted while it is read is absent.
+None of them is watched: only the leading daemon writes them. The names of shards contain the number
+of their accepted entries, so shards are read only for the entries themselves. A request that is
+deleted during the read is absent.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from controller.znodes.outcomes import decode_outcome
 Ended = tuple[tuple[model.Refusal, ...], tuple[model.PartitionOutcome, ...]]
 """The content of a shard of refusals and endings."""
 Child = Part | Ended | Summary
-"""Everything that is kept of a request, except shards of accepted entries."""
+"""A record of a request, except shards of accepted entries."""
 
 
 class OutcomeZnodes:
-    """Reads them through either reader."""
+    """Reads these znodes through either reader."""
 
     def __init__(self, znodes: ZnodeReads, *, window: int = WINDOW) -> None:
         """
@@ -50,12 +50,12 @@ class OutcomeZnodes:
     # --- for commands ----------------------------------------------------------------------------
 
     def outcome(self, request: model.RequestId) -> Summary | str | None:
-        """Return how a request ended, None while it has not."""
+        """Return the outcome of a request; None while it is open."""
         found = self._znodes.get(paths.outcome_path(request))
         return found and decode_outcome(found.data)
 
     def outcomes(self, requests: Iterable[model.RequestId]) -> tuple[Summary, ...]:
-        """Return how requests ended, in this order, without those that are unreadable."""
+        """Return the outcomes of requests, in this order, without unreadable ones."""
         read = decode_many(
             self._znodes,
             requests,
@@ -66,18 +66,18 @@ class OutcomeZnodes:
         return tuple(outcome for _, outcome in read if isinstance(outcome, Summary))
 
     def requests(self) -> list[model.RequestId]:
-        """Return the requests of which anything is kept."""
+        """Return the requests with records."""
         return [model.RequestId(name) for name in self._znodes.children(paths.OUTCOMES)]
 
     def ended(self) -> dict[model.RequestId, bool]:
-        """Return the requests of which anything is kept, and whether they ended."""
+        """Return the requests with records, and whether each has ended."""
         listed = self._listed(self.requests())
         return {request: paths.SUMMARY in names for request, names in listed.items()}
 
     def histories(
         self, requests: Iterable[model.RequestId] | None = None
     ) -> dict[model.RequestId, RequestHistory]:
-        """Return what is kept of these requests or of all, the oldest first."""
+        """Return the records of these requests or of all, the oldest first."""
         listed = self._listed(self.requests() if requests is None else requests)
         czxids = dict(self._czxids(listed))
         pieces = {request: _Pieces(request) for request in listed}
@@ -95,7 +95,7 @@ class OutcomeZnodes:
         return {r: pieces[r].history(czxid, listed[r]) for r, czxid in ordered}
 
     def history_of(self, request: model.RequestId) -> RequestHistory | None:
-        """Return what is kept of a request, None if nothing is."""
+        """Return the records of a request; None if there are none."""
         return self.histories([request]).get(request)
 
     def accepted_entries(self, request: model.RequestId) -> tuple[model.AcceptedEntry, ...]:
@@ -108,10 +108,10 @@ class OutcomeZnodes:
 
     def history(self) -> HistoryRead:
         """
-        Return what is kept of every request, the ended ones from the oldest on.
+        Return the records of every request, ended ones from the oldest on.
 
-        Of a request that has ended only the names are read; of an open one also its parts, and what
-        was refused or ended with another outcome than done.
+        Of an ended request only the names are read; of an open one also its parts, refusals and
+        outcomes other than done.
         """
         listed = self._listed(
             request for request in self.requests() if paths.valid_request(request)
@@ -126,7 +126,7 @@ class OutcomeZnodes:
         return HistoryRead(unfinished, {r: EndedHistory(listed[r], czxid) for czxid, r in ordered})
 
     def accepted(self, request: model.RequestId) -> AcceptedRead:
-        """Return the accepted entries of a request, with all that a cancellation needs to know."""
+        """Return the accepted entries of a request, with everything that a cancellation needs."""
         names = self._znodes.children(paths.history_path(request))
         entries: list[model.AcceptedEntry] = []
         for shard, read in self._accepted(request, _shards(names, "accepted")):
@@ -166,7 +166,7 @@ class OutcomeZnodes:
     def _elsewhere(
         self, request: model.RequestId, shards: Sequence[paths.Shard]
     ) -> frozenset[model.TopicPartition] | None:
-        """Return the partitions that did not simply reach their target; None: some are unknown."""
+        """Return the partitions that were refused or missed their target; None: some unknown."""
         found: set[model.TopicPartition] = set()
         for shard, read in decode_many(
             self._znodes,
@@ -199,7 +199,7 @@ class OutcomeZnodes:
     def _listed(
         self, requests: Iterable[model.RequestId]
     ) -> dict[model.RequestId, tuple[str, ...]]:
-        """List what is kept of requests; one that is hidden is left out."""
+        """List the records of requests, without hidden ones."""
         of = {paths.history_path(request): request for request in requests}
         listed = list(self._znodes.children_of_many(of))
         return {of[path]: names for path, names in listed if not isinstance(names, str)}
@@ -240,7 +240,7 @@ class _Pieces:
         self._unreadable: dict[str, str] = {}
 
     def add(self, name: str, read: Child | str | None) -> None:
-        """Add a child as decoded; None where it is gone."""
+        """Add a decoded child; None: it is gone."""
         if isinstance(read, str):
             self._unreadable[name] = read
         elif isinstance(read, Part):
@@ -252,7 +252,7 @@ class _Pieces:
             self.endings += read[1]
 
     def history(self, czxid: model.Zxid, names: Iterable[str]) -> RequestHistory:
-        """Return the whole; ``names`` are those of all children."""
+        """Return the history; ``names`` are those of all children."""
         if self._summary is not None and not self.refused:
             # Its shards are gone, or it is older than shards.
             self.refused += self._summary.refused

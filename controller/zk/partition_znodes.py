@@ -15,7 +15,7 @@ from controller.znodes.topics import decode_topic
 
 
 class PartitionZnodes:
-    """Reads them through either reader; a text stands for a znode that is unreadable."""
+    """Reads these znodes through either reader; a text stands for an unreadable znode."""
 
     def __init__(self, znodes: znode_reads.ZnodeReads) -> None:
         """Read through this reader."""

@@ -1,7 +1,7 @@
 """
 The daemon's reads of znodes, pipelined and watched.
 
-For threads of ours only: every method waits for its answers. A watch is a callback that fires at
+Not for kazoo's threads: every method waits for its answers. A watch is a callback that fires at
 most once and carries nothing.
 """
 
@@ -24,7 +24,7 @@ Watch = Callable[[WatchedEvent], None]
 
 
 def refusal(error: KazooException) -> str:
-    """Return why there is no data of a znode that exists."""
+    """Return the reason why an existing znode has no readable data."""
     return f"ZooKeeper does not show it: {type(error).__name__}"
 
 
@@ -69,7 +69,7 @@ class Reader:
         return self._answer(self._client.get_async(path))
 
     def show(self, path: str) -> Znode | Hidden | None:
-        """Read a znode, be it hidden."""
+        """Read a znode; it may be hidden."""
         try:
             return self.get(path)
         except NoAuthError as error:
@@ -110,7 +110,7 @@ class Reader:
         watcher: Watch | None = None,
     ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
         """
-        Read many znodes in order, be they hidden.
+        Read many znodes in order; they may be hidden.
 
         Raises:
             KazooException: one was refused for another reason than permissions.
@@ -186,7 +186,7 @@ class Reader:
         self, path: str, error: KazooException, watcher: Watch | None = None
     ) -> Hidden | None:
         """
-        Return what can be known of a znode that was refused; None where it is gone meanwhile.
+        Return the known facts of a hidden znode; None if it is gone meanwhile.
 
         Raises:
             KazooException: the refusal is not a matter of permissions, so it says nothing.
@@ -214,8 +214,8 @@ class WatchedReader:
     """
     Reads with one watch; implements ``ZnodeReads``.
 
-    ``get_many`` and ``children_of_many`` set no watch: what they read is written once, or by the
-    leading daemon alone.
+    ``get_many`` and ``children_of_many`` set no watch: the znodes are written once, or only by the
+    leading daemon.
     """
 
     def __init__(self, reader: Reader, watcher: Watch) -> None:
@@ -231,7 +231,7 @@ class WatchedReader:
         return self._reader.get_watched(path, self._watcher)
 
     def show(self, path: str) -> Znode | Hidden | None:
-        """Read a znode, be it hidden, and watch it, or its creation where it does not exist."""
+        """Read a znode, which may be hidden, and watch it, or its creation if it does not exist."""
         try:
             return self.get(path)
         except NoAuthError as error:
@@ -248,5 +248,5 @@ class WatchedReader:
     def show_many(
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
     ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
-        """Read many znodes in order, be they hidden, and watch each."""
+        """Read many znodes in order, which may be hidden, and watch each."""
         return self._reader.show_many(keys, path_of, window=window, watcher=self._watcher)

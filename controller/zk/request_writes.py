@@ -26,7 +26,7 @@ _Value = TypeVar("_Value")
 
 
 class RequestWrites:
-    """Writes them for one command."""
+    """Writes these znodes for one command."""
 
     def __init__(self, connection: Connection) -> None:
         """Write through this connection."""

@@ -1,7 +1,7 @@
 """
-Reads of what operators ask for: plans, requests, cancellations, the kill switch, controls.
+Reads of operators' submissions: plans, requests, cancellations, the kill switch, controls.
 
-What the daemon keeps of requests is read in ``outcome_znodes``.
+``outcome_znodes`` reads the daemon's records of requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from controller.znodes.submissions import decode_submission
 
 
 class RequestZnodes:
-    """Reads them through either reader; a hidden one is a value with ``unreadable``."""
+    """Reads these znodes through either reader; a hidden one is a value with ``unreadable``."""
 
     def __init__(self, znodes: ZnodeReads, *, window: int = WINDOW) -> None:
         """
@@ -100,7 +100,7 @@ class RequestZnodes:
 
 
 def plan_of(shown: Znode | Hidden | None) -> LegacyPlan | None:
-    """Decode a plan like the legacy one, be it hidden."""
+    """Decode a plan like the legacy one; it may be hidden."""
     if isinstance(shown, Hidden):
         return LegacyPlan({}, shown.version, shown.born, unreadable=shown.reason)
     return shown and decode_legacy_plan(shown.data, shown.version, shown.czxid)
@@ -115,7 +115,7 @@ def cancellation_of(found: Znode | None) -> Cancellation | None:
 
 def _submission(name: str, shown: Znode | Hidden) -> Submission:
     if isinstance(shown, Hidden):
-        # Refused like one that is unreadable, so that its client learns of it.
+        # Refused like an unreadable one, so that its outcome reports it.
         return Submission(
             name, {}, shown.version, shown.born, shown.created_ms, unreadable=shown.reason
         )

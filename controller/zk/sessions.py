@@ -1,10 +1,10 @@
 """
-The session with ZooKeeper: connect, wait for answers, notice its loss, connect again.
+The session with ZooKeeper: connect, wait for answers, detect its loss, connect again.
 
-Listeners hear when the connection is there and when the session is lost. kazoo itself opens a new
-session; what must be read or claimed anew is up to the listeners. Errors of the connection are
-translated (``errors``); ZooKeeper's refusal of an operation, for example that a znode does not
-exist, stays kazoo's exception.
+Listeners are called when the connection is established and when the session is lost. kazoo itself
+opens a new session; the listeners read and claim again. Errors of the connection are translated
+(``errors``); ZooKeeper's refusal of an operation, for example because a znode does not exist, stays
+kazoo's exception.
 
 Invariant: listeners are called on a thread of kazoo or of the alarm, so they must not wait for
 ZooKeeper.
@@ -84,10 +84,10 @@ _DEAD: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
 class SessionListener(Protocol):
-    """Hears of the session; never waits for ZooKeeper."""
+    """Receives changes of the session; never waits for ZooKeeper."""
 
     def connected(self, *, is_new: bool) -> None:
-        """Note that the connection is there (again); every watch set before is gone."""
+        """Note that the connection is established (again); every earlier watch is gone."""
         ...
 
     def lost(self, reason: str) -> None:

@@ -2,8 +2,8 @@
 ``Store`` on a real cluster: ZooKeeper for the loop.
 
 A facade of ``multis`` for writes, ``watches`` for reads and ``claims`` for the controller role. It
-adds the fence: every write is led by the checks of our right to it. For paperwork, that right is
-the leadership among our daemons.
+adds the fence: every write is led by checks of the daemon's right to it. For paperwork, that right
+is the leadership of the daemons.
 """
 
 from __future__ import annotations

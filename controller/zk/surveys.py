@@ -1,8 +1,8 @@
 """
-The whole of the cluster's znodes as one value, as ``doctor`` checks it.
+All znodes of the cluster as one value, for the checks of ``doctor``.
 
-Nothing is written. What cannot be decoded is in ``unreadable`` with its path and reason, never
-raised. Reads are pipelined; a cluster of a hundred thousand partitions takes a while all the same.
+Nothing is written. Undecodable znodes are in ``unreadable`` with path and reason, never raised.
+Reads are pipelined; a cluster of a hundred thousand partitions still takes some time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from controller.znodes import paths
 
 
 def survey(connection: Connection) -> Znodes:
-    """Read everything that the checks look at."""
+    """Read all znodes that the checks need."""
     with connection.noting_unreadable() as unreadable:
         cluster, partitions = ClusterZnodes(connection), PartitionZnodes(connection)
         throttles = ThrottleZnodes(connection)

@@ -32,7 +32,7 @@ KEYS: Final = frozenset(
 
 
 class ThrottleWrites:
-    """Writes them for one command."""
+    """Writes these znodes for one command."""
 
     def __init__(self, connection: Connection) -> None:
         """Write through this connection."""

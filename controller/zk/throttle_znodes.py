@@ -1,5 +1,5 @@
 """
-Reads of dynamic settings, and of our records of the throttles that we set in them.
+Reads of dynamic settings, and of the records of throttles that a daemon set in them.
 
 Nothing here is watched: the records are written by the leading daemon alone, and settings are read
 again before each write.
@@ -20,7 +20,7 @@ from controller.znodes.entity_configs import (
 
 
 class ThrottleZnodes:
-    """Reads them through either reader."""
+    """Reads these znodes through either reader."""
 
     def __init__(self, znodes: ZnodeReads) -> None:
         """Read through this reader."""

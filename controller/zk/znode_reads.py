@@ -1,5 +1,5 @@
 """
-What a read of ZooKeeper returns, and the interface through which every family of znodes is read.
+Results of reads of ZooKeeper, and the interface of its readers.
 
 Two readers implement ``ZnodeReads``: ``readers`` for the daemon, with watches, and ``connections``
 for one command. A znode that does not exist is None, not an error.
@@ -70,7 +70,7 @@ class ZnodeReads(Protocol):
         ...
 
     def show(self, path: str) -> Znode | Hidden | None:
-        """Read a znode, be it hidden."""
+        """Read a znode; it may be hidden."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -90,7 +90,7 @@ class ZnodeReads(Protocol):
     def show_many(
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
     ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
-        """Read many znodes in order; of a hidden one, all that can be known."""
+        """Read many znodes in order; a hidden one with all known facts."""
         ...
 
     def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...] | str]]:
