@@ -43,7 +43,7 @@ WAKES_AFTER_S: Final = 60.0
 """How long a daemon is stopped in the longest case."""
 CELLS: Final = [
     pytest.param(Failpoint.A1_WRITTEN, "1", marks=pytest.mark.smoke),
-    (Failpoint.A2_LEADER_TOLD, "1"),
+    (Failpoint.A2_LEADER_NOTIFIED, "1"),
     (Failpoint.NEXT_STEP_WRITTEN, "1"),
     (Failpoint.EXCLUSION_ACKNOWLEDGED, "1"),
     (Failpoint.B3_WRITTEN, "all"),
@@ -61,7 +61,7 @@ def test_a_daemon_that_wakes_when_a_standby_has_finished_does_no_harm(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "failpoint",
-    [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_TOLD, Failpoint.EXCLUSION_ACKNOWLEDGED],
+    [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_NOTIFIED, Failpoint.EXCLUSION_ACKNOWLEDGED],
 )
 def test_a_daemon_that_is_stopped_for_a_minute_in_the_middle_of_a_batch_does_no_harm(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, failpoint: Failpoint
@@ -177,7 +177,7 @@ def await_frozen(daemon: Daemon) -> None:
 
 def handed_over(cluster: Cluster, topic: str, failpoint: Failpoint) -> set[int]:
     """Return whose request left the loop just before, and may leave the process when it wakes."""
-    is_between = failpoint is Failpoint.A2_LEADER_TOLD
+    is_between = failpoint is Failpoint.A2_LEADER_NOTIFIED
     leaders = (cluster.leader(topic, n) for n in range(4)) if is_between else ()
     return {leader for leader in leaders if leader is not None}
 

@@ -133,8 +133,8 @@ def test_a_commit_is_named_by_the_phases_it_leaves_and_enters(
         (
             STARTING,
             [
-                Failpoint.A2_LEADER_TOLD,
-                Failpoint.A2_FOLLOWER_TOLD,
+                Failpoint.A2_LEADER_NOTIFIED,
+                Failpoint.A2_FOLLOWER_NOTIFIED,
                 Failpoint.B4_STOP_REPLICA_SENT,
                 Failpoint.B5_DELETE_SENT,
             ],
@@ -142,13 +142,13 @@ def test_a_commit_is_named_by_the_phases_it_leaves_and_enters(
         (
             Shrinking(LeaderEpoch(2)),
             [
-                Failpoint.B3_LEADER_TOLD,
+                Failpoint.B3_LEADER_NOTIFIED,
                 None,
                 Failpoint.B4_STOP_REPLICA_SENT,
                 Failpoint.B5_DELETE_SENT,
             ],
         ),
-        (Ended(), [Failpoint.B8_LEADER_TOLD, None, None, Failpoint.ORPHAN_DELETE_SENT]),
+        (Ended(), [Failpoint.B8_LEADER_NOTIFIED, None, None, Failpoint.ORPHAN_DELETE_SENT]),
     ],
 )
 def test_a_request_is_named_by_the_latest_commit_of_its_partition(
@@ -170,7 +170,7 @@ def test_a_request_is_named_by_the_latest_commit_of_its_partition(
 def test_the_first_request_of_a_claim_is_known_by_having_no_partitions() -> None:
     """Before it nobody knows of the claim."""
     named = Told(Pending()).send(1, update_metadata((1, 2)))
-    assert named == ({Failpoint.CLAIMED}, {Failpoint.LIVE_BROKERS_TOLD})
+    assert named == ({Failpoint.CLAIMED}, {Failpoint.LIVE_BROKERS_NOTIFIED})
 
 
 def test_requests_about_partitions_without_a_reassignment_have_no_failpoint() -> None:
@@ -263,7 +263,7 @@ def test_a_preferred_election_is_known_by_the_note_that_it_was_held() -> None:
     assert named == (set(), {Failpoint.ELECTION_WRITTEN})
     assigned = leader_and_isr(tp(), leader=1, replicas=(1, 2))
     assert told.send(2, assigned) == (set(), set())
-    assert told.send(1, assigned) == (set(), {Failpoint.ELECTION_LEADER_TOLD})
+    assert told.send(1, assigned) == (set(), {Failpoint.ELECTION_LEADER_NOTIFIED})
 
 
 def test_taking_entries_out_of_the_legacy_znode_has_a_name_of_its_own() -> None:

@@ -65,7 +65,7 @@ class NamedFailpoints:
         """Name the point after a request was handed to its channel."""
         match request:
             case ports.UpdateMetadata(states=()):
-                self._reached({Failpoint.LIVE_BROKERS_TOLD})
+                self._reached({Failpoint.LIVE_BROKERS_NOTIFIED})
             case ports.UpdateMetadata(states=states):
                 sent = {self._sending.get(s.partition, "") for s in states}
                 self._reached({_METADATA_SENT[name] for name in sent if name in _METADATA_SENT})
@@ -90,13 +90,17 @@ class NamedFailpoints:
             is_leader = state.leader == broker
             match self._sending.get(state.partition):
                 case "A2":
-                    yield Failpoint.A2_LEADER_TOLD if is_leader else Failpoint.A2_FOLLOWER_TOLD
+                    yield (
+                        Failpoint.A2_LEADER_NOTIFIED
+                        if is_leader
+                        else Failpoint.A2_FOLLOWER_NOTIFIED
+                    )
                 case "B3" if is_leader:
-                    yield Failpoint.B3_LEADER_TOLD
+                    yield Failpoint.B3_LEADER_NOTIFIED
                 case "B8" if is_leader:
-                    yield Failpoint.B8_LEADER_TOLD
+                    yield Failpoint.B8_LEADER_NOTIFIED
                 case "election" if is_leader:
-                    yield Failpoint.ELECTION_LEADER_TOLD
+                    yield Failpoint.ELECTION_LEADER_NOTIFIED
                 case _:
                     pass
 

@@ -18,7 +18,7 @@ class Failpoint(StrEnum):
     """An instant at which a daemon may die, in the order of a reassignment."""
 
     CLAIMED = "claimed"
-    LIVE_BROKERS_TOLD = "live-brokers-told"
+    LIVE_BROKERS_NOTIFIED = "live-brokers-notified"
     REQUEST_OPENED = "request-opened"
     BEFORE_ACCEPTED = "before-accepted"
     ACCEPTED = "accepted"
@@ -29,13 +29,13 @@ class Failpoint(StrEnum):
     A1_WRITTEN = "A1-written"
     A1_REPEATED = "A1-repeated"
     UNLISTED = "unlisted"
-    A2_LEADER_TOLD = "A2-leader-told"
-    A2_FOLLOWER_TOLD = "A2-follower-told"
+    A2_LEADER_NOTIFIED = "A2-leader-notified"
+    A2_FOLLOWER_NOTIFIED = "A2-follower-notified"
     A2_UPDATE_METADATA_SENT = "A2-UpdateMetadata-sent"
     SYNCED = "synced"
     NEXT_STEP_WRITTEN = "next-step-written"
     B3_WRITTEN = "B3-written"
-    B3_LEADER_TOLD = "B3-leader-told"
+    B3_LEADER_NOTIFIED = "B3-leader-notified"
     B3_UPDATE_METADATA_SENT = "B3-UpdateMetadata-sent"
     EXCLUSION_ACKNOWLEDGED = "exclusion-acknowledged"
     B4_STOP_REPLICA_SENT = "B4-StopReplica-sent"
@@ -51,10 +51,10 @@ class Failpoint(StrEnum):
     STEP_TURNED = "step-turned"
     B6_WRITTEN = "B6-written"
     ORPHAN_RECORDED = "orphan-recorded"
-    B8_LEADER_TOLD = "B8-leader-told"
+    B8_LEADER_NOTIFIED = "B8-leader-notified"
     B8_UPDATE_METADATA_SENT = "B8-UpdateMetadata-sent"
     ELECTION_WRITTEN = "election-written"
-    ELECTION_LEADER_TOLD = "election-leader-told"
+    ELECTION_LEADER_NOTIFIED = "election-leader-notified"
     BEFORE_UNTHROTTLED = "before-unthrottled"
     UNTHROTTLED = "unthrottled"
     OUTCOME_WRITTEN = "outcome-written"
@@ -66,7 +66,7 @@ class Failpoint(StrEnum):
 
 MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.CLAIMED: "the claim is made, no broker has heard of it",
-    Failpoint.LIVE_BROKERS_TOLD: "the first broker got the UpdateMetadata that fences the last "
+    Failpoint.LIVE_BROKERS_NOTIFIED: "the first broker got the UpdateMetadata that fences the last "
     "controller's requests",
     Failpoint.REQUEST_OPENED: "a submitted request is noted as being accepted, none of its entries "
     "is",
@@ -82,15 +82,15 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.A1_REPEATED: "a step found in the topic znode has its leader epoch bumped anew, "
     "nothing is sent",
     Failpoint.UNLISTED: "what waits was taken out of the legacy znode",
-    Failpoint.A2_LEADER_TOLD: "the leader got the step's LeaderAndIsr",
-    Failpoint.A2_FOLLOWER_TOLD: "another replica than the leader got it",
+    Failpoint.A2_LEADER_NOTIFIED: "the leader got the step's LeaderAndIsr",
+    Failpoint.A2_FOLLOWER_NOTIFIED: "another replica than the leader got it",
     Failpoint.A2_UPDATE_METADATA_SENT: "the first broker got the step's UpdateMetadata",
     Failpoint.SYNCED: "the target is in the ISR, what follows is not written",
     Failpoint.NEXT_STEP_WRITTEN: "the next step is in the topic znode and the state, nothing of it "
     "is sent",
     Failpoint.B3_WRITTEN: "the dropped replicas are out of the ISR and the leader is one of the "
     "target, nothing is sent",
-    Failpoint.B3_LEADER_TOLD: "the leader got that",
+    Failpoint.B3_LEADER_NOTIFIED: "the leader got that",
     Failpoint.B3_UPDATE_METADATA_SENT: "the first broker got the UpdateMetadata of that",
     Failpoint.EXCLUSION_ACKNOWLEDGED: "the leader knows the replicas without the dropped ones, "
     "StopReplica is not sent",
@@ -110,11 +110,11 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.B6_WRITTEN: "the topic znode is final and the record is gone, nothing of it is sent",
     Failpoint.ORPHAN_RECORDED: "a step ended without the deletion of a replica on a dead broker, "
     "which is recorded",
-    Failpoint.B8_LEADER_TOLD: "the leader got the LeaderAndIsr without adding replicas, where the "
-    "last step dropped nothing",
+    Failpoint.B8_LEADER_NOTIFIED: "the leader got the LeaderAndIsr without adding replicas, where "
+    "the last step dropped nothing",
     Failpoint.B8_UPDATE_METADATA_SENT: "the first broker got the final UpdateMetadata",
     Failpoint.ELECTION_WRITTEN: "the preferred replica leads in the state, nothing is sent",
-    Failpoint.ELECTION_LEADER_TOLD: "the preferred replica got that",
+    Failpoint.ELECTION_LEADER_NOTIFIED: "the preferred replica got that",
     Failpoint.BEFORE_UNTHROTTLED: "throttles are to be lifted, they and their leases stand",
     Failpoint.UNTHROTTLED: "throttles are lifted and their leases are gone",
     Failpoint.OUTCOME_WRITTEN: "how a request, plan or cancellation ended is written",

@@ -83,7 +83,7 @@ AT_ONCE: Final = Shape(
     name="all",
     failpoints=(
         Failpoint.B3_WRITTEN,
-        Failpoint.B3_LEADER_TOLD,
+        Failpoint.B3_LEADER_NOTIFIED,
         Failpoint.B3_UPDATE_METADATA_SENT,
     ),
     targets={0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)},
@@ -91,7 +91,7 @@ AT_ONCE: Final = Shape(
 )
 GROWING: Final = Shape(
     name="grow",
-    failpoints=(Failpoint.B8_LEADER_TOLD,),
+    failpoints=(Failpoint.B8_LEADER_NOTIFIED,),
     replicas=(1, 2),
     targets={0: (1, 2, 3)},
 )
@@ -248,7 +248,7 @@ def holds_the_role(shape: Shape, failpoint: Failpoint) -> bool:
     """
     return shape is not YIELDING and failpoint not in (
         Failpoint.CLAIMED,
-        Failpoint.LIVE_BROKERS_TOLD,
+        Failpoint.LIVE_BROKERS_NOTIFIED,
     )
 
 

@@ -75,7 +75,7 @@ def _view(daemon: SimDaemon) -> ClusterView:
 
 @pytest.mark.parametrize(
     "failpoint",
-    [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_TOLD, Failpoint.EXCLUSION_ACKNOWLEDGED],
+    [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_NOTIFIED, Failpoint.EXCLUSION_ACKNOWLEDGED],
 )
 def test_nothing_more_is_sent_in_the_turn_in_which_the_daemon_stood_still(
     failpoint: Failpoint,

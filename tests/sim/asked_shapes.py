@@ -26,7 +26,7 @@ _MOVES: Final[Targets] = {0: (5, 4, 3), 1: (4, 1, 5)}
 _ORIGINALS: Final[Targets] = dict.fromkeys(_MOVES, (1, 2, 3))
 _OTHERS: Final[Targets] = {0: (4, 2, 1), 1: (2, 5, 3)}
 _SENT: Final = (
-    Failpoint.A2_LEADER_TOLD,
+    Failpoint.A2_LEADER_NOTIFIED,
     Failpoint.A2_UPDATE_METADATA_SENT,
 )
 _DELETION: Final = (
@@ -43,7 +43,7 @@ _CANCELLED: Final = (
 )
 _COPIED: Final = (
     Failpoint.NEXT_STEP_WRITTEN,
-    Failpoint.A2_FOLLOWER_TOLD,
+    Failpoint.A2_FOLLOWER_NOTIFIED,
     Failpoint.SYNCED,
 )
 
@@ -182,7 +182,7 @@ THROTTLING: Final = Shape(
 ELECTING: Final = Shape(
     name="elect",
     meaning="the preferred replica is not the leader when the last step ends",
-    failpoints=(Failpoint.ELECTION_WRITTEN, Failpoint.ELECTION_LEADER_TOLD),
+    failpoints=(Failpoint.ELECTION_WRITTEN, Failpoint.ELECTION_LEADER_NOTIFIED),
     targets={0: (4, 1, 5)},
 )
 ASKED: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING)

@@ -315,7 +315,7 @@ class Ledger:
         self._judge.ensure(
             spec.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or asked is None,
             f"{partition}: {spec} ended, the outcome says {fate or 'done'}",
-            Rule.ROLLBACK_TOLD,
+            Rule.ROLLBACK_NOTIFIED,
         )
 
     # --- the end -------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class Ledger:
         self._judge.ensure(
             len(missing) <= whole,
             f"{request}: {missing} are neither done nor told of",
-            Rule.DONE_OR_TOLD,
+            Rule.DONE_OR_NOTIFIED,
         )
 
     def unmet(self) -> Iterator[tuple[TopicPartition, Replicas]]:

@@ -98,20 +98,20 @@ class Shape:
 
 _UNTIL_SENT: Final = (
     Failpoint.CLAIMED,
-    Failpoint.LIVE_BROKERS_TOLD,
+    Failpoint.LIVE_BROKERS_NOTIFIED,
     Failpoint.BEFORE_ACCEPTED,
     Failpoint.ACCEPTED,
     Failpoint.BEFORE_A1,
 )
 _FIRST_PHASE: Final = (
-    Failpoint.A2_LEADER_TOLD,
-    Failpoint.A2_FOLLOWER_TOLD,
+    Failpoint.A2_LEADER_NOTIFIED,
+    Failpoint.A2_FOLLOWER_NOTIFIED,
     Failpoint.A2_UPDATE_METADATA_SENT,
     Failpoint.SYNCED,
 )
 _SECOND_PHASE: Final = (
     Failpoint.B3_WRITTEN,
-    Failpoint.B3_LEADER_TOLD,
+    Failpoint.B3_LEADER_NOTIFIED,
     Failpoint.B3_UPDATE_METADATA_SENT,
     Failpoint.EXCLUSION_ACKNOWLEDGED,
 )
@@ -233,7 +233,7 @@ GROWING: Final = Shape(
         Failpoint.A1_WRITTEN,
         Failpoint.SYNCED,
         Failpoint.B6_WRITTEN,
-        Failpoint.B8_LEADER_TOLD,
+        Failpoint.B8_LEADER_NOTIFIED,
         Failpoint.B8_UPDATE_METADATA_SENT,
     ),
     replicas=(1, 2),
@@ -251,8 +251,8 @@ RESUMING: Final = Shape(
     meaning="a daemon died at `A1-written`, and the one that took its work up dies as well",
     failpoints=(
         Failpoint.A1_REPEATED,
-        Failpoint.A2_LEADER_TOLD,
-        Failpoint.A2_FOLLOWER_TOLD,
+        Failpoint.A2_LEADER_NOTIFIED,
+        Failpoint.A2_FOLLOWER_NOTIFIED,
         Failpoint.A2_UPDATE_METADATA_SENT,
         Failpoint.EXCLUSION_ACKNOWLEDGED,
     ),
@@ -264,11 +264,11 @@ FOREIGN: Final = Shape(
     meaning="a step that another client began, through Kafka's API: driven to its own target",
     failpoints=(
         Failpoint.A1_REPEATED,
-        Failpoint.A2_LEADER_TOLD,
-        Failpoint.A2_FOLLOWER_TOLD,
+        Failpoint.A2_LEADER_NOTIFIED,
+        Failpoint.A2_FOLLOWER_NOTIFIED,
         Failpoint.A2_UPDATE_METADATA_SENT,
         Failpoint.B3_WRITTEN,
-        Failpoint.B3_LEADER_TOLD,
+        Failpoint.B3_LEADER_NOTIFIED,
         Failpoint.B3_UPDATE_METADATA_SENT,
         Failpoint.EXCLUSION_ACKNOWLEDGED,
         Failpoint.B4_STOP_REPLICA_SENT,
@@ -294,7 +294,7 @@ class KafkasEnd(StrEnum):
 _NOTHING_YET: Final = frozenset(
     {
         Failpoint.CLAIMED,
-        Failpoint.LIVE_BROKERS_TOLD,
+        Failpoint.LIVE_BROKERS_NOTIFIED,
         Failpoint.REQUEST_OPENED,
         Failpoint.BEFORE_ACCEPTED,
         Failpoint.ACCEPTED,
@@ -307,7 +307,7 @@ _NOTHING_YET: Final = frozenset(
 _ALL_DONE: Final = frozenset(
     {
         Failpoint.ELECTION_WRITTEN,
-        Failpoint.ELECTION_LEADER_TOLD,
+        Failpoint.ELECTION_LEADER_NOTIFIED,
         Failpoint.BEFORE_UNTHROTTLED,
         Failpoint.UNTHROTTLED,
         Failpoint.OUTCOME_WRITTEN,

@@ -35,8 +35,8 @@ CELLS: Final = [
     for failpoint in shape.failpoints
 ]
 LATER: Final = {
-    Failpoint.A2_LEADER_TOLD: (2, 3, 5),
-    Failpoint.A2_FOLLOWER_TOLD: (2, 3, 5),
+    Failpoint.A2_LEADER_NOTIFIED: (2, 3, 5),
+    Failpoint.A2_FOLLOWER_NOTIFIED: (2, 3, 5),
     Failpoint.A2_UPDATE_METADATA_SENT: (2, 3, 5),
     Failpoint.SYNCED: (2, 3, 4),
     Failpoint.NEXT_STEP_WRITTEN: (2, 3),

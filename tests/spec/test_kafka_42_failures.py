@@ -70,7 +70,7 @@ def test_failure_case_1_what_was_only_accepted_begins_from_scratch(shape: Shape)
     assert cell.replicas() == cell.targets()
 
 
-@pytest.mark.parametrize("failpoint", [Failpoint.A2_FOLLOWER_TOLD, Failpoint.SYNCED])
+@pytest.mark.parametrize("failpoint", [Failpoint.A2_FOLLOWER_NOTIFIED, Failpoint.SYNCED])
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
 def test_failure_case_2a_started_replicas_are_resumed_in_sync_or_not(
     shape: Shape, failpoint: Failpoint
