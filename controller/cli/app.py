@@ -23,7 +23,7 @@ from controller.cli.explain import explain
 from controller.cli.generate import generate
 from controller.cli.limits import limits
 from controller.cli.list_requests import list_requests
-from controller.cli.output import say, tell
+from controller.cli.output import print_line, print_note
 from controller.cli.pipeline import pipeline_app
 from controller.cli.queue import queue_app
 from controller.cli.run import run
@@ -53,7 +53,7 @@ class OneLineGroup(TyperGroup):
 
 
 def _fail(message: str, code: Exit) -> int:
-    tell(f"reassigner: {message}")
+    print_note(f"reassigner: {message}")
     return int(code)
 
 
@@ -79,9 +79,9 @@ def build_app(context: CommandContext) -> typer.Typer:
         show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     ) -> None:
         if show_version:
-            say(f"{DISTRIBUTION} {installed_version()}")
+            print_line(f"{DISTRIBUTION} {installed_version()}")
         elif ctx.invoked_subcommand is None:
-            tell(ctx.get_help())
+            print_note(ctx.get_help())
             raise typer.Exit(Exit.ERROR)
 
     command = app.command

@@ -17,7 +17,7 @@ from controller.cli import options
 from controller.cli.cancel_preview import CancelPreview, cancel_preview
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, listed, say, say_json, tell
+from controller.cli.output import NOTHING_WRITTEN, listed, print_json, print_line, print_note
 from controller.cli.progress_display import DisplayOpener, display_of
 from controller.cli.request_state import outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
@@ -151,7 +151,7 @@ class CancelRun:
             if taken_up and self._submit.wait:
                 self._follow(written)
         except KeyboardInterrupt:
-            tell(f"Interrupted; {written.request} continues.")
+            print_note(f"Interrupted; {written.request} continues.")
             return Exit.IN_PROGRESS
         return self._report(written, is_taken_up=taken_up)
 
@@ -161,14 +161,14 @@ class CancelRun:
         running = self._operator.requests.cancellation()
         more = "" if running is None else f"; {running.request} is in progress already"
         if self._submit.as_json:
-            say_json({"cancellation": None, "result": "nothing_to_do"})
+            print_json({"cancellation": None, "result": "nothing_to_do"})
         else:
-            say(f"There is nothing to cancel{more}.")
+            print_line(f"There is nothing to cancel{more}.")
         return Exit.DONE
 
     def _show(self, preview: CancelPreview) -> Exit:
         if self._submit.as_json:
-            say_json(
+            print_json(
                 {
                     "dry_run": True,
                     "in_progress": [str(p) for p in preview.in_progress],
@@ -183,8 +183,8 @@ class CancelRun:
             ("move back, finished already", preview.finished),
         ):
             if found:
-                say(f"would {what}: {len(found)} ({listed(found)})")
-        say(NOTHING_WRITTEN)
+                print_line(f"would {what}: {len(found)} ({listed(found)})")
+        print_line(NOTHING_WRITTEN)
         return Exit.DONE
 
     # --- waiting -------------------------------------------------------------------------------
@@ -219,19 +219,19 @@ class CancelRun:
         elif counts[OutcomeKind.SKIPPED]:
             code = Exit.REFUSED
         if self._submit.as_json:
-            say_json(_document(written, history, code))
+            print_json(_document(written, history, code))
             return code
         for outcome in outcomes:
             if outcome.fate is OutcomeKind.SKIPPED:
-                say(outcome_line(outcome))
+                print_line(outcome_line(outcome))
         if not is_taken_up:
             why = why_not_taken_up(self._operator, self._submit.timeout_s)
-            say(f"Written as {written.request}, but not taken up yet: {why}")
+            print_line(f"Written as {written.request}, but not taken up yet: {why}")
         elif is_over:
             done = _sentence(counts, _moved_back(history))
-            say(f"Cancellation {written.request} is complete: {done}.")
+            print_line(f"Cancellation {written.request} is complete: {done}.")
         else:
-            say(f"Cancelling as {written.request}; see `reassigner list {written.request}`.")
+            print_line(f"Cancelling as {written.request}; see `reassigner list {written.request}`.")
         return code
 
 

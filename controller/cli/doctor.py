@@ -17,7 +17,7 @@ import typer
 from controller.cli import options
 from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
-from controller.cli.output import say, say_json
+from controller.cli.output import print_json, print_line, print_lines
 from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
@@ -112,12 +112,11 @@ def diagnose(
         }
         if operator is not None:
             document |= {"dry_run": dry_run, "fixed": [asdict(f) for f in fixes]}
-        say_json(document)
+        print_json(document)
     else:
-        for line in (*_lines(findings), *map(str, fixes)):
-            say(line)
+        print_lines((*_lines(findings), *map(str, fixes)))
         if operator is not None and not fixes:
-            say(f"Nothing was fixed: {_why_nothing(snapshot)}.")
+            print_line(f"Nothing was fixed: {_why_nothing(snapshot)}.")
     gone = {f.entity for f in fixes if f.is_done}
     left = [f for f in findings if f.check != FIXABLE or f.subject not in gone]
     is_sound = all(f.severity is Severity.INFO for f in left)

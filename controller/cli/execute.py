@@ -16,7 +16,7 @@ from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
 from controller.cli.execute_legacy import LegacyExecution
 from controller.cli.exits import Exit
-from controller.cli.output import listed, say, say_json, tell
+from controller.cli.output import listed, print_json, print_line, print_lines, print_note
 from controller.cli.plan_files import check_basis, read_plan_file
 from controller.cli.plan_preview import Conflict
 from controller.cli.progress_display import display_of
@@ -125,9 +125,9 @@ class Execution(submitting.PlanExecution):
                 self._names.append(self._operator.writes.submit(part))
         except (ControllerError, KeyboardInterrupt):
             if len(parts) == 1:
-                tell("The request may or may not have been written: see `reassigner list`.")
+                print_note("The request may or may not have been written: see `reassigner list`.")
             elif self._names:
-                tell(
+                print_note(
                     f"At least {len(self._names)} of {len(parts)} parts of request {own} were "
                     f"written; `reassigner cancel {own}` cancels them."
                 )
@@ -155,8 +155,10 @@ class Execution(submitting.PlanExecution):
 
     def _interrupted(self) -> Exit:
         total, still = len(self._plan), len(self._open())
-        tell(f"Interrupted; request {self._request} continues: {still} of {total} are not done.")
-        tell(
+        print_note(
+            f"Interrupted; request {self._request} continues: {still} of {total} are not done."
+        )
+        print_note(
             f"See `reassigner status` and `reassigner verify {self._request}`; "
             f"`reassigner cancel {self._request}` cancels it."
         )
@@ -171,22 +173,21 @@ class Execution(submitting.PlanExecution):
         if code is Exit.IN_PROGRESS and is_accepted and not self._options.wait:
             code = Exit.REFUSED if state.refused else Exit.DONE
         if self._options.as_json:
-            say_json(
+            print_json(
                 self._document(state, request_state.read_entries(self._operator, self._plan), code)
             )
             return code
         if not is_accepted:
             why = submitting.why_not_taken_up(self._operator, self._options.timeout_s)
-            tell(f"Written as {self._request}, but not accepted yet ({why})")
+            print_note(f"Written as {self._request}, but not accepted yet ({why})")
             return Exit.IN_PROGRESS
-        for line in request_state.problem_lines(state):
-            say(line)
+        print_lines(request_state.problem_lines(state))
         if state.has_ended:
-            say(f"Request {self._request} has ended: {state.sentence()}")
+            print_line(f"Request {self._request} has ended: {state.sentence()}")
         elif len(state.refused) < len(self._plan):
             refused = {r.partition for r in state.refused}
             accepted = [p for p in self._plan if p not in refused]
-            say(f"Accepted as {self._request}: {listed(accepted)}")
+            print_line(f"Accepted as {self._request}: {listed(accepted)}")
         return code
 
     def _document(

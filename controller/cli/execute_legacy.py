@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.cli import request_state, submitting
 from controller.cli.exits import Exit
-from controller.cli.output import ids, listed, say, say_json, tell
+from controller.cli.output import ids, listed, print_json, print_line, print_note
 from controller.cli.request_state import Entry, EntryState
 from controller.core.model import Route
 from controller.core.outcomes import Summary
@@ -63,8 +63,10 @@ class LegacyExecution(submitting.PlanExecution):
         )
 
     def _interrupted(self) -> Exit:
-        tell(f"Interrupted; the reassignment continues: {request_state.counts_line(self._read())}.")
-        tell("See `reassigner status` and `reassigner verify`.")
+        print_note(
+            f"Interrupted; the reassignment continues: {request_state.counts_line(self._read())}."
+        )
+        print_note("See `reassigner status` and `reassigner verify`.")
         return Exit.IN_PROGRESS
 
     # --- the end -------------------------------------------------------------------------------
@@ -76,21 +78,23 @@ class LegacyExecution(submitting.PlanExecution):
         details = self._refusals() if refused else []
         code = Exit.REFUSED if refused else Exit.IN_PROGRESS if submitted else Exit.DONE
         if self._options.as_json:
-            say_json(self._document(entries, details, code))
+            print_json(self._document(entries, details, code))
             return code
         for entry in refused:
-            say(f"{entry.partition} -> [{ids(entry.target)}] was refused{_why(entry, details)}")
+            print_line(
+                f"{entry.partition} -> [{ids(entry.target)}] was refused{_why(entry, details)}"
+            )
         if submitted:
             why = submitting.why_not_taken_up(self._operator, self._options.timeout_s)
             if self._operator.cluster.leader_address() is None:
                 why += ", or Kafka's controller"
-            tell(f"Written, but not accepted yet: {_names(submitted)} ({why})")
+            print_note(f"Written, but not accepted yet: {_names(submitted)} ({why})")
         accepted = [e for e in entries if e.state in (EntryState.ACCEPTED, EntryState.MOVING)]
         done = [e for e in entries if e.state is EntryState.DONE]
         if accepted:
-            say(f"Accepted as {self._request}: {_names(accepted)}")
+            print_line(f"Accepted as {self._request}: {_names(accepted)}")
         if done:
-            say(f"Done: {_names(done)}")
+            print_line(f"Done: {_names(done)}")
         return code
 
     def _document(self, entries: list[Entry], details: list[Refusal], code: Exit) -> dict[str, Any]:

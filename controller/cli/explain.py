@@ -16,7 +16,7 @@ from controller.cli import options
 from controller.cli.advice import PHASE_MEANINGS, advice_for
 from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
-from controller.cli.output import ids, say, say_json, tell
+from controller.cli.output import ids, print_json, print_lines, print_note
 from controller.cli.partition_facts import (
     PartitionFacts,
     PartitionStanding,
@@ -80,12 +80,11 @@ def explain_partition(
     if live is None:
         why_not = why_not or "no reassigner leads"
     if as_json:
-        say_json(_document(facts, live, why_not, step_size))
+        print_json(_document(facts, live, why_not, step_size))
         return
     if why_not is not None:
-        tell(f"reassigner: by ZooKeeper alone: {why_not}")
-    for line in _lines(facts, live, step_size):
-        say(line)
+        print_note(f"reassigner: by ZooKeeper alone: {why_not}")
+    print_lines(_lines(facts, live, step_size))
 
 
 # --- text --------------------------------------------------------------------------------------

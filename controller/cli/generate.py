@@ -14,10 +14,11 @@ from controller.cli import options, proposal
 from controller.cli.context import CommandContext, context_of
 from controller.cli.execute import Execution
 from controller.cli.exits import Exit
-from controller.cli.output import ids, say, say_json, tell
+from controller.cli.output import ids, print_json, print_line, print_note
 from controller.cli.plan_files import document_of
 from controller.cli.progress_display import display_of
 from controller.cli.stock.files import read_brokers, read_text, read_topics
+from controller.cli.stock.texts import proposal_text
 from controller.cli.submitting import SubmitOptions
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.submissions import RequestOptions
@@ -152,7 +153,7 @@ def _sizes(
     answers = context.ask_brokers(settings, operator.cluster.brokers().values(), ())
     silent = proposal.silent_brokers(answers)
     if silent:
-        tell(f"Note: the sizes of the replicas on broker {ids(silent)} are unknown.")
+        print_note(f"Note: the sizes of the replicas on broker {ids(silent)} are unknown.")
     return proposal.sizes_of(answers)
 
 
@@ -168,12 +169,12 @@ def _print(
     as_json: bool,
 ) -> None:
     if as_json:
-        say_json(proposal.proposal_document(found, basis, sizes))
+        print_json(proposal.proposal_document(found, basis, sizes))
         return
     for line in proposal.summary_lines(found, basis, sizes):
-        tell(line)
+        print_note(line)
     if not found.changed:
-        tell("Nothing has to move.")
+        print_note("Nothing has to move.")
         return
-    for line in proposal.proposal_lines(found):
-        say(line)
+    current = {p: found.before[p] for p in found.changed}
+    print_line(proposal_text(current, found.changed))

@@ -15,7 +15,7 @@ import typer
 from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, say, say_json
+from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
 from controller.cli.pause import check_requests
 from controller.core import controls
 from controller.core.model import BrokerId, RequestId
@@ -214,12 +214,11 @@ def change_limits(
     else:
         found = operator.writes.edit_limits(changes.applied)
     if as_json:
-        say_json({"dry_run": dry_run, "limits": limits_document(found)})
+        print_json({"dry_run": dry_run, "limits": limits_document(found)})
         return
-    for line in _changed_lines(found, changes):
-        say(line)
+    print_lines(_changed_lines(found, changes))
     if dry_run:
-        say(NOTHING_WRITTEN)
+        print_line(NOTHING_WRITTEN)
 
 
 def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
@@ -246,7 +245,7 @@ def show_limits(
     found = operator.requests.controls()
     effective = (status or {}).get("limits")
     if as_json:
-        say_json(
+        print_json(
             {
                 "limits": limits_document(found.limits),
                 "throttle": found.throttle,
@@ -256,22 +255,21 @@ def show_limits(
         )
         return
     for path, why in found.unreadable.items():
-        say(f"{path} cannot be decoded, its previous content holds: {why}")
+        print_line(f"{path} cannot be decoded, its previous content holds: {why}")
     for own in fields(controls.Limits):
         if own.name not in NAMES:
             continue
         value = getattr(found.limits, own.name)
         if value is not None:
-            say(f"{NAMES[own.name]}: {_shown(own.name, value)} (set live)")
+            print_line(f"{NAMES[own.name]}: {_shown(own.name, value)} (set live)")
         elif own.name == "window":
-            say("window: none")
+            print_line("window: none")
         elif isinstance(effective, Mapping) and own.name in effective:
-            say(f"{NAMES[own.name]}: {_shown(own.name, effective[own.name])} (settings)")
+            print_line(f"{NAMES[own.name]}: {_shown(own.name, effective[own.name])} (settings)")
         else:
-            say(f"{NAMES[own.name]}: as in the daemon's settings")
-    for line in _special_lines(found.limits):
-        say(line)
-    say(throttle_line(found.throttle))
+            print_line(f"{NAMES[own.name]}: as in the daemon's settings")
+    print_lines(_special_lines(found.limits))
+    print_line(throttle_line(found.throttle))
 
 
 def throttle_line(bytes_per_s: int | None) -> str:

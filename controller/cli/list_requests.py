@@ -15,7 +15,7 @@ import typer
 from controller.cli import options, request_state
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import say, say_json
+from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.status_text import pause_lines, request_line
 from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.outcomes import RequestHistory, Summary
@@ -73,14 +73,13 @@ def list_open(operator: OperatorClient, status: Mapping[str, Any] | None, *, as_
     rows += [_submitted_row(s) for s in submitted if s.request not in histories]
     notes = list(_notes(operator))
     if as_json:
-        say_json({"requests": rows, "notes": notes, "daemon_answers": status is not None})
+        print_json({"requests": rows, "notes": notes, "daemon_answers": status is not None})
         return
     for row in rows:
-        say(_open_line(row, known.get(row["id"])))
+        print_line(_open_line(row, known.get(row["id"])))
     if not rows:
-        say("No request is open.")
-    for note in notes:
-        say(note)
+        print_line("No request is open.")
+    print_lines(notes)
 
 
 def _open_counts(operator: OperatorClient) -> Counter[RequestId]:
@@ -175,12 +174,12 @@ def list_ended(operator: OperatorClient, *, newest: int, as_json: bool) -> None:
     summaries.reverse()
     shown = sorted(summaries, key=lambda s: s.ended_ms, reverse=True)[:newest]
     if as_json:
-        say_json({"requests": [summary_document(s) for s in shown]})
+        print_json({"requests": [summary_document(s) for s in shown]})
         return
     for summary in shown:
-        say(summary_line(summary))
+        print_line(summary_line(summary))
     if not shown:
-        say("No request has ended yet, or its outcome is no longer kept.")
+        print_line("No request has ended yet, or its outcome is no longer kept.")
 
 
 def summary_line(summary: Summary) -> str:
@@ -227,10 +226,9 @@ def show_request(operator: OperatorClient, request: RequestId, *, as_json: bool)
     """
     state = request_state.read_request(operator, request)
     if as_json:
-        say_json(_request_document(state))
+        print_json(_request_document(state))
         return
-    for line in _request_lines(state):
-        say(line)
+    print_lines(_request_lines(state))
 
 
 def _request_lines(state: request_state.RequestState) -> Iterator[str]:

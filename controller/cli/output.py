@@ -12,17 +12,23 @@ NAMES_MAX: Final = 10
 NOTHING_WRITTEN: Final = "Nothing was written."
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line of the result."""
     typer.echo(line)
 
 
-def tell(line: str) -> None:
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of the result."""
+    for line in lines:
+        print_line(line)
+
+
+def print_note(line: str) -> None:
     """Print a note that is not part of the result, on standard error."""
     typer.echo(line, err=True)
 
 
-def say_json(document: object) -> None:
+def print_json(document: object) -> None:
     """Print a result as JSON."""
     typer.echo(json.dumps(document, indent=2))
 

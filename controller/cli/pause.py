@@ -14,7 +14,14 @@ import typer
 from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, ids, say, say_json, tell
+from controller.cli.output import (
+    NOTHING_WRITTEN,
+    ids,
+    print_json,
+    print_line,
+    print_lines,
+    print_note,
+)
 from controller.cli.status_text import pause_lines, since_words
 from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, RequestId
@@ -58,7 +65,7 @@ def pause(  # noqa: PLR0913 - the options of the command
         check_requests(operator, requests)
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
-            tell(f"Note: broker {ids(absent)} is not live.")
+            print_note(f"Note: broker {ids(absent)} is not live.")
         _edit_pauses(
             operator,
             lambda found: found.adding(new, requests, brokers),
@@ -108,12 +115,11 @@ def _edit_pauses(
         else operator.writes.edit_pauses(change)
     )
     if as_json:
-        say_json({"dry_run": dry_run, "paused": _pauses_document(pauses)})
+        print_json({"dry_run": dry_run, "paused": _pauses_document(pauses)})
         return
-    for line in pause_lines(pauses) or ["nothing is paused"]:
-        say(line)
+    print_lines(pause_lines(pauses) or ["nothing is paused"])
     if dry_run:
-        say(NOTHING_WRITTEN)
+        print_line(NOTHING_WRITTEN)
 
 
 def _pauses_document(pauses: Pauses) -> dict[str, object]:
@@ -178,14 +184,14 @@ def disable(  # noqa: PLR0913 - the options of the command
         before = operator.requests.kill_switch() if dry_run else operator.writes.disable(switch)
     if as_json:
         found = {"disabled": True, "was_disabled": before is not None}
-        say_json({"dry_run": dry_run, **found, **_document(before or switch)})
+        print_json({"dry_run": dry_run, **found, **_document(before or switch)})
         raise typer.Exit(Exit.DONE)
     if before is not None:
-        say(f"Disabled already, since {since_words(before)}.")
+        print_line(f"Disabled already, since {since_words(before)}.")
     else:
-        say("Disabled: new reassignments are refused; those that have begun continue.")
+        print_line("Disabled: new reassignments are refused; those that have begun continue.")
     if dry_run:
-        say(NOTHING_WRITTEN)
+        print_line(NOTHING_WRITTEN)
     raise typer.Exit(Exit.DONE)
 
 
@@ -205,9 +211,11 @@ def enable(
     with context_of(ctx).connected(zookeeper, config) as operator:
         was_disabled = operator.requests.is_disabled() if dry_run else operator.writes.enable()
     if as_json:
-        say_json({"dry_run": dry_run, "disabled": False, "was_disabled": was_disabled})
+        print_json({"dry_run": dry_run, "disabled": False, "was_disabled": was_disabled})
         raise typer.Exit(Exit.DONE)
-    say("Enabled: new reassignments are accepted." if was_disabled else "It was not disabled.")
+    print_line(
+        "Enabled: new reassignments are accepted." if was_disabled else "It was not disabled."
+    )
     if dry_run:
-        say(NOTHING_WRITTEN)
+        print_line(NOTHING_WRITTEN)
     raise typer.Exit(Exit.DONE)

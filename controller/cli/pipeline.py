@@ -12,7 +12,7 @@ import typer
 from controller.cli import options, plan_files
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import say, say_json
+from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.snapshot import snapshot
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
 from controller.errors import InvalidInputError
@@ -148,11 +148,10 @@ def plan(  # noqa: PLR0913 - the options of the command
         )
         summary, waves, files = commands.make_plan(spark, snapshot, wanted, limits, str(out), note)
     if as_json:
-        say_json(summary.document() | {"requests": [str(path) for path in files]})
+        print_json(summary.document() | {"requests": [str(path) for path in files]})
     else:
-        for line in _summary_lines(summary, waves):
-            say(line)
-        say(f"{len(files)} requests: {out}/requests")
+        print_lines(_summary_lines(summary, waves))
+        print_line(f"{len(files)} requests: {out}/requests")
     raise typer.Exit(Exit.IN_PROGRESS if summary.notes else Exit.DONE)
 
 
@@ -234,12 +233,11 @@ def rebase(  # noqa: PLR0913 - the options of the command
     counts = {b.value: sum(r.basis is b for r in found.values()) for b in Basis}
     if as_json:
         left_out = {str(p): r.basis.value for p, r in sorted(lost.items())}
-        say_json({"counts": counts, "left_out": left_out, "file": str(out)})
+        print_json({"counts": counts, "left_out": left_out, "file": str(out)})
     else:
         changed = ((p, r) for p, r in found.items() if r.basis is not Basis.UNCHANGED)
-        for line in plan_files.change_lines(changed):
-            say(line)
-        say(", ".join(f"{n} {name}" for name, n in counts.items() if n) + f": {out}")
+        print_lines(plan_files.change_lines(changed))
+        print_line(", ".join(f"{n} {name}" for name, n in counts.items() if n) + f": {out}")
     raise typer.Exit(Exit.IN_PROGRESS if lost else Exit.DONE)
 
 
@@ -271,4 +269,4 @@ def report(  # noqa: PLR0913 - the options of the command
         from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
 
         written = commands.make_report(spark, journals, plan, after, out, note)
-    say(str(written))
+    print_line(str(written))

@@ -14,7 +14,15 @@ from typing import Final
 
 from controller.cli.context import AskMinInsync
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, tell
+from controller.cli.output import (
+    NOTHING_WRITTEN,
+    ids,
+    listed,
+    print_json,
+    print_line,
+    print_lines,
+    print_note,
+)
 from controller.cli.plan_files import Plan, document_of
 from controller.cli.request_state import Entry
 from controller.cli.status_text import since_words
@@ -177,7 +185,7 @@ def show_preview(
     refused |= {e.partition for c in conflicts if c.is_refused for e in c.entries}
     if as_json:
         entries = [_preview_of(e, refused) for e in before]
-        say_json(
+        print_json(
             {
                 "dry_run": True,
                 **({"entries": entries} if plan is None else {"plan": document_of(plan)}),
@@ -187,9 +195,8 @@ def show_preview(
             }
         )
     else:
-        for line in (*changes_of(before), *_validation_lines(validation), *map(str, conflicts)):
-            say(line)
-        say(NOTHING_WRITTEN)
+        print_lines((*changes_of(before), *_validation_lines(validation), *map(str, conflicts)))
+        print_line(NOTHING_WRITTEN)
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
 
@@ -223,7 +230,7 @@ def print_rollback(rollback: dict[str, object], *, as_json: bool) -> None:
 
     With ``--json`` it goes to standard error: standard output has one document, at the end.
     """
-    out = tell if as_json else say
+    out = print_note if as_json else print_line
     out("Current partition replica assignment\n")
     out(json.dumps(rollback, separators=(",", ":")))
     out("\nSave this as the plan for a rollback.")

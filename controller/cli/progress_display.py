@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.cli import status_text
-from controller.cli.output import ids, say
+from controller.cli.output import ids, print_line
 
 BAR_WIDTH: Final = 24
 NARROW_BAR_WIDTH: Final = 10
@@ -196,7 +196,7 @@ def bars(console: Console) -> Iterator[Display]:
 
 def json_lines() -> AbstractContextManager[Display]:
     """Open a display of JSON lines."""
-    return nullcontext(JsonLines(say))
+    return nullcontext(JsonLines(print_line))
 
 
 def display_of(*, is_terminal: bool, as_json: bool = False) -> DisplayOpener:
@@ -205,4 +205,4 @@ def display_of(*, is_terminal: bool, as_json: bool = False) -> DisplayOpener:
         return lambda: nullcontext(Nothing())
     if is_terminal:
         return lambda: bars(Console())
-    return lambda: nullcontext(Lines(say))
+    return lambda: nullcontext(Lines(print_line))

@@ -1,5 +1,5 @@
 """
-What ``generate`` plans on, and its summary of a proposal.
+The basis of the plans of ``generate``, and the summary of a proposal.
 
 Reassigning partitions are left out: their replicas are about to change.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from controller.cli.output import ids, listed
 from controller.cli.plan_files import document_of
 from controller.cli.stock.cluster import ClusterState, read_cluster
-from controller.cli.stock.texts import RACKLESS, proposal_text
+from controller.cli.stock.texts import RACKLESS
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import InvalidInputError
@@ -156,11 +156,6 @@ def silent_brokers(answers: BrokerAnswers) -> list[BrokerId]:
 
 
 # --- printing ------------------------------------------------------------------------------------
-
-
-def proposal_lines(proposal: Proposal) -> Iterator[str]:
-    """Print the partitions that change, as Kafka's tool does."""
-    yield proposal_text({p: proposal.before[p] for p in proposal.changed}, proposal.changed)
 
 
 def summary_lines(

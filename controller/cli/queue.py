@@ -13,7 +13,7 @@ import typer
 from controller.cli import options, plan_preview
 from controller.cli.context import AskMinInsync, context_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, tell
+from controller.cli.output import NOTHING_WRITTEN, ids, listed, print_json, print_line, print_note
 from controller.cli.plan_files import Plan, document_of, read_plan_file
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import pause_lines
@@ -90,16 +90,16 @@ def add_to_queue(
         validation = plan_preview.validate(operator, before, ask)
         return plan_preview.show_preview(before, validation, conflicts, as_json=as_json, plan=plan)
     for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
-        tell(f"Note: {line}")
+        print_note(f"Note: {line}")
     request = queue_request_id(operator.writes.create_queue(plan))
     if as_json:
-        say_json(
+        print_json(
             {"request": request, "queued": len(plan), "rollback": plan_preview.rollback_of(before)}
         )
     else:
-        say(f"Queued as {request}: {listed(plan)}")
+        print_line(f"Queued as {request}: {listed(plan)}")
         if operator.cluster.leader_address() is None:
-            tell("No reassigner leads; the next leader takes the queue up.")
+            print_note("No reassigner leads; the next leader takes the queue up.")
     return Exit.DONE
 
 
@@ -120,7 +120,7 @@ def list_queue(
     with context_of(ctx).connected(zookeeper, config) as operator:
         found = operator.requests.queue()
     if as_json:
-        say_json(
+        print_json(
             {
                 "request": None if found is None else queue_request_id(found.czxid),
                 "unreadable": None if found is None else found.unreadable,
@@ -128,13 +128,15 @@ def list_queue(
             }
         )
     elif found is None:
-        say("The queue is empty.")
+        print_line("The queue is empty.")
     elif found.unreadable is not None:
-        say(f"The queue cannot be decoded: {found.unreadable}")
+        print_line(f"The queue cannot be decoded: {found.unreadable}")
     else:
-        say(f"{len(found.entries)} partitions wait in the queue ({queue_request_id(found.czxid)}):")
+        print_line(
+            f"{len(found.entries)} partitions wait in the queue ({queue_request_id(found.czxid)}):"
+        )
         for partition, target in found.entries.items():
-            say(f"{partition} -> {ids(target)}")
+            print_line(f"{partition} -> {ids(target)}")
     raise typer.Exit(Exit.DONE if found is None else Exit.IN_PROGRESS)
 
 
@@ -166,14 +168,14 @@ def remove(  # noqa: PLR0913 - the options of the command
     missing = [p for p in named if p not in removed]
     if as_json:
         lists = {"removed": sorted(map(str, removed)), "not_queued": list(map(str, missing))}
-        say_json({"dry_run": dry_run, **lists})
+        print_json({"dry_run": dry_run, **lists})
     else:
         if removed:
-            say(f"Removed from the queue: {listed(sorted(removed))}")
+            print_line(f"Removed from the queue: {listed(sorted(removed))}")
         if missing:
-            say(f"Not in the queue, or started already: {listed(missing)}")
+            print_line(f"Not in the queue, or started already: {listed(missing)}")
         if dry_run:
-            say(NOTHING_WRITTEN)
+            print_line(NOTHING_WRITTEN)
     raise typer.Exit(Exit.REFUSED if missing else Exit.DONE)
 
 
@@ -195,12 +197,14 @@ def clear(
     entries = {} if found is None else found.entries
     if as_json:
         removed = [str(p) for p in entries]
-        say_json({"dry_run": dry_run, "removed": removed, "not_queued": []})
+        print_json({"dry_run": dry_run, "removed": removed, "not_queued": []})
     else:
         if found is None:
-            say("The queue is empty already.")
+            print_line("The queue is empty already.")
         else:
-            say(f"Removed from the queue: {listed(entries) or 'content that cannot be decoded'}")
+            print_line(
+                f"Removed from the queue: {listed(entries) or 'content that cannot be decoded'}"
+            )
         if dry_run:
-            say(NOTHING_WRITTEN)
+            print_line(NOTHING_WRITTEN)
     raise typer.Exit(Exit.DONE)

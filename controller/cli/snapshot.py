@@ -12,7 +12,7 @@ import typer
 
 from controller.cli import options
 from controller.cli.context import broker_survey, context_of
-from controller.cli.output import say, say_json, tell
+from controller.cli.output import print_json, print_line, print_note
 from controller.cli.prometheus import QUERY, read_rates
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
 from controller.core import model
@@ -90,7 +90,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
             with context.connect(settings) as operator:
                 rows = survey_cluster(settings, operator)
             if rows.reassigning:
-                tell(f"Note: {rows.reassigning} partitions are being reassigned.")
+                print_note(f"Note: {rows.reassigning} partitions are being reassigned.")
             source = SnapshotSource(
                 rows.held_rows(),
                 rows.led_rows(),
@@ -101,9 +101,9 @@ def snapshot(  # noqa: PLR0913 - the options of the command
             manifest = Manifest(rows.cluster_id, taken_at, "cluster")
             counted = commands.snapshot_of_cluster(spark, source, rows.broker_rows(), manifest, out)
     if as_json:
-        say_json(counted)
+        print_json(counted)
     else:
-        say(
+        print_line(
             f"{counted['brokers']} brokers, {counted['topics']} topics, "
             f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
             f"{counted['bytes']} bytes: {out}"

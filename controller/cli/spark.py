@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from controller.cli.context import CommandContext
-from controller.cli.output import tell
+from controller.cli.output import print_note
 from controller.errors import InvalidInputError
 
 EXTRA: Final = "kafka-reassigner[pipeline]"
@@ -53,7 +53,7 @@ def spark_session(
     begun = context.now()
 
     def note(stage: str) -> None:
-        tell(f"[{context.now() - begun:6.1f} s] {stage}")
+        print_note(f"[{context.now() - begun:6.1f} s] {stage}")
 
     note("starting Spark")
     spark = open_session(master, memory=memory, is_brief=is_brief)

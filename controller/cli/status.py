@@ -13,7 +13,7 @@ import typer
 from controller.cli import options, status_text
 from controller.cli.context import CommandContext, context_of, leader_of
 from controller.cli.exits import Exit
-from controller.cli.output import say, say_json
+from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.progress_display import DisplayOpener, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
 from controller.core.model import RequestId
@@ -44,10 +44,9 @@ def status(
     with _leader(context_of(ctx), zookeeper, config, http) as ask:
         document = ask()
     if as_json:
-        say_json(document)
+        print_json(document)
     else:
-        for line in status_text.status_lines(document):
-            say(line)
+        print_lines(status_text.status_lines(document))
     raise typer.Exit(Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE)
 
 
@@ -151,7 +150,6 @@ def watch_request(
         return Exit.IN_PROGRESS
     state = read_request(operator, request)
     if not as_json:
-        for line in problem_lines(state):
-            say(line)
-        say(f"Request {request} has ended: {state.sentence()}")
+        print_lines(problem_lines(state))
+        print_line(f"Request {request} has ended: {state.sentence()}")
     return exit_of_request(state)

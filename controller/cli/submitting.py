@@ -14,7 +14,7 @@ from typing import ClassVar, Final, NamedTuple
 from controller.cli import plan_preview
 from controller.cli.context import AskMinInsync, CommandContext
 from controller.cli.exits import Exit
-from controller.cli.output import tell
+from controller.cli.output import print_note
 from controller.cli.plan_files import Plan
 from controller.cli.progress_display import DisplayOpener
 from controller.cli.request_state import read_entries
@@ -67,7 +67,7 @@ def await_daemon(
             leaderless_since = None
         elif leaderless_since is None:
             leaderless_since = now
-            tell("No reassigner leads; waiting for one.")
+            print_note("No reassigner leads; waiting for one.")
         elif now - leaderless_since >= LEADERLESS_S:
             return False
         if now - started >= timeout_s:
@@ -137,7 +137,7 @@ class PlanExecution(ABC):
             validation = plan_preview.validate(self._operator, before, self._ask)
             return plan_preview.show_preview(before, validation, conflicts, as_json=as_json)
         for line in self._notes(conflicts):
-            tell(f"Note: {line}")
+            print_note(f"Note: {line}")
         self._rollback = plan_preview.rollback_of(before)
         plan_preview.print_rollback(self._rollback, as_json=as_json)
         self._write()

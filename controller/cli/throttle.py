@@ -12,7 +12,7 @@ from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.limits import LimitChanges, change_limits, throttle_line
-from controller.cli.output import NOTHING_WRITTEN, say, say_json
+from controller.cli.output import NOTHING_WRITTEN, print_json, print_line
 from controller.core.controls import UNTHROTTLED, Controls
 from controller.core.model import RequestId
 from controller.units import parse_bytes, show_rate
@@ -67,11 +67,11 @@ def show_throttle(operator: OperatorClient, *, as_json: bool) -> None:
     own = own_throttles(operator, controls)
     if as_json:
         rates = {name: found.rate for name, found in own.items()}
-        say_json({"throttle": controls.throttle, "requests": rates})
+        print_json({"throttle": controls.throttle, "requests": rates})
         return
-    say(throttle_line(controls.throttle))
+    print_line(throttle_line(controls.throttle))
     for name, found in own.items():
-        say(f"request {name}: {found}")
+        print_line(f"request {name}: {found}")
 
 
 def change_throttle(operator: OperatorClient, rate: str, *, dry_run: bool, as_json: bool) -> None:
@@ -94,7 +94,7 @@ def change_throttle(operator: OperatorClient, rate: str, *, dry_run: bool, as_js
         if own.rate != bytes_per_s
     }
     if as_json:
-        say_json(
+        print_json(
             {
                 "dry_run": dry_run,
                 "throttle": bytes_per_s,
@@ -103,12 +103,12 @@ def change_throttle(operator: OperatorClient, rate: str, *, dry_run: bool, as_js
             }
         )
         return
-    say(throttle_line(bytes_per_s))
+    print_line(throttle_line(bytes_per_s))
     for name, own in missed.items():
-        say(f"request {name} keeps its own throttle: {own}")
-        say(f"  to change it: reassigner throttle {quote(rate)} --request {name}")
+        print_line(f"request {name} keeps its own throttle: {own}")
+        print_line(f"  to change it: reassigner throttle {quote(rate)} --request {name}")
     if dry_run:
-        say(NOTHING_WRITTEN)
+        print_line(NOTHING_WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import typer
 from controller.cli import options, request_state
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import ids, say, say_json
+from controller.cli.output import ids, print_json, print_line, print_lines
 from controller.cli.plan_files import Plan, read_plan_file
 from controller.cli.request_state import Entry, EntryState
 from controller.core.model import RequestId, TopicPartition
@@ -54,11 +54,11 @@ def verify_plan(operator: OperatorClient, plan: Plan, *, as_json: bool) -> Exit:
     """Compare a plan with the topic znodes, and with the outcomes of requests."""
     entries = _with_outcomes(operator, request_state.read_entries(operator, plan))
     if as_json:
-        say_json({"entries": [e.document() for e in entries]})
+        print_json({"entries": [e.document() for e in entries]})
     else:
-        say("Status of partition reassignment:")
+        print_line("Status of partition reassignment:")
         for entry in entries:
-            say(entry_line(entry))
+            print_line(entry_line(entry))
     if any(e.state is EntryState.REFUSED for e in entries):
         return Exit.ERROR
     if any(e.state.is_open for e in entries):
@@ -76,7 +76,7 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
     """
     state = request_state.read_request(operator, request)
     if as_json:
-        say_json(
+        print_json(
             {
                 "request": request,
                 "partitions": state.counts(),
@@ -86,13 +86,12 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
             }
         )
     else:
-        say("Status of partition reassignment:")
+        print_line("Status of partition reassignment:")
         for entry in state.entries:
             if entry.state is EntryState.DONE or entry.state.is_open:
-                say(entry_line(entry))
-        for line in request_state.problem_lines(state):
-            say(line)
-        say(f"Request {request}: {state.sentence()}")
+                print_line(entry_line(entry))
+        print_lines(request_state.problem_lines(state))
+        print_line(f"Request {request}: {state.sentence()}")
     return request_state.exit_of_request(state)
 
 

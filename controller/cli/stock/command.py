@@ -18,7 +18,7 @@ import typer
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption, DryRunOption
-from controller.cli.output import say, tell
+from controller.cli.output import print_line, print_note
 from controller.cli.plan_files import document_of, read_plan_file
 from controller.cli.plan_preview import rollback_of
 from controller.cli.queue import add_to_queue
@@ -196,8 +196,8 @@ def _checked(chosen: Sequence[str], options: Options) -> str:
 
 
 def _misused(message: str) -> NoReturn:
-    tell(message)
-    tell("See `reassigner stock --help`.")
+    print_note(message)
+    print_note("See `reassigner stock --help`.")
     raise typer.Exit(Exit.ERROR)
 
 
@@ -267,7 +267,7 @@ def _queue(context: CommandContext, action: str, options: Options) -> Exit:
     with _inspected(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))
-            say(texts.documents_text(current, document_of(plan)))
+            print_line(texts.documents_text(current, document_of(plan)))
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)

@@ -11,7 +11,7 @@ from typing import Final
 
 from controller.cli.context import leader_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, ids, say, tell
+from controller.cli.output import NOTHING_WRITTEN, ids, print_line, print_lines, print_note
 from controller.cli.stock import texts
 from controller.cli.stock.cluster import ClusterState, read_cluster
 from controller.cli.stock.files import StockPlan
@@ -28,7 +28,7 @@ def run_old_tool(action: Callable[[], None]) -> Exit:
     try:
         action()
     except ControllerError as error:
-        say(f"Partitions reassignment failed due to {error}")
+        print_line(f"Partitions reassignment failed due to {error}")
     return Exit.DONE
 
 
@@ -40,7 +40,7 @@ class OldStockTool(StockTool):
         del preserve_throttles
         check_log_dirs(plan)
         found = read_cluster(self._operator)
-        say("Status of partition reassignment: ")
+        print_line("Status of partition reassignment: ")
         lines: list[str] = []
         for partition, target in plan.entries.items():
             if partition in found.active:
@@ -51,26 +51,25 @@ class OldStockTool(StockTool):
             if replicas == target:
                 lines.append(f"Reassignment of partition {partition} completed successfully")
                 continue
-            tell(
+            print_note(
                 f"ERROR: Assigned replicas ({ids(replicas)}) don't match the list of replicas for "
                 f"reassignment ({ids(target)}) for partition {partition}"
             )
             lines.append(f"Reassignment of partition {partition} failed")
-        for line in lines:
-            say(line)
+        print_lines(lines)
         if all(line.endswith("completed successfully") for line in lines):
             self._remove_throttles(plan)
 
     def _remove_throttles(self, plan: StockPlan) -> None:
         if self._dry_run:
-            tell(NOTHING_WRITTEN)
+            print_note(NOTHING_WRITTEN)
             return
         cleared = self._operator.throttle_writes.clear(
             brokers=sorted(self._operator.cluster.broker_ids()),
             topics=dict.fromkeys(p.topic for p in plan.entries),
         )
         if cleared or self._was_throttled(plan):
-            say("Throttle was removed.")
+            print_line("Throttle was removed.")
 
     def _was_throttled(self, plan: StockPlan) -> bool:
         """Return whether the last request with this plan had a throttle, which has ended."""
@@ -97,25 +96,25 @@ class OldStockTool(StockTool):
         check_log_dirs(plan)
         check_throttle(throttle)
         if found.active:
-            say("There is an existing assignment running.")
+            print_line("There is an existing assignment running.")
             return
         self._check_daemon()
-        say(texts.current_text(_current(found, plan)))
+        print_line(texts.current_text(_current(found, plan)))
         if throttle >= 0:
-            say(texts.RUN_VERIFY_BEFORE_2_6)
-            say(texts.throttle_text(throttle))
+            print_line(texts.RUN_VERIFY_BEFORE_2_6)
+            print_line(texts.throttle_text(throttle))
         if log_dir_throttle >= 0:
-            say(texts.log_dir_throttle_text(log_dir_throttle))
+            print_line(texts.log_dir_throttle_text(log_dir_throttle))
         if self._dry_run:
-            tell(NOTHING_WRITTEN)
+            print_note(NOTHING_WRITTEN)
             return
         refused = self._submit(plan.entries, throttle)
         if len(refused) == len(plan.entries):
-            say(f"Failed to reassign partitions {_scala_list(plan.entries)}")
+            print_line(f"Failed to reassign partitions {_scala_list(plan.entries)}")
         else:
-            say("Successfully started reassignment of partitions.")
+            print_line("Successfully started reassignment of partitions.")
         for partition, why in sorted(refused.items()):
-            say(f"{partition}: {why}")
+            print_line(f"{partition}: {why}")
 
     def cancel_everything(self) -> None:
         """Carry out ``--cancel`` of KIP-236: cancel all active reassignments."""
@@ -132,16 +131,16 @@ class OldStockTool(StockTool):
                 f"{partition} -> Map(replicas -> Buffer({', '.join(map(str, target))}), "
                 f"original_replicas -> Buffer({', '.join(map(str, original))}))"
             )
-        say(f"Rolling back the current pending reassignments Map({', '.join(rows)})")
+        print_line(f"Rolling back the current pending reassignments Map({', '.join(rows)})")
         if self._dry_run:
-            tell(NOTHING_WRITTEN)
+            print_note(NOTHING_WRITTEN)
             return
         skipped = self._cancel(list(found.active)) if rows else {}
         for partition, why in sorted(skipped.items()):
-            say(f"{partition}: {why}")
-        say("Successfully submitted cancellation of reassignments.")
-        say("The cancelled pending reassignments throttle was removed.")
-        say(
+            print_line(f"{partition}: {why}")
+        print_line("Successfully submitted cancellation of reassignments.")
+        print_line("The cancelled pending reassignments throttle was removed.")
+        print_line(
             "Please run --verify to have the previous reassignments (not just the cancelled "
             "reassignments in progress) throttle removed."
         )

@@ -14,7 +14,7 @@ import typer
 
 from controller.cli.context import CommandContext, leader_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, say, tell
+from controller.cli.output import NOTHING_WRITTEN, print_line, print_note
 from controller.cli.plan_preview import check_enabled
 from controller.cli.stock import cluster, texts
 from controller.cli.stock.files import StockPlan
@@ -34,10 +34,10 @@ def run_tool(action: Callable[[], None]) -> Exit:
     try:
         action()
     except TerseError as error:
-        say(str(error))
+        print_line(str(error))
         return Exit.ERROR
     except ControllerError as error:
-        say(f"Error: {error}")
+        print_line(f"Error: {error}")
         return Exit.ERROR
     return Exit.DONE
 
@@ -55,19 +55,19 @@ class StockTool:
 
     def list_active(self) -> None:
         """Carry out ``--list``."""
-        say(texts.active_text(cluster.read_cluster(self._operator).active))
+        print_line(texts.active_text(cluster.read_cluster(self._operator).active))
 
     def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--verify``; it clears throttles once no reassignment is active."""
         check_log_dirs(plan)
         found = cluster.read_cluster(self._operator)
-        say("Status of partition reassignment:")
+        print_line("Status of partition reassignment:")
         for partition, target in sorted(plan.entries.items()):
             now = found.assignment(partition)
             replicas = () if now is None else now.replicas
             is_active = partition in found.active
-            say(texts.verified_text(partition, None if is_active else replicas, target))
-        say("")
+            print_line(texts.verified_text(partition, None if is_active else replicas, target))
+        print_line("")
         if not found.active and not preserve_throttles:
             self._clear_throttles(plan, found)
 
@@ -94,7 +94,7 @@ class StockTool:
                 )
         goal = PlanGoal(brokers=allowed, racks=racks, rebalance=True, widest=True)
         after = propose(before, goal).after if before else {}
-        say(texts.proposal_text(before, after))
+        print_line(texts.proposal_text(before, after))
 
     def execute(
         self, plan: StockPlan, *, additional: bool, throttle: int, log_dir_throttle: int
@@ -112,21 +112,21 @@ class StockTool:
             raise InvalidInputError(f"Unknown broker id {unknown[0]}")
         current = _current(found, entries)
         self._check_daemon()
-        say(texts.current_text(current))
+        print_line(texts.current_text(current))
         if throttle >= 0 or log_dir_throttle >= 0:
-            say(texts.RUN_VERIFY)
+            print_line(texts.RUN_VERIFY)
         if throttle >= 0:
-            say(texts.throttle_text(throttle))
+            print_line(texts.throttle_text(throttle))
         if log_dir_throttle >= 0:
             # It would apply to replicas that change their log directory; there are none.
-            say(texts.log_dir_throttle_text(log_dir_throttle))
+            print_line(texts.log_dir_throttle_text(log_dir_throttle))
         if self._dry_run:
-            tell(NOTHING_WRITTEN)
+            print_note(NOTHING_WRITTEN)
             return
         refused = self._submit(entries, throttle)
         if refused:
             raise TerseError(_problems("Error reassigning partition(s):", refused))
-        say(texts.started_text(list(entries)))
+        print_line(texts.started_text(list(entries)))
 
     def cancel(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--cancel``."""
@@ -138,9 +138,9 @@ class StockTool:
             if skipped:
                 title = f"Error cancelling partition reassignment{texts.plural(len(skipped))} for:"
                 raise TerseError(_problems(title, skipped))
-            say(texts.cancelled_text(active))
+            print_line(texts.cancelled_text(active))
         else:
-            say(texts.NONE_ACTIVE)
+            print_line(texts.NONE_ACTIVE)
         typer.echo(texts.NO_MOVES, nl=False)
         if not preserve_throttles:
             self._clear_throttles(plan, found)
@@ -169,16 +169,16 @@ class StockTool:
         """Clear the throttles of all brokers and the plan's topics; the daemon keeps its own."""
         replicas = {b for assigned in plan.entries.values() for b in assigned}
         brokers = sorted(replicas | self._operator.cluster.broker_ids())
-        say(texts.clearing_text("broker", brokers))
+        print_line(texts.clearing_text("broker", brokers))
         if not self._dry_run:
             self._operator.throttle_writes.clear(brokers=brokers)
         topics = sorted({partition.topic for partition in plan.entries})
-        say(texts.clearing_text("topic", topics))
+        print_line(texts.clearing_text("topic", topics))
         for topic in topics:
             if topic not in found.topics:
                 raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}The topic '{topic}' does not exist.")
         if self._dry_run:
-            tell(NOTHING_WRITTEN)
+            print_note(NOTHING_WRITTEN)
         else:
             self._operator.throttle_writes.clear(topics=topics)
 
