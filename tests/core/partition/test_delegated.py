@@ -32,6 +32,7 @@ from controller.core.events import (
     ReassignmentsProbed,
     StateChanged,
     StatesRead,
+    TopicsRead,
 )
 from controller.core.model import (
     AlterOutcome,
@@ -46,14 +47,16 @@ from controller.core.model import (
     Replicas,
     RequestId,
     Route,
+    TopicAssignment,
     TopicPartition,
     ZkVersion,
+    Zxid,
 )
 from controller.core.options import EngineName, Options
 from controller.core.partition.alter_entries import BACKOFF_S, UNSENT_S
 from controller.core.partition.delegated import ORDER_TIMER
 from controller.core.phases import AwaitingController, Pending, Syncing
-from controller.core.records import OrphanRecord, SpecRecord
+from controller.core.records import OrphanRecord, SpecEndedRecord, SpecRecord
 from controller.core.requests.atomic import atomic_refused
 from tests.core.builders import broker, plan, replicas, tp
 from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
@@ -781,3 +784,58 @@ def test_what_cannot_go_yet_is_not_ordered_again_where_the_step_says_so_already(
     driver.adopt({tp(): back})
     assert driver.orders == []
     assert blocked_by(driver) is BlockedBy.MIN_ISR
+
+
+def in_doubt() -> DelegatedDriver:
+    """Return a cancellation that waits: its request without an answer may still be carried out."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    ask(driver, 3, 4)
+    cancel(driver)
+    return driver
+
+
+def test_a_request_in_doubt_is_not_cancelled_without_a_live_replica_in_sync() -> None:
+    """The controller could elect no leader of the present replicas."""
+    driver = in_doubt()
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (3, 4)}))
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
+    driver.pass_time(BACKOFF_S + 1)
+    assert driver.orders == [(replicas(1, 2, 3), False)]
+    assert blocked_by(driver) is BlockedBy.NO_LEADER
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(1, 5)}))
+    driver.pass_time(BACKOFF_S + 1)
+    assert driver.orders[1:] == [(replicas(1, 2), True)]
+
+
+def test_a_request_in_doubt_is_cancelled_only_on_a_state_that_is_known() -> None:
+    """The only replica in sync may have died since the last read."""
+    driver = in_doubt()
+    driver.answers_states = False
+    driver.observe(StateChanged(tp()))
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
+    driver.pass_time(BACKOFF_S + 1)
+    assert driver.orders == [(replicas(1, 2, 3), False)]
+    assert blocked_by(driver) is BlockedBy.STATE_UNKNOWN
+    driver.answers_states = True
+    driver.change_isr(tp(), replicas(1, 2))
+    driver.pass_time(BACKOFF_S + 1)
+    assert driver.orders[1:] == [(replicas(1, 2), True)]
+
+
+def test_an_end_without_a_step_of_ours_depends_on_the_topic_znode_as_read() -> None:
+    """The cluster's controller may change the partition until the record is deleted."""
+    driver = DelegatedDriver({tp(): (0, 1)}, refuses=(39, "the controller refuses it"))
+    ask(driver, 1, 2)
+    moved = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(5), Zxid(9))
+    driver.observe(TopicsRead({"t": moved}))
+    ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
+    assert [r.stands for r in ended] == [True]
+
+
+def test_an_end_after_a_step_of_ours_does_not_depend_on_the_topic_znode() -> None:
+    """The step was seen to end, whatever follows."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 1, 2)
+    driver.run(tp())
+    ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
+    assert [r.stands for r in ended] == [False]

@@ -9,6 +9,7 @@ import pytest
 
 from controller.core.apply import apply
 from controller.core.controls import Controls, Limits
+from controller.core.effects import SendUpdateMetadata
 from controller.core.events import (
     BrokersRead,
     ControlsRead,
@@ -285,3 +286,25 @@ def test_a_step_that_another_controller_ended_is_not_written_again() -> None:
     driver.catch_up(tp(), 4)
     assert tp() not in driver.view.work.reassignments
     assert driver.history[tp()] == written
+
+
+def test_a_record_at_its_target_ends_only_on_a_topic_that_was_read_in_the_tenure() -> None:
+    """The former controller may have moved the partition after the last read; now only we do."""
+    driver = Driver({tp(): (0, 1)}, answers_topics=False)
+    took_over(driver, {tp(): spec((0, 1), (1, 2))})
+    assert tp() in driver.view.work.reassignments
+    moved = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(1), Zxid(9))
+    driver.observe(TopicsRead({"t": moved}))
+    assert tp() in driver.view.work.reassignments
+    driver.run(tp())
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(0, 1))
+
+
+def test_a_record_at_its_target_ends_without_a_step() -> None:
+    """Another controller made the last one; brokers get the metadata once more."""
+    driver = Driver({tp(): (0, 1)})
+    driver.sent.clear()
+    took_over(driver, {tp(): spec((0, 1), (1, 2))})
+    assert driver.view.work.reassignments == {}
+    assert driver.history[tp()] == driver.states[tp()] == []
+    assert SendUpdateMetadata((tp(),)) in driver.sent

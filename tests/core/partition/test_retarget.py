@@ -18,6 +18,8 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.phases import Starting
+from controller.core.records import PhaseRecord
 from tests.core.builders import Driver, broker, replicas, tp
 
 CANCEL = RequestId("cancel-0000000000000064")
@@ -31,7 +33,9 @@ OTHERS_STEP = PartitionAssignment(replicas(4, 1, 5), replicas(1), replicas(5))
 """What a Kafka controller makes of an entry [4, 1] where the partition is on 4 and 5."""
 
 
-def found(step: PartitionAssignment, *isr: int, step_size: int | None) -> Driver:
+def found(
+    step: PartitionAssignment, *isr: int, step_size: int | None, spec: ReassignmentSpec = BACK
+) -> Driver:
     """Return a tenure that finds a step in the topic znode, led by the first of the ISR."""
     driver = Driver(
         {tp(): step.replicas}, options=Options(step_size=step_size), leaders={tp(): isr[0]}
@@ -39,7 +43,7 @@ def found(step: PartitionAssignment, *isr: int, step_size: int | None) -> Driver
     driver.change_isr(tp(), replicas(*isr))
     driver.states[tp()].clear()
     driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
-    driver.adopt({tp(): BACK})
+    driver.adopt({tp(): spec})
     return driver
 
 
@@ -142,3 +146,24 @@ def test_a_leader_that_goes_back_gives_up_its_role_in_the_write_that_turns_the_s
     assert (first.leader, first.isr) == (BrokerId(1), replicas(1, 2, 3))
     driver.run(tp())
     assert is_back(driver)
+
+
+WHOLE = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
+"""A plan that a Kafka controller began whole."""
+
+
+@pytest.mark.parametrize(
+    ("step", "isr", "spec", "cause"),
+    [
+        (WHOLE, (1, 4, 5), BACK, "rolled back"),
+        (WHOLE, (1, 4, 5), replace(BACK, cancelled_by=None), "the target changed"),
+        (OTHERS_STEP, (5, 1, 4), BACK, "good copies wait for a later step"),
+    ],
+)
+def test_a_step_that_is_replaced_reports_why(
+    step: PartitionAssignment, isr: tuple[int, ...], spec: ReassignmentSpec, cause: str
+) -> None:
+    """The log and the journal show it."""
+    driver = found(step, *isr, step_size=None, spec=spec)
+    phases = [r for c in driver.changes for r in c.records if isinstance(r, PhaseRecord)]
+    assert next(r.cause for r in phases if isinstance(r.phase, Starting)) == cause
