@@ -28,6 +28,7 @@ from tests.mutants.executions import Executions
 from tests.mutants.mutants import DECISIONS, Mutant, files, sample
 from tests.mutants.time_limits import NO_END
 from tests.mutants.trials import (
+    CODE,
     Bench,
     Killers,
     TrialEndedError,
@@ -57,12 +58,14 @@ class Trees:
     def of(cls, root: Path) -> Trees:
         """Return the digests of a tree."""
         tests, histories = hashlib.sha256(), hashlib.sha256()
-        for name in ("controller", "tests"):
+        for name in CODE:
             for path in sorted((root / name).rglob("*.py")):
                 code = path.read_bytes()
                 tests.update(code)
                 if not path.name.startswith("test_"):
                     histories.update(code)
+            for path in sorted((root / name).rglob("testdata/*")):
+                tests.update(path.read_bytes())
         return cls(tests.hexdigest(), histories.hexdigest())
 
 

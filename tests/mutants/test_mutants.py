@@ -9,6 +9,7 @@ import pytest
 
 from tests.mutants.__main__ import ROOT, accepted
 from tests.mutants.mutants import DECISIONS, Mutant, sample
+from tests.mutants.trials import COPIED, ROOMS
 
 SOURCE = '''
 from __future__ import annotations
@@ -60,6 +61,17 @@ def test_a_mutant_keeps_its_name_where_lines_above_it_change(tmp_path: Path) -> 
 def test_what_is_mutated_is_there() -> None:
     """Files and folders may be renamed."""
     assert all((ROOT / name).exists() for name in DECISIONS)
+
+
+def test_a_trial_has_a_copy_of_all_that_its_tests_import() -> None:
+    """Without it they fail whatever the mutant is."""
+    judges = {ROOT / name for room in (*ROOMS.values(), ("tests/sim",)) for name in room}
+    files = {file for name in judges for file in (name.rglob("*.py") if name.is_dir() else [name])}
+    nodes = [n for file in files for n in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    imported = {
+        n.module.partition(".")[0] for n in nodes if isinstance(n, ast.ImportFrom) and n.module
+    }
+    assert {name for name in imported if (ROOT / name).is_dir()} <= {*COPIED}
 
 
 @pytest.mark.parametrize(("mutant", "why"), accepted().items(), ids=lambda part: part[1])

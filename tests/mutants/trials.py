@@ -28,7 +28,9 @@ from tests.mutants.histories import names
 from tests.mutants.mutants import Mutant
 from tests.mutants.time_limits import NO_END
 
-COPIED: Final = ("controller", "tests", "docs", "deploy", "pyproject.toml", "README.md")
+CODE: Final = ("controller", "tests", "integration")
+"""What tests and histories execute."""
+COPIED: Final = (*CODE, "docs", "deploy", "pyproject.toml", "README.md")
 HISTORIES: Final = ("-m", "tests.mutants.histories")
 ENVIRONMENT: Final = {
     "PYTHONHASHSEED": "0",
@@ -37,8 +39,8 @@ ENVIRONMENT: Final = {
     "COVERAGE_CORE": "ctrace",  # the one with a context for each test
 }
 ROOMS: Final = {
-    "controller/core": ("tests/core", "tests/spec", "tests/reactor"),
-    "controller/reactor": ("tests/reactor", "tests/core", "tests/spec"),
+    "controller/core": ("tests/core", "tests/scenarios", "tests/spec", "tests/reactor"),
+    "controller/reactor": ("tests/reactor", "tests/core", "tests/scenarios", "tests/spec"),
     "controller/zk": ("tests/zk", "tests/sim/test_store.py", "tests/sim/test_store_contract.py"),
 }
 """Which tests judge a mutant that executes when its module is imported."""

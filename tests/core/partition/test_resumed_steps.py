@@ -306,5 +306,6 @@ def test_a_record_at_its_target_ends_without_a_step() -> None:
     driver.sent.clear()
     took_over(driver, {tp(): spec((0, 1), (1, 2))})
     assert driver.view.work.reassignments == {}
-    assert driver.history[tp()] == driver.states[tp()] == []
+    assert driver.history[tp()] == []
+    assert driver.states[tp()] == []
     assert SendUpdateMetadata((tp(),)) in driver.sent
