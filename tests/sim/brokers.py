@@ -232,6 +232,19 @@ class SimBroker:
         """Return what the broker has of a partition, seen or not."""
         return self.logs.get(partition) or self.unseen.get(partition)
 
+    def discard_strays(self, topic: str) -> None:
+        """
+        Delete the logs of a deleted topic, as an operator does before creating it again.
+
+        A dead broker whose replica was dropped keeps its log, and Kafka deletes the topic without
+        it. A broker with topic ids (KIP-516) refuses such a log; one without them would use it.
+        """
+        for replica in [r for p, r in self.hosted.items() if p.topic == topic]:
+            replica.fail_waiting(codes.KAFKA_STORAGE_ERROR)
+        self.hosted = {p: replica for p, replica in self.hosted.items() if p.topic != topic}
+        self.logs = {p: log for p, log in self.logs.items() if p.topic != topic}
+        self.unseen = {p: log for p, log in self.unseen.items() if p.topic != topic}
+
     def repair_directories(self) -> None:
         """Mount the failed directories again, nothing lost, while the process is down."""
         self.offline_directories.clear()

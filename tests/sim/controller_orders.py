@@ -122,7 +122,7 @@ class SimControllerOrders:
         if self._is_lost():
             free_at = sent_at + schedule.random.uniform(*BUSY_S)
             duties.busy_until = max(duties.busy_until, free_at)
-        way = Way(call.at, sent_at)
+        way = Way(call.at, sent_at, self._rules.floors(call.orders))
         schedule.call_at(max(duties.busy_until, sent_at), lambda: self._make(duties, call, way))
 
     def _make(self, duties: KafkaDuties, call: _Call, way: Way) -> None:

@@ -42,8 +42,12 @@ ROUND_S: Final = 15.0
 SILENT_S: Final = 35.0
 """How long a reassignment may stand still without a reason."""
 BROKERS: Final = 5
-PATIENCE_S: Final = 4 * GOOD_END_S
-"""A partition whose step others took back rests a minute, each time."""
+PATIENCE_S: Final = 8 * GOOD_END_S
+"""
+A partition whose step others took back rests a minute, each time.
+
+With two partitions in flight and 40 % of the calls lost, a step takes half a minute.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ controller nobody can help.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.model import Replicas, TopicPartition
@@ -35,6 +36,12 @@ class Way(NamedTuple):
 
     handed_at: float
     sent_at: float
+    floors: Mapping[TopicPartition, int] = {}
+    """
+    How many of each partition had to stay in sync when it was sent.
+
+    The settings and the target may be others when the controller makes the order.
+    """
 
 
 class OrderRules:
@@ -78,13 +85,22 @@ class OrderRules:
             f"leaves {sorted(kept)}, none of which is in sync",
         )
 
+    def floors(self, orders: Iterable[AlterEntry]) -> dict[TopicPartition, int]:
+        """Return how many replicas of each partition have to stay in sync, as of now."""
+        invariants = self._world.invariants
+        specs = {o.partition: invariants.records.spec_of(o.partition) for o in orders}
+        return {
+            p: min(invariants.lowest_min_isr(p.topic), len(spec.target))
+            for p, spec in specs.items()
+            if spec is not None
+        }
+
     def _keeps_min_isr(self, order: AlterEntry, way: Way) -> None:
         """Judge that an order that only drops leaves as many in sync as producers need."""
         invariants = self._world.invariants
-        spec = invariants.records.spec_of(order.partition)
-        if order.cancels or spec is None or way.sent_at - way.handed_at > FRESH_S:
+        floor = way.floors.get(order.partition)
+        if order.cancels or floor is None or way.sent_at - way.handed_at > FRESH_S:
             return
-        floor = min(invariants.lowest_min_isr(order.partition.topic), len(spec.target))
         known = self._known(order.partition, way.sent_at)
         if any(set(order.target) - set(isr) or len(isr) <= len(order.target) for isr in known):
             # It adds, or drops what was not in sync.
