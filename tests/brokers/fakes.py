@@ -104,7 +104,7 @@ def succeed(received: Received) -> Reaction:
 
 
 def success(received: Received) -> ApiMessage:
-    """Return the answer of a broker that did all it was told."""
+    """Return the response of a broker that carried out the whole request."""
     message, version = received.message, received.version
     if received.api_key == UpdateMetadataRequest.API_KEY:
         return UpdateMetadataResponse(version=version, error_code=0)

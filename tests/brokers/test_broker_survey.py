@@ -51,7 +51,7 @@ def test_disks_and_settings_are_read() -> None:
 
 
 def test_settings_alone_are_read_without_the_disks() -> None:
-    """Whoever reads the disks another way does not have every broker list them twice."""
+    """A caller that reads the disks in another way does not make every broker list them twice."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
         found = survey().min_insync([broker.registration()], ["t", "closed"], within_s=10)
         asked = {broker.received.get_nowait().api_key for _ in range(broker.received.qsize())}
@@ -61,7 +61,7 @@ def test_settings_alone_are_read_without_the_disks() -> None:
 
 
 def test_a_broker_that_fails_does_not_delay_the_others() -> None:
-    """Each is told with its reason; the settings come from the next one that answers."""
+    """Each is reported with its reason; the settings come from the next broker that answers."""
     nowhere = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
     dead = LiveBroker(BrokerId(0), BrokerEpoch(1), (nowhere,))
     with (
@@ -85,7 +85,7 @@ def test_malformed_responses_are_reported() -> None:
 
 
 def test_a_silent_broker_ends_the_wait_in_time() -> None:
-    """What is not known by then is told as such."""
+    """What is not known by then is reported as unknown."""
     released = threading.Event()
 
     def holding(received: Received) -> Reaction:

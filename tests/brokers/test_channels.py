@@ -396,7 +396,7 @@ def test_broker_out_of_reach_is_named_after_a_while(channels: BrokerChannels) ->
 def test_broker_without_a_common_version_is_answered_for(
     channels: BrokerChannels, inbox: CollectingInbox
 ) -> None:
-    """Nobody waits for a broker that cannot understand: the error is Kafka's code for it."""
+    """The channel does not wait for a broker without the version: the error is Kafka's code."""
     with FakeBroker(understood={**KAFKA_2_6, 4: (6, 7)}) as broker:
         channels.open(broker.registration())
         channels.send(ONE, leader_and_isr())

@@ -1,4 +1,4 @@
-"""Orders to the cluster's controller: told once, every one answered, and elections."""
+"""Alter entries to the cluster's controller, each sent once and answered; elections."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ INVALID_REPLICA_ASSIGNMENT = 39
 CLUSTER_AUTHORIZATION_FAILED = 31
 ELECTED = Answer(ElectLeadersResponse(version=1, throttle_time_ms=0, error_code=0))
 NO_MORE_S = 1.5
-"""How long is looked whether anything more is told."""
+"""How long the test watches for further requests."""
 
 Errors = Mapping[int, tuple[int, str | None]]
 """What is answered to a partition of the topic: a code and a message."""
@@ -105,7 +105,7 @@ def told(inbox: CollectingInbox) -> ReassignmentsAltered:
 def test_entries_of_a_call_are_sent_together_and_answered_one_by_one(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
-    """A cancellation is told as Kafka's own: without replicas."""
+    """A cancellation is sent as in Kafka: without replicas."""
     refused = {0: (0, None), 1: (INVALID_REPLICA_ASSIGNMENT, "broker 9 is dead")}
     with FakeBroker(script=lambda _: answer(refused), understood=UNDERSTOOD) as fake:
         led_by(orders, fake)
@@ -145,7 +145,7 @@ def test_what_the_controller_says_nothing_of_is_an_error(
 def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
-    """Nor is its successor told: by then another order may be due."""
+    """It is not sent to the next controller either: by then another entry may be due."""
     with ExitStack() as stack:
 
         def moved(_: Received) -> Answer:
@@ -165,7 +165,7 @@ def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
 def test_an_entry_without_an_answer_is_not_sent_again(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
-    """It may have been made, or may still be: whoever decided it is told so at once."""
+    """It may have been carried out, or may still be: the loop gets UNKNOWN at once."""
     with (
         FakeBroker(script=lambda _: Drop(), understood=UNDERSTOOD) as dying,
         FakeBroker(understood=UNDERSTOOD) as later,
@@ -187,7 +187,7 @@ def test_an_entry_without_an_answer_is_not_sent_again(
 def test_an_entry_that_reaches_no_controller_is_answered_at_once(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
-    """Nobody is the controller, or nobody listens where it was."""
+    """There is no controller, or its address refuses connections."""
     orders.alter([MOVE])
     assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
     with FakeBroker(understood=UNDERSTOOD) as gone:
@@ -252,7 +252,7 @@ def test_a_loop_that_stood_still_sends_nothing_more(
 def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
-    """The controller looks at the ISR itself: whoever it is by then may be told."""
+    """The controller checks the ISR itself, so the election may go to the next controller."""
     with FakeBroker(script=lambda _: ELECTED, understood=UNDERSTOOD) as fake:
         orders.elect([FIRST])
         orders.alter([MOVE])

@@ -34,7 +34,7 @@ def a_directory(name: str, *rows: tuple[int, int, bool], error: int = 0, **volum
 
 
 def test_every_replica_is_listed_with_its_directory() -> None:
-    """A copy being made on another disk is none, and an offline directory tells nothing."""
+    """A future replica on another disk does not count; an offline directory lists nothing."""
     answer = SimpleNamespace(
         results=[
             a_directory("/a", (0, 10, False), (1, 99, True)),
@@ -48,7 +48,7 @@ def test_every_replica_is_listed_with_its_directory() -> None:
 
 
 def test_capacity_is_what_is_held_and_what_is_free_on_each_volume_once() -> None:
-    """Two directories of one volume tell the same free space; it is not there twice."""
+    """Two directories of one volume report the same free space; it is counted once."""
     answer = SimpleNamespace(
         results=[
             a_directory("/a", (0, 10, False), total_bytes=500, usable_bytes=300),

@@ -142,7 +142,7 @@ def test_live_leader_is_given_at_the_listener_we_use() -> None:
 
 
 def test_endpoint_of_an_unknown_security_protocol_is_left_out() -> None:
-    """A registration that names a protocol nobody knows does not spoil the request."""
+    """A registration with an unknown security protocol does not spoil the request."""
     odd = LiveBroker(BrokerId(3), BrokerEpoch(3), (Endpoint("ODD", "h", 1, "CARRIER_PIGEON"),))
     message = update_metadata_request(UpdateMetadata(EPOCH, (), (odd,)), 6, SENDER)
     assert message.live_brokers == [(3, [], None)]

@@ -48,7 +48,7 @@ def test_unknown_host_is_unreachable() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_unforeseen_error_ends_the_thread() -> None:
-    """A watchdog sees a dead thread; nobody would see a channel that fell silent."""
+    """A watchdog sees a dead thread; a channel that fell silent would go unnoticed."""
     io = IoThread()
 
     async def stumble() -> None:

@@ -94,7 +94,7 @@ def test_largest_replica_counts(sizes: LogDirQuery, inbox: CollectingInbox) -> N
 def test_only_the_requested_replicas_are_returned(
     sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
-    """Asked for everything it has, a broker tells more than is wanted."""
+    """A broker that is asked for all of its replicas lists more than is wanted."""
     with describing(directory((ORDERS, 5, False), (OTHER, 6, False))) as fake:
         sizes.update_brokers([registered(fake, 1)])
         event = measured(sizes, inbox)
@@ -153,5 +153,5 @@ def test_connection_is_used_again_and_replaced_when_it_breaks(
 def test_question_is_answered_where_no_broker_is_known(
     sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
-    """Nothing was learnt, and that is told."""
+    """Nothing was read, and the event says so."""
     assert measured(sizes, inbox) == SizesRead({}, {})

@@ -110,7 +110,7 @@ def test_an_unrequested_partition_in_a_response_is_ignored() -> None:
 
 
 def test_unsendable_request_is_answered_with_an_error_and_no_results() -> None:
-    """What never left us is answered all the same, so that nobody waits for it."""
+    """A request that was never sent is answered too, so that the loop does not wait for it."""
     requests = (leader_and_isr(), stop_replica(), no_metadata())
     events = [unsendable(BROKER, request, UNSUPPORTED_VERSION) for request in requests]
     assert [event.error for event in events] == [35, 35, 35]

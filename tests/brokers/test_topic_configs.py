@@ -1,4 +1,4 @@
-"""Effective settings: what is made of an answer, and what is told when there is none."""
+"""Effective settings: the decoding of a response, and the reasons when there is none."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_setting_missing_from_the_response_is_reported() -> None:
 def test_every_topic_is_answered_when_no_broker_is_known(
     configs: TopicConfigQuery, inbox: CollectingInbox
 ) -> None:
-    """Before the first registration is read there is nobody to ask."""
+    """Before the first registration is read there is no broker to ask."""
     configs.describe(["orders", "payments"], FIRST)
     event = inbox.next()
     assert isinstance(event, TopicConfigsRead)
@@ -111,7 +111,7 @@ def test_every_topic_is_answered_when_no_broker_is_known(
 def test_every_topic_is_answered_when_no_broker_answers(
     configs: TopicConfigQuery, inbox: CollectingInbox
 ) -> None:
-    """Each broker costs one attempt; then the reason is told and the thread lives on."""
+    """Each broker costs one attempt; then the reason is reported and the thread continues."""
     configs.update_brokers([unreachable(1), unreachable(2)])
     configs.describe(["orders"], FIRST)
     event = inbox.next()
@@ -187,7 +187,7 @@ def _described(version: int, rows: list[tuple[Any, ...]]) -> DescribeConfigsResp
 
 
 def least_told(inbox: CollectingInbox) -> int | str:
-    """Return the minimum that is told next, well before a question would time out."""
+    """Return the next minimum that is reported, well before a query would time out."""
     event = inbox.events.get(timeout=LIMITS.request_timeout_s / 2)
     assert isinstance(event, TopicConfigsRead)
     config = event.configs["orders"]
@@ -229,7 +229,7 @@ def test_a_broker_that_failed_goes_last(configs: TopicConfigQuery, inbox: Collec
 def test_a_broker_that_alone_is_slow_is_waited_for(
     inbox: CollectingInbox, hung: threading.Event
 ) -> None:
-    """There is nobody else to ask."""
+    """There is no other broker to ask."""
     configs = TopicConfigQuery(inbox, Security(), ListenerChoice(), patience_s=0.01)
     configs.start()
     with describing(1, "1", hung) as only:

@@ -1,7 +1,7 @@
 """
 What every broker answers to a controller (kafka-facts 3.3): the same tests for model and Kafka.
 
-``BrokerContract`` is a base class. Whoever tests brokers derives from it and gives a fixture
+``BrokerContract`` is a base class. A test of brokers derives from it and provides a fixture
 ``rig``. The rig is the controller: it holds the newest controller epoch, and it made a topic of one
 partition that is led by ``ONE``, its only replica; ``TWO`` knows nothing of it.
 """
@@ -87,7 +87,7 @@ class BrokerRig(Protocol):
         ...
 
     def has_log(self, broker: BrokerId) -> bool:
-        """Tell whether the broker has a directory of the partition."""
+        """Return whether the broker has a directory of the partition."""
         ...
 
     def write(self) -> None:
@@ -95,7 +95,7 @@ class BrokerRig(Protocol):
         ...
 
     def notified(self) -> bool:
-        """Tell whether an ISR change notification that stands names the partition."""
+        """Return whether an ISR change notification names the partition."""
         ...
 
     def wait_until(self, predicate: Callable[[], bool]) -> None:
@@ -114,7 +114,7 @@ class Controller:
         return UpdateMetadata(self.rig.epoch, (), self.rig.live() if live is None else live)
 
     def told(self, state: PartitionState, replicas: Replicas) -> LeaderAndIsr:
-        """Return the request that tells a replica a state."""
+        """Return the LeaderAndIsr request with a state."""
         sent = LeaderAndIsrState(
             partition=self.rig.partition,
             controller_epoch=state.controller_epoch,
@@ -132,7 +132,7 @@ class Controller:
         return LeaderAndIsr(self.rig.epoch, (sent,), leaders)
 
     def tell(self, broker: BrokerId, state: PartitionState, replicas: Replicas) -> int:
-        """Tell a broker a state; return the error of its partition."""
+        """Send a state to a broker; return the error of its partition."""
         answer = self.rig.ask(broker, self.told(state, replicas))
         assert isinstance(answer, LeaderAndIsrAnswered)
         assert answer.error == NONE
@@ -229,7 +229,7 @@ class BrokerContract(ControlledContract):
         assert controller.tell(ONE, older, (ONE, TWO)) == NONE
 
     def test_a_leader_takes_a_follower_into_the_isr_by_itself(self, controller: Controller) -> None:
-        """By the version it was told, in the epochs it was told."""
+        """With the version and the epochs of its last LeaderAndIsr."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         assert controller.tell(ONE, state, (ONE, TWO)) == NONE
@@ -318,7 +318,7 @@ class BrokerContract(ControlledContract):
         rig.wait_until(lambda: not rig.has_log(ONE))
 
     def test_stopping_without_deletion_keeps_the_log(self, controller: Controller) -> None:
-        """And the replica can be told to go on."""
+        """And a LeaderAndIsr makes the replica continue."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         assert controller.tell(ONE, state, (ONE,)) == NONE
@@ -327,7 +327,7 @@ class BrokerContract(ControlledContract):
         assert controller.tell(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
 
     def test_a_replica_that_is_not_there_can_be_deleted(self, controller: Controller) -> None:
-        """Nobody needs to know whether it was deleted before."""
+        """The sender need not know whether it was deleted before."""
         state = controller.rig.state()
         for _ in range(2):
             assert controller.stop(TWO, state.leader_epoch, delete=True) == NONE

@@ -1,5 +1,5 @@
 """
-What a broker with a failed disk tells and answers (KIP-112): the same tests for model and Kafka.
+How a broker with a failed disk reports and answers (KIP-112): the same tests for model and Kafka.
 
 ``DiskContract`` is a base class like ``BrokerContract``; its rig can lose a disk besides.
 """
@@ -31,7 +31,7 @@ class DiskRig(BrokerRig, Protocol):
         ...
 
     def announced(self, broker: BrokerId) -> bool:
-        """Tell whether a notification that stands says that the broker lost a disk."""
+        """Return whether a notification says that the broker lost a disk."""
         ...
 
 

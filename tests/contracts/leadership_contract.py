@@ -1,5 +1,5 @@
 """
-What the store promises of several daemons: one leads, and nobody else writes.
+The contract of the store for several daemons: one leads, and no other writes.
 
 A subclass provides the fixture ``daemon_factory``: each call gives one more daemon's store, which
 competes, on one and the same ZooKeeper.

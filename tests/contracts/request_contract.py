@@ -1,7 +1,7 @@
 """
 What every ``Store`` must do with requests: paperwork without the claim, and what is read of them.
 
-What operators ask for is told at every change; what is kept of it is read when asked, as only the
+Submissions and controls are reported at every change; outcomes are read on demand, as only the
 leading daemon writes it. Subclasses say which store (``rigs``).
 """
 
@@ -95,7 +95,7 @@ class RequestContract(Rigs):
 
     @pytest.mark.parametrize("operation", PAPERWORK, ids=lambda op: op.path)
     def test_paperwork_needs_no_claim(self, rig: StoreRig, operation: Operation) -> None:
-        """A request can be refused, and an outcome forgotten, by whoever leads."""
+        """The leading daemon may refuse a request and forget an outcome without the role."""
         rig.put("/config/topics")
         rig.put(paths.CONFIG_CHANGES)
         assert rig.store.commit([[operation]]) == [Committed()]
@@ -198,7 +198,7 @@ class RequestContract(Rigs):
         assert rig.get(parent) is None
 
     def test_deleting_an_absent_znode_is_reported(self, rig: StoreRig) -> None:
-        """Whoever deletes it a second time has nothing to fear."""
+        """A second deletion does no harm."""
         gone = [Delete(paths.submission_path(R1), ZkVersion(0))]
         again = [Create(paths.outcome_path(R1), b"")]
         assert rig.store.commit([gone, again]) == [Rejected(0, WriteError.NO_NODE), Committed()]
@@ -254,7 +254,7 @@ class RequestContract(Rigs):
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
 
     def test_a_cancellation_comes_after_what_it_may_mean(self, rig: StoreRig) -> None:
-        """Requests and plans as they stood when it was read are told before it."""
+        """Requests and plans as they were when it was read are reported before it."""
         rig.put(f"{paths.REQUESTS}/other")
         rig.put(paths.submission_path(R1))
         rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE}))
@@ -312,7 +312,7 @@ class RequestContract(Rigs):
         rig.wait_for(ControlsRead, lambda e: e.controls.pauses == Pauses())
 
     def test_a_request_that_zookeeper_does_not_show_holds_up_no_other(self, rig: StoreRig) -> None:
-        """It is told as one that cannot be understood, and can be taken away as such."""
+        """It is reported as malformed, and can be deleted as such."""
         hidden, shown = (paths.submission_path(name) for name in (R1, R2))
         for path in (hidden, shown):
             rig.put(path, encode_submission({P0: ONE}, RequestOptions()))
@@ -379,7 +379,7 @@ class RequestContract(Rigs):
     # --- what is kept of it --------------------------------------------------------------------
 
     def test_no_history_is_an_answer_too(self, rig: StoreRig) -> None:
-        """Whoever waits for it must not wait for ever."""
+        """The loop must not wait for it for ever."""
         rig.store.read(Znode.HISTORY)
         assert rig.wait_for(HistoryRead) == HistoryRead({}, {})
         rig.store.read(Znode.LEASES)
@@ -438,7 +438,7 @@ class RequestContract(Rigs):
         assert read.ended[R2].czxid < read.ended[R1].czxid
 
     def test_our_own_records_are_not_watched(self, rig: StoreRig) -> None:
-        """Nobody else writes them: a watch would only tell us what we did."""
+        """Only the daemon writes them: a watch would report its own writes."""
         rig.store.read(Znode.HISTORY)
         rig.store.read(Znode.LEASES)
         rig.wait_for(AppliedThrottlesRead)

@@ -68,7 +68,7 @@ class StoreRig(Protocol):
         ...
 
     def is_quiet(self, kind: type[Event]) -> bool:
-        """Let some time pass; tell whether no such event came."""
+        """Let some time pass; return whether no such event came."""
         ...
 
 

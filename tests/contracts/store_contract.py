@@ -88,7 +88,7 @@ class StoreContract(Rigs):
         assert decode_controller(data_of(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
 
     def test_who_loses_the_role_may_end_what_it_is_at(self, rig: StoreRig) -> None:
-        """Our znode stands, so nobody is elected; the broker's writes pass until the claim."""
+        """Our znode exists, so no broker is elected; the broker's writes pass until the claim."""
         version = _seized(rig)
         rig.store.read(Znode.GUARDS)
         rig.store.claim_controller()
@@ -127,7 +127,7 @@ class StoreContract(Rigs):
         ids=["kraft", "garbage"],
     )
     def test_a_persistent_controller_is_not_deposed(self, rig: StoreRig, holder: bytes) -> None:
-        """It belongs to a KRaft controller, or to nobody knows whom."""
+        """It belongs to a KRaft controller, or to an unknown client."""
         rig.put(paths.CONTROLLER, holder)
         rig.store.claim_controller()
         assert rig.wait_for(ClaimFailed).reason
@@ -152,7 +152,7 @@ class StoreContract(Rigs):
         assert data_of(claimed, paths.CONTROLLER_EPOCH) == b"6"
 
     def test_resigning_without_the_role_is_answered(self, rig: StoreRig) -> None:
-        """Whoever waits for the end of the tenure hears of it."""
+        """The loop, which waits for the end of the tenure, gets the event."""
         rig.store.resign_controller()
         rig.wait_for(Deposed)
 
@@ -267,7 +267,7 @@ class StoreContract(Rigs):
         assert claimed.store.commit([[Create("/small", b"")]]) == [Committed()]
 
     def test_missing_parents_are_made(self, claimed: StoreRig) -> None:
-        """Goals and first states stand in directories that nobody else makes."""
+        """Records and first states have parents that only the store creates."""
         multi = [Create(paths.reassignment_path(P0), b"g"), Create(paths.state_path(P0), b"s")]
         assert claimed.store.commit([multi]) == [Committed()]
         assert data_of(claimed, paths.reassignment_path(P0)) == b"g"
@@ -346,7 +346,7 @@ class StoreContract(Rigs):
     def test_a_directory_may_come_into_being_later(
         self, rig: StoreRig, znode: Znode, directory: str, kind: type[Event]
     ) -> None:
-        """It is empty until then, and its first child is told."""
+        """It is empty until then, and its first child is reported."""
         rig.store.read(znode)
         empty = rig.wait_for(kind)
         assert not _names(empty)
@@ -382,7 +382,7 @@ class StoreContract(Rigs):
         assert read.partitions == frozenset()
 
     def test_our_own_records_are_read(self, rig: StoreRig) -> None:
-        """Unreadable goals are told with the reason."""
+        """Unreadable records are reported with the reason."""
         replicas = (BrokerId(1), BrokerId(2))
         spec = ReassignmentSpec(replicas, None, RequestId("r"), Route.LEGACY)
         orphan = Orphan(BrokerId(3), P1, Zxid(7), "dead")
@@ -404,7 +404,7 @@ class StoreContract(Rigs):
         assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
 
     def test_no_records_is_an_answer_too(self, rig: StoreRig) -> None:
-        """Whoever waits for them must not wait for ever."""
+        """The loop must not wait for them for ever."""
         rig.store.read(Znode.GOALS)
         assert rig.wait_for(SpecsRead) == SpecsRead({}, {})
         rig.store.read(Znode.ORPHANS)
@@ -480,7 +480,7 @@ class StoreContract(Rigs):
         assert read.version == 1
 
     def test_what_was_watched_is_watched_by_the_next_session(self, rig: StoreRig) -> None:
-        """What changed in between is told as well."""
+        """Changes in between are reported as well."""
         state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
         rig.put(paths.state_path(P0), state)
         rig.store.read(Znode.LEGACY_PLAN)

@@ -147,7 +147,7 @@ class ZooKeeperContract:
     def test_a_failing_operation_undoes_the_whole_transaction(
         self, client: Client, operation: AnyOperation, error: WriteError
     ) -> None:
-        """The index of the operation is told, and nothing of the others remains."""
+        """The error has the index of the operation, and no other operation has an effect."""
         client.transact(Make("/a/e", ephemeral=True))
         parent = read(client, "/a")
         others: list[AnyOperation] = [
@@ -188,7 +188,7 @@ class ZooKeeperContract:
     # --- ephemerals ----------------------------------------------------------------------------
 
     def test_ephemerals_go_with_their_session(self, client: Client, connect: Connect) -> None:
-        """An ended session takes its znodes along, and others are told."""
+        """The end of a session deletes its ephemeral znodes and fires the watches of others."""
         other = connect()
         other.transact(Make("/e", ephemeral=True), Make("/p"))
         assert read(client, "/e").ephemeral_owner == other.id
@@ -214,7 +214,7 @@ class ZooKeeperContract:
     # --- watches -------------------------------------------------------------------------------
 
     def test_watches_fire_once(self, client: Client, connect: Connect) -> None:
-        """A second change is not told unless somebody looked again."""
+        """A watch fires once: the next change needs another read."""
         client.get("/a", "data")
         other = connect()
         other.transact(Put("/a", b"2"))
@@ -264,7 +264,7 @@ class ZooKeeperContract:
         assert sorted(client.fired()) == ["children", "data"]
 
     def test_a_refused_transaction_fires_nothing(self, client: Client) -> None:
-        """Nobody hears of what did not happen."""
+        """A transaction that failed fires no watch."""
         client.get("/a", "data")
         failure(client, Put("/a", b"2"), Put("/b", b""))
         assert client.fired() == []

@@ -2,7 +2,7 @@
 Builders of views, and a driver that plays ZooKeeper and the brokers for the pure core.
 
 ``Driver`` commits every change at once, acknowledges what is sent and lets new replicas catch up
-when it is told to; it records each partition's assignments and states in order, so that a test
+on request; it records each partition's assignments and states in order, so that a test
 reads like the table in the document it comes from.
 """
 
@@ -195,7 +195,7 @@ class Driver:
 
     @staticmethod
     def nothing_asked() -> tuple[Event, ...]:
-        """Return what is read of a cluster of which nobody wants anything."""
+        """Return the reads of a cluster without plans, requests and controls."""
         return (
             DeletionsRead(frozenset()),
             ClaimGuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order

@@ -47,7 +47,7 @@ def a_tenure(topics: Mapping[str, Sequence[Sequence[int]]], options: Options) ->
 
 
 def isr(view: ClusterView, partition: TopicPartition, *ids: int, leader: int | None = None) -> None:
-    """Let a partition have this ISR; its first member leads, or nobody where -1 is given."""
+    """Let a partition have this ISR; its first member leads; -1: no leader."""
     known = view.tenure.states.get(partition)
     version = ZkVersion(0) if known is None else ZkVersion(known.version + 1)
     state = PartitionState(
@@ -61,7 +61,7 @@ def isr(view: ClusterView, partition: TopicPartition, *ids: int, leader: int | N
 
 
 def leaderless(view: ClusterView, partition: TopicPartition, *ids: int) -> None:
-    """Let a partition have this ISR and nobody that leads."""
+    """Let a partition have this ISR and no leader."""
     isr(view, partition, *ids, leader=NO_LEADER)
 
 

@@ -50,7 +50,7 @@ def test_a_reason_of_its_own_precedes_the_common_one() -> None:
 
 
 def test_beyond_the_limit_a_throttle_is_not_waited_for() -> None:
-    """It may stand by now: nobody looks at the partition before there is room."""
+    """It may be set by now: the partition is not examined before a slot is free."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
     view.work.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
     assert waits_for(view) == Blocked(BlockedBy.LIMIT, "0 partitions are in flight")
@@ -141,7 +141,7 @@ def answer(view: ClusterView, why: str, now: Instant) -> None:
 
 
 def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
-    """It is not accepted, so no record and no phase tell of it."""
+    """It is not accepted, so it has neither record nor phase."""
     view = a_view(1).with_partition(tp(), (1,)).view
     view.intake.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
     assert dict(BlockedReasons(view, Instant(1000.0)).undecided()) == {

@@ -45,7 +45,7 @@ def test_what_cannot_be_understood_holds_as_it_stood_before(path: str) -> None:
 
 @pytest.mark.parametrize("path", GARBAGE)
 def test_what_was_never_understood_is_taken_for_a_pause_of_everything(path: str) -> None:
-    """Somebody wanted something to stand still, or to go slower than the settings say."""
+    """An operator wanted a pause, or lower limits than the settings have."""
     driver = Driver({tp(): (1, 2)})
     driver.view.intake.controls_known = False
     read(driver, Controls(unreadable={path: GARBAGE[path]}))

@@ -1,4 +1,4 @@
-"""Moves that others started: told, left alone, and what they do to ours by each setting."""
+"""Foreign reassignments: reported, left alone, and their effect on ours by each setting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OURS, THEIRS = tp(0), tp(1)
 
 
 def beside_a_move_of_others(policy: ForeignMoves) -> DelegatedDriver:
-    """Return a daemon on a cluster where somebody else moves the second partition."""
+    """Return a daemon on a cluster with a foreign reassignment of the second partition."""
     driver = DelegatedDriver({OURS: (0, 1), THEIRS: (0, 1)}, options=delegated(policy))
     driver.order(THEIRS, replicas(2, 3))
     driver.settle()
@@ -42,7 +42,7 @@ def ends(driver: DelegatedDriver) -> None:
 
 
 def test_a_move_of_others_is_followed_and_counted() -> None:
-    """With its target, where it came from and what it waits for; nobody is told anything."""
+    """With its target, its original and its reason to wait; nothing is sent."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     followed = driver.view.work.reassignments[THEIRS]
     assert followed.spec.route is Route.FOREIGN
@@ -106,7 +106,7 @@ def test_adopted_a_move_of_others_is_like_one_of_ours() -> None:
 
 
 def test_a_move_of_others_whose_topic_is_deleted_leaves_no_outcome() -> None:
-    """Nobody asked us for it: what is kept of a request would stay incomplete for ever."""
+    """It has no request, so no history is kept that would stay incomplete for ever."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     driver.observe(TopicsListed((driver.view.session.listed or frozenset()) - {THEIRS.topic}))
     assert THEIRS not in driver.view.work.reassignments
@@ -147,7 +147,7 @@ def test_everything_does_not_include_the_moves_of_others(policy: ForeignMoves) -
 
 
 def test_a_partition_of_ours_that_others_turn_elsewhere_is_left_to_them_meanwhile() -> None:
-    """The newest order wins in Kafka; ours goes on when theirs has ended."""
+    """The newest entry wins in Kafka; ours continues when the foreign one has ended."""
     driver = DelegatedDriver({OURS: (0, 1)}, options=delegated(ForeignMoves.BESIDE))
     submit(driver, submission(FIRST, {OURS: (1, 2)}))
     driver.order(OURS, replicas(5, 6))

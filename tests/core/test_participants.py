@@ -54,7 +54,7 @@ def test_original_that_is_just_being_dropped_receives_on_the_way_back() -> None:
 
 
 def test_unknown_originals_are_those_that_are_not_being_added() -> None:
-    """Somebody else began it before we were told."""
+    """Another client began it before our request."""
     spec = replace(GOAL, original=None)
     participant = participant_of(spec, PartitionAssignment(replicas(1, 2, 4), replicas(4)))
     assert participant.sources == replicas(1, 2)

@@ -93,7 +93,7 @@ def test_blocked_partitions_do_not_keep_later_ones_from_beginning(
 
 
 def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
-    """What nobody has a slot for costs nothing until a slot becomes free."""
+    """Partitions without a slot cost nothing until a slot becomes free."""
     entries = {tp(n): (n % 5, 5) for n in range(MANY)}
     driver = Driver(entries, options=Options(max_incoming_per_broker=2))
     driver.adopt({p: spec((r[0], 6), r, LARGE) for p, r in entries.items()})
@@ -133,7 +133,7 @@ def test_no_partition_that_could_begin_waits_and_every_reason_is_true() -> None:
 
 
 def full_brokers(driver: Driver) -> set[str]:
-    """Return what may be told just now of brokers that have no slot left."""
+    """Return the reasons that are true now of brokers without a free slot."""
     view = driver.view
     receive, serve = view.options.max_incoming_per_broker, view.options.max_outgoing_per_broker
     full = {

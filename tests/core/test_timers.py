@@ -55,7 +55,7 @@ def test_a_timer_that_comes_often_has_only_that_looked_at_which_asked_for_it(
 
 
 def test_a_second_later_only_those_are_looked_at_whose_leaderships_could_not_move() -> None:
-    """The others wait for something else, which tells by itself that it is over."""
+    """The others wait for something whose end is an event."""
     driver = at_work()
     driver.fold(TimerFired(LEADER_MOVES_TIMER))
     assert list(driver.view.due.partitions) == [tp(7)]
@@ -70,7 +70,7 @@ def test_orders_are_looked_at_with_what_waits_for_the_controller(timer: str) -> 
 
 
 def test_a_timer_of_several_purposes_has_everything_looked_at_that_may_wait() -> None:
-    """Also what nobody asked a time for: it is found at the latest then."""
+    """Also those without a timer of their own: they are found then at the latest."""
     driver = at_work()
     driver.fold(TimerFired("any"))
     assert noted(driver.view.due) >= {

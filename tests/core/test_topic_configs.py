@@ -45,7 +45,7 @@ def asked(driver: Driver) -> int:
 
 
 def test_settings_are_asked_for_once_while_the_answer_is_awaited() -> None:
-    """Nobody else would: no reassignment concerns the topic."""
+    """No reassignment concerns the topic, so nothing else reads them."""
     driver = stranded()
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
     assert asked(driver) == 1

@@ -46,33 +46,33 @@ class NotingStore:
         self.entities += entities
 
     def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
-        """Nobody asks."""
+        """Do nothing: no test needs it."""
         raise NotImplementedError
 
     def read_states(
         self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
-        """Nobody asks."""
+        """Do nothing: no test needs it."""
         raise NotImplementedError
 
     def read_submissions(self, names: Sequence[str]) -> None:
-        """Nobody asks."""
+        """Do nothing: no test needs it."""
         raise NotImplementedError
 
     def read_accepted(self, request: RequestId) -> None:
-        """Nobody asks."""
+        """Do nothing: no test needs it."""
         raise NotImplementedError
 
     def begin_tenure(self) -> None:
-        """Nobody asks."""
+        """Do nothing: no test needs it."""
         raise NotImplementedError
 
     def claim_controller(self, *, at_once: bool = False) -> None:
-        """Nobody asks."""
+        """Do nothing: no test needs it."""
         raise NotImplementedError
 
     def resign_controller(self) -> None:
-        """Nobody asks."""
+        """Do nothing: no test needs it."""
         raise NotImplementedError
 
 

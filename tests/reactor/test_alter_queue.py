@@ -1,4 +1,4 @@
-"""What the cluster's controller is told: one call at a time, and nothing that is outdated."""
+"""The queue of alter entries: one call at a time, and no outdated entry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.core.requests.test_submitted import submission, submit
 
 
 class Kept:
-    """A controller that only keeps what it is told."""
+    """A controller that only records its calls."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -129,7 +129,7 @@ FACTS: dict[str, Callable[[DelegatedDriver], None]] = {
 
 @pytest.mark.parametrize("fact", FACTS)
 def test_an_order_is_withdrawn_when_what_it_stood_on_changed(fact: str) -> None:
-    """The controller looks at no ISR: only what was decided on what is so now may be told."""
+    """The controller does not check the ISR: only entries decided on the present state are sent."""
     kept, driver = Kept(), under_way()
     orders = AlterQueue(kept)
     orders.add(driver.view, AlterReassignment(tp(0), replicas(0, 1, 2)))
@@ -174,7 +174,7 @@ def test_while_a_call_is_out_every_turn_vouches_for_it() -> None:
 
 
 def test_elections_and_probes_do_not_wait_for_an_answer() -> None:
-    """Each is told once."""
+    """Each is sent once."""
     kept = Kept()
     orders = AlterQueue(kept)
     orders.add(VIEW, ElectPreferred((tp(0), tp(1))))

@@ -106,7 +106,7 @@ def test_a_changed_cancellation_does_not_end_before_it_is_read(
 
 
 def test_a_cancellation_that_an_overtaken_read_shows_unchanged_is_read_again() -> None:
-    """It began before somebody was faster, so each attempt asks for another, for a while."""
+    """It began before the other write, so each attempt requests another, for a while."""
     daemon = Cancelling()
     daemon.store.refused = {paths.CANCEL: WriteError.BAD_VERSION}
     for _ in range(LOST_MAX):
@@ -157,7 +157,7 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
 
 
 def test_a_refused_write_is_the_reason_of_a_wait_until_it_succeeds() -> None:
-    """Permissions are changed by hand: somebody has to hear of it."""
+    """Permissions are changed by hand: an operator has to see the reason."""
     driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({tp(): (2, 3)})
     driver.view.options = Options()
@@ -197,7 +197,7 @@ def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
 
 
 class OvertakenStore(NotingStore):
-    """Somebody else writes the topic znode after so many writes of ours."""
+    """Another client writes the topic znode after so many writes of ours."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
@@ -289,7 +289,7 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
 
 
 def test_races_count_from_the_last_write_that_succeeded() -> None:
-    """Those that were lost before say nothing of whether a read tells what is the case."""
+    """Races that were lost before do not show whether a read is current."""
     view, store = ClusterView(Options()), NotingStore()
     commits = Commits(view, store, SilentObserver(), None, lambda _effect, _now: None)
     end = Change((CancellationEndedRecord(ZkVersion(0)),))

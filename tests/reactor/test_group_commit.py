@@ -168,7 +168,7 @@ def test_numbers_continue_after_those_of_the_view_and_the_batch_before() -> None
 
 
 def test_outside_a_tenure_the_epoch_is_0() -> None:
-    """A request can be refused by whoever leads."""
+    """The leading daemon may refuse a request without the role."""
     view = a_view()
     view.tenure.held = None
     assert only(view, [refused(1)])[0].path.endswith("/ended-0-0-1")
@@ -193,7 +193,7 @@ def test_a_shard_stays_below_what_a_znode_may_hold() -> None:
 
 
 def test_a_refused_shard_concerns_those_who_share_it() -> None:
-    """And nobody else in the multi."""
+    """And no other change in the multi."""
     one = Change(tuple(accepted(tp(0))))
     other = Change((CancellationEndedRecord(ZkVersion(0)),))
     (batch,) = Batcher(a_view()).batches([one, other])
@@ -345,7 +345,7 @@ def test_a_request_kept_in_very_many_znodes_is_forgotten_in_several_multis() -> 
 
 
 def test_a_throttle_is_recorded_set_and_announced_in_one_multi() -> None:
-    """Brokers read settings only when they are told to."""
+    """Brokers read settings only after a change notification."""
     entity = topic_entity("t")
     lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
     values = (("a", "1"), ("b", "2"))
@@ -389,7 +389,7 @@ def test_a_lifted_throttle_restores_the_settings() -> None:
 
 
 def test_what_builds_on_a_write_waits_for_it() -> None:
-    """Somebody else's write in between moves the version too: the second would overwrite it."""
+    """Another client's write in between moves the version too: the second would overwrite it."""
     view = with_topic()
     many = MAX_OPERATIONS
     specs = [accepted(tp(0)) for _ in range(many)]

@@ -32,7 +32,7 @@ class CountingReactor:
         """Nothing to ask for."""
 
     def put(self, event: object) -> None:
-        """Nobody looks at it."""
+        """Do nothing: no test reads it."""
 
     def wakes_at(self) -> Instant:
         """Return that something is due already."""

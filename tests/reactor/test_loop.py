@@ -36,7 +36,7 @@ from tests.sim.histories import SilentObserver
 
 
 class Still:
-    """Nobody answers, and no time passes."""
+    """No request is answered, and no time passes."""
 
     def now(self) -> Instant:
         """Return the one instant there is."""
@@ -121,7 +121,7 @@ class Turning:
         )
 
     def turn(self, *events: Event) -> list[str]:
-        """Tell it of events, and return what it does then."""
+        """Fold events, and return the effects that follow."""
         self.order.noted.clear()
         for event in events:
             self.reactor.put(event)
@@ -162,7 +162,7 @@ def test_a_state_that_is_written_is_read_after_that() -> None:
 
 
 def test_a_request_is_read_before_what_others_want_is_written() -> None:
-    """Nobody looked at it before, so nothing of the turn writes it; the writes may take a while."""
+    """It was not examined before, so the turn does not write it; the writes may take a while."""
     driver = Driver({tp(0): (0, 1)})
     turning = Turning(driver)
     bounced = {b: broker(b, 100 if b else 200) for b in driver.view.cluster.brokers}

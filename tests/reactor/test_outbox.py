@@ -1,4 +1,4 @@
-"""What brokers are told, in which order, and what is merged while they are busy."""
+"""The requests to brokers: their order, and what is merged while brokers are busy."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_member_of_the_isr_is_never_new() -> None:
 
 
 def test_a_replica_that_entered_the_isr_before_its_request_was_sent_is_not_new() -> None:
-    """It had its log, whoever told it of the partition."""
+    """It has its log already, from an earlier request."""
     driver, outbox = opened(1)
     written = replace(
         driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(2)
@@ -116,7 +116,7 @@ def test_a_replica_that_entered_the_isr_before_its_request_was_sent_is_not_new()
 
 
 def test_a_replica_of_a_new_partition_is_new_in_its_first_request() -> None:
-    """Another died meanwhile: nobody has a log yet, and nothing was acknowledged."""
+    """Another replica died meanwhile: no replica has a log yet, and no record was acknowledged."""
     driver, outbox = opened(1)
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     written = replace(
@@ -137,7 +137,7 @@ def test_a_replica_that_is_added_again_gets_leader_and_isr_after_stop_replica() 
 
 
 def test_a_stop_overtakes_what_was_queued_for_the_replica() -> None:
-    """What the replica was to be told before its removal does not matter any more."""
+    """A LeaderAndIsr that waits for a replica is void after its removal."""
     driver, outbox = opened(1)
     outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), replicas(1))
     outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(0), delete=True)
@@ -238,7 +238,7 @@ def told(requests: list[BrokerRequest]) -> list[tuple[LeaderAndIsrState, ...]]:
 
 
 def test_replicas_to_create_are_sent_in_smaller_batches() -> None:
-    """A broker creates their logs under the lock that everything it is told waits for."""
+    """A broker creates their logs under the lock that all other requests wait for."""
     driver, outbox = crowded(LEADER_AND_ISR_CHUNK + 1)
     everything = list(driver.assignments)
     for partition in everything:

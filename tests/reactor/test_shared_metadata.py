@@ -1,4 +1,4 @@
-"""What is told of very many partitions is put together once for all brokers, and stays bounded."""
+"""Metadata of very many partitions is encoded once for all brokers, and stays bounded."""
 
 from __future__ import annotations
 
@@ -202,18 +202,18 @@ class Trial:
         self.driver.change_isr(some[0], replicas(*isr))
 
     def tell_all(self, some: list[TopicPartition]) -> None:
-        """Tell both brokers."""
+        """Send to both brokers."""
         self.outbox.add_update_metadata(self.driver.view, some, None)
         self.expect(some, ONE, TWO)
 
     def tell_one(self, some: list[TopicPartition]) -> None:
-        """Tell one of them."""
+        """Send to one of them."""
         broker = self.dice.choice((ONE, TWO))
         self.outbox.add_update_metadata(self.driver.view, some, [broker])
         self.expect(some, broker)
 
     def expect(self, some: list[TopicPartition], *brokers: BrokerId) -> None:
-        """Have brokers told of partitions as they are now."""
+        """Queue the present metadata of partitions for brokers."""
         versions = {p: self.driver.view.tenure.states[p].version for p in some}
         self.told |= {(b, p): version for b in brokers for p, version in versions.items()}
 
@@ -229,7 +229,7 @@ class Trial:
         self.outbox.answered(self.dice.choice((ONE, TWO, BrokerId(3))))
 
     def take(self) -> int:
-        """Send; nothing that is told may be older than what was told before."""
+        """Send; no metadata may be older than what was sent before."""
         taken = list(self.outbox.take(self.driver.view, self.now))
         for to, request in taken:
             for state in request.states if isinstance(request, UpdateMetadata) else ():
@@ -285,7 +285,7 @@ def leader_sent(driver: Driver) -> int:
 
 
 def test_a_topic_whose_deletion_was_pending_at_the_claim_stays_away_from_clients() -> None:
-    """A Kafka controller may have begun it, and taken the topic from what brokers tell."""
+    """A Kafka controller may have begun it, and removed the topic from the brokers' metadata."""
     driver = claimed_with(frozenset({"t"}))
     assert leader_sent(driver) == LEADER_DURING_DELETE == DELETED_LEADER
     assert driver.view.tenure.states[tp()].leader == 1

@@ -29,7 +29,7 @@ OVERTAKEN = WriteError.BAD_VERSION
 
 
 class Writing:
-    """A daemon that writes a state of many partitions, some of which somebody wrote meanwhile."""
+    """A daemon that writes the states of many partitions, some of which changed meanwhile."""
 
     def __init__(self, topics: int = TOPICS) -> None:
         partitions = [TopicPartition(f"t{n % topics}", n // topics) for n in range(MANY)]
@@ -49,7 +49,7 @@ class Writing:
         return list(self.driver.assignments)
 
     def overtake(self, paths_: Iterable[str]) -> None:
-        """Let somebody else write znodes once."""
+        """Let another client write znodes once."""
         for path in paths_:
             self.store.versions[path] = ZkVersion(self.store.versions[path] + 1)
 
@@ -141,7 +141,7 @@ def test_only_what_follows_the_culprit_is_asked_for() -> None:
 
 
 def test_what_expects_a_write_of_ours_is_not_asked_for() -> None:
-    """It would look as if somebody else had been faster."""
+    """It would look like a lost race."""
     culprit = SetData("/0", b"", ZkVersion(0))
     relied, ours = Check("/1", ZkVersion(1)), SetData("/2", b"", ZkVersion(2))
     then = Delete("/2", ZkVersion(3))

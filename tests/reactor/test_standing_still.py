@@ -23,7 +23,7 @@ WITHIN_S = 60.0
 
 
 class _Stopped:
-    """A process that is stopped at a boundary and goes on a minute later, as if nothing was."""
+    """A process that is stopped at a boundary and continues a minute later."""
 
     def __init__(self, failpoint: Failpoint) -> None:
         self.daemon: SimDaemon
@@ -43,7 +43,7 @@ class _Stopped:
             self.sent = self.daemon.channels.sent
 
     def now(self) -> Instant:
-        """Return the time, which went on without the process."""
+        """Return the time, which advanced without the process."""
         return Instant(self._clock.now() + (0.0 if self.sent is None else A_MINUTE_S))
 
 

@@ -1,4 +1,4 @@
-"""What another controller dropped just before a claim is told of: its StopReplica may be lost."""
+"""Replicas that another controller dropped before a claim: its StopReplica may be lost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def claim(driver: Driver, isr: tuple[int, ...]) -> None:
 
 
 def deleted(driver: Driver) -> list[int]:
-    """Return the brokers that were told to delete their log."""
+    """Return the brokers that got StopReplica with deletion."""
     return sorted(e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete)
 
 
@@ -63,7 +63,7 @@ def test_what_was_dropped_just_before_the_claim_is_deleted_again(driver: Driver)
     driver.acknowledges = False
     claim(driver, SINCE)
     assert sorted(b for b, _ in driver.view.work.orphans) == [1, 5]
-    assert deleted(driver) == []  # nobody may delete before the leader confirmed its epoch
+    assert deleted(driver) == []  # no deletion before the leader acknowledged its epoch
     driver.acknowledges = True
     driver.acknowledge(tp(), replicas(*SINCE))
     driver.settle()
@@ -85,7 +85,7 @@ def test_what_is_dropped_while_the_claim_is_being_made_is_deleted_again() -> Non
 
 
 def test_what_was_dropped_long_before_the_claim_is_left_alone(driver: Driver) -> None:
-    """Its controller had the time to tell."""
+    """Its controller had the time to send StopReplica."""
     others_move(driver, SINCE, version=3)
     driver.now = Instant(driver.now + DEPARTED_S + 1)
     claim(driver, SINCE)

@@ -115,7 +115,7 @@ def test_a_stranger_leaves_the_isr_with_whatever_else_is_written() -> None:
 
 
 def test_a_leader_that_is_no_replica_hands_over_to_one_in_sync() -> None:
-    """No LeaderAndIsr could tell it of a write."""
+    """No LeaderAndIsr could bring it the new version."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5), leaders={tp(): 4})
     driver.sent.clear()
     driver.change_isr(tp(), replicas(4, 5))
@@ -132,7 +132,7 @@ def test_a_leader_that_is_no_replica_hands_over_to_one_in_sync() -> None:
 
 
 def test_strangers_of_an_isr_without_a_leader_stay() -> None:
-    """Whoever of the ISR returns first has every acknowledged record."""
+    """The first member of the ISR that returns has every acknowledged record."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     known = driver.view.tenure.states[tp()]
     driver.view.tenure.states[tp()] = replace(known, isr=replicas(1, 4))
@@ -294,7 +294,7 @@ def test_one_question_covers_every_partition_without_a_leader() -> None:
 
 
 def test_a_bounced_leader_is_treated_as_failed_first() -> None:
-    """It restarted so fast that it never seemed gone: another leads, and it is told everything."""
+    """It restarted before its session ended: another leads, and it gets all metadata."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.sent.clear()
     driver.observe(live(1, 2, bounced=(1,)))
@@ -474,7 +474,7 @@ def test_a_leader_whose_bounce_waits_hears_nothing_because_of_a_failed_disk() ->
 
 
 def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:
-    """Without the bump the broker could not be told."""
+    """Without a new leader epoch the broker would ignore the request."""
     driver = Driver({tp(): (1,)}, brokers=(1, 2))
     driver.observe(live(1, 2, bounced=(1,)))
     state = driver.view.tenure.states[tp()]
@@ -582,7 +582,7 @@ def test_a_leader_that_restarted_is_not_sent_an_earlier_read() -> None:
 
 
 def test_replicas_that_may_be_former_ones_are_not_sent() -> None:
-    """A leader takes what it is told of into the ISR again, once it is in sync."""
+    """A leader takes a replica of its LeaderAndIsr into the ISR again, once it is in sync."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     topic = driver.view.session.topics["t"]
     topic.stale = True
@@ -659,7 +659,7 @@ def test_no_leader_is_elected_for_a_topic_that_is_being_deleted() -> None:
 
 
 def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> None:
-    """The leader forgot everything, and nobody was elected while its topic was to be deleted."""
+    """The leader restarted, and no other was elected while its topic was to be deleted."""
     driver = Driver({tp(): (1, 2), tp(0, "u"): (3, 2)}, brokers=(1, 2, 3))
     driver.view.role.yielded = frozenset({"t"})
     driver.view.tenure.being_deleted = frozenset({"t"})
@@ -726,7 +726,7 @@ def test_a_broker_that_restarts_while_it_is_added_is_not_new_to_the_partition() 
 
 
 def test_a_broker_with_another_endpoint_gets_all_metadata_there() -> None:
-    """Its registration stays, and it was not away: nobody else leads for it."""
+    """Its registration stays, and it was not away: no other replica is elected."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     moved = replace(broker(2), endpoints=(Endpoint("PLAINTEXT", "elsewhere", 1, "PLAINTEXT"),))
     driver.sent.clear()

@@ -220,7 +220,7 @@ def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> Non
 
 
 def test_orphans_are_looked_at_when_the_leader_of_one_answers_and_not_with_every_step() -> None:
-    """Thousands may be left by a dead broker while everything else goes on."""
+    """A dead broker may leave thousands, and the other work continues."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     driver.acknowledges = False
     orphan = events.Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
@@ -329,7 +329,7 @@ def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> N
 
 
 def test_orphans_of_a_partition_without_a_leader_take_the_role_ever_more_seldom() -> None:
-    """Nobody can confirm that it has the present epoch until its ISR is back."""
+    """No leader can acknowledge the current epoch until its ISR is back."""
     driver = Driver({tp(): (1, 2)}, brokers=(3, 4, 5))
     driver.observe(events.Deposed("a new process"))
     waits = [claim_for_orphans(driver, {ORPHAN_ON_4}, (1, 2), NO_LEADER) for _ in range(3)]

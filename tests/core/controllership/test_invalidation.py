@@ -131,7 +131,7 @@ def test_an_entry_submitted_again_is_not_lost() -> None:
 
 
 def test_a_stale_topic_is_sent_when_it_was_read_again() -> None:
-    """While a topic is stale nothing is decided for it; afterwards its brokers are told anew."""
+    """Nothing is decided for a stale topic; afterwards its brokers get its state again."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
     topic = driver.view.session.topics["t"]
     topic.stale = True
@@ -143,7 +143,7 @@ def test_a_stale_topic_is_sent_when_it_was_read_again() -> None:
 
 
 def test_a_topic_deletion_that_cannot_end_does_not_keep_us_from_the_role() -> None:
-    """Its replica's broker is dead: that is just when somebody wants to reassign."""
+    """Its replica's broker is dead, a usual reason for a reassignment."""
     driver = Driver({tp(): (1, 2)})
     driver.observe(Deposed("another one"), *driver.own_records())
     driver.observe(DeletionsRead(frozenset({"stuck"})))
@@ -176,7 +176,7 @@ def test_a_topic_read_as_absent_is_read_again_when_it_is_listed_again() -> None:
 
 
 def test_a_topic_that_a_younger_listing_names_is_read_again_before_it_counts_as_gone() -> None:
-    """Deleted, read, created anew and listed, told in another order: no later listing names it."""
+    """Deleted, read, created anew and listed, reads out of order: no later listing names it."""
     driver = Driver({tp(): (1, 2)})
     driver.answers_topics = False
     anew = TopicAssignment({0: PartitionAssignment(replicas(3, 4))}, ZkVersion(0), Zxid(70))
@@ -259,7 +259,7 @@ def test_an_entry_that_was_retargeted_outside_a_tenure_is_carried_out() -> None:
 
 
 def test_an_edited_entry_that_is_refused_does_not_stop_the_older_order() -> None:
-    """It is taken out of the znode, and what was in flight goes on."""
+    """It is removed from the znode, and reassignments in flight continue."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
     edited = LegacyPlan({tp(): replicas(1, 99)}, ZkVersion(10), Zxid(50))
@@ -313,7 +313,7 @@ def test_a_refused_goal_has_its_topic_read_again() -> None:
 
 
 def test_notifications_that_are_gone_are_not_deleted_again() -> None:
-    """Their directory's next read, which is under way, tells which of them are left."""
+    """The next read of their directory, which is under way, lists those that are left."""
     driver = Driver({tp(): (1, 2)})
     driver.view.cluster.notifications["isr_notifications"] = ("isr_change_1", "isr_change_2")
     refused = NotificationsDeletedRecord("isr_notifications", ("isr_change_1",))
@@ -419,7 +419,7 @@ def test_a_read_that_was_under_way_at_the_claim_ends_no_doubt() -> None:
 
 @pytest.mark.parametrize("name", ["u", "n"])
 def test_news_that_were_under_way_at_the_claim_are_read_once_more(name: str) -> None:
-    """Of a topic with no work, and of one that nobody knew: nothing else would ask for them."""
+    """Of a topic without work, and of an unknown one: nothing else would request the read."""
     driver = Driver({tp(): (1, 2), tp(0, "u"): (1, 2)})
     before = _claimed_again(driver)
     driver.observe(TopicsListed(frozenset({"t", "u", "n"})))
@@ -434,7 +434,7 @@ def test_news_that_were_under_way_at_the_claim_are_read_once_more(name: str) -> 
 
 
 def test_a_state_that_was_being_read_at_the_claim_is_not_taken() -> None:
-    """Its leader may have changed the ISR since, and forgotten it: nobody is told the old one."""
+    """Its leader may have changed the ISR since, then restarted: the old ISR is not sent."""
     driver = Driver({tp(): (0, 1, 2)})
     state = driver.view.tenure.states[tp()]
     before = _claimed_again(driver)

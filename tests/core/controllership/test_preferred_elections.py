@@ -312,7 +312,7 @@ def test_a_broker_that_is_away_gets_no_leadership_back() -> None:
 
 
 def test_the_balance_is_checked_once_an_interval() -> None:
-    """Elections in between are nobody's business but the operator's."""
+    """Elections in between are up to the operator."""
     driver = balancing()
     assert after_an_interval(driver) == [1, 1, 1]
     checked = driver.view.cluster.balanced_at

@@ -50,7 +50,7 @@ def resignations(driver: Driver) -> list[str]:
 
 
 def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() -> None:
-    """What is written for nobody to hear of is a leader epoch that no broker ever gets."""
+    """A write without a broker to send it to is a leader epoch that no broker ever gets."""
     driver = unheeded()
     driver.observe(live(1, 2, 3, 4, bounced=(1,)), events.StatesRead(driver.first_states))
     assert StateRecord not in written(driver)

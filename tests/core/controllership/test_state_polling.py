@@ -44,7 +44,7 @@ def test_states_of_others_are_read_anew_while_there_is_work() -> None:
 
 
 def test_an_orphan_whose_broker_is_a_replica_again_is_none() -> None:
-    """Its old copy was taken up; the record of another one stays, as nobody deletes it."""
+    """Its old copy is a replica again; the record of another one stays, as it is not deleted."""
     driver = DelegatedDriver({tp(0): (0, 1)})
     taken, left = (Orphan(BrokerId(b), tp(0), Zxid(9), "its broker was dead") for b in (1, 5))
     driver.observe(OrphansRead(frozenset({taken, left})))

@@ -86,7 +86,7 @@ def test_the_role_is_given_back_when_the_last_work_was_an_election() -> None:
 
 
 def test_orphans_that_outlast_a_tenure_are_tried_again_though_nothing_happens() -> None:
-    """A quiet cluster wakes nobody: the time itself has to be asked for."""
+    """A quiet cluster has no events: a timer has to be set."""
     driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.0))
     orphan = Orphan(BrokerId(3), tp(), Zxid(9), "not confirmed")
     driver.observe(OrphansRead(frozenset({orphan})))
@@ -160,7 +160,7 @@ def test_a_plan_that_was_created_after_an_idle_tenure_is_a_race_too() -> None:
 
 
 def test_a_plan_that_was_there_before_us_is_no_race() -> None:
-    """Whoever is the controller has had its time to begin it."""
+    """The present controller has had its time to begin it."""
     driver = without_the_role()
     driver.view.intake.legacy_last = None
     driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
@@ -220,7 +220,7 @@ def test_the_role_is_claimed_when_the_last_is_known_whatever_that_is(last: Event
 
 
 def test_a_topic_that_comes_in_the_turn_in_which_the_role_is_lost_is_read() -> None:
-    """What such a turn decides is not carried out, and the listing is not told again."""
+    """Decisions of such a turn are not carried out, and the listing is not reported again."""
     driver = Driver({tp(): (1, 2)})
     driver.fold(TopicsListed(frozenset({"t", "new"})))
     decide(driver.view, take_due(driver.view), driver.now)

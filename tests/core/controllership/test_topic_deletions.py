@@ -352,7 +352,7 @@ def test_a_replica_that_enters_the_isr_is_progress() -> None:
 
 
 def test_a_deletion_of_a_replica_is_waited_for_until_its_deadline() -> None:
-    """Given back earlier nobody would record what the hung broker did not delete."""
+    """After an earlier resignation the undeleted log of the hung broker would go unrecorded."""
     options = Options(tenure_linger_s=LINGER_S, stop_replica_timeout_s=100.0)
     driver = Driver({tp(): (1, 2, 3)}, options=options, acknowledges=False)
     submit(driver, submission(REQUEST, {tp(): (1, 2)}))
@@ -381,7 +381,7 @@ def test_a_cancellation_that_waits_for_a_dead_broker_obeys_a_pause_of_all() -> N
 
 
 def test_moves_of_others_alone_do_not_keep_the_role() -> None:
-    """A small request of ours ends; theirs goes on for days, as well without us."""
+    """A small request of ours ends; the foreign reassignment takes days, with or without us."""
     driver = Driver(
         {tp(): (1, 2), OTHER: (1, 2, 3)},
         options=Options(tenure_linger_s=LINGER_S),

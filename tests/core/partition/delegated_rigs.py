@@ -39,7 +39,7 @@ def delegated(
 
 @dataclass
 class DelegatedDriver(Driver):
-    """A driver whose partitions are moved by a controller that is told to."""
+    """A driver whose partitions are reassigned by the cluster's controller."""
 
     options: Options = field(default_factory=delegated)
     refuses: tuple[int, str] | None = None
@@ -50,7 +50,7 @@ class DelegatedDriver(Driver):
 
     @property
     def orders(self) -> list[tuple[Replicas, bool]]:
-        """What the controller was told so far: replicas, and whether that was to cancel."""
+        """The alter entries so far: replicas, and whether they cancel."""
         return [(e.target, e.cancels) for e in self.sent if isinstance(e, AlterReassignment)]
 
     def answer(self, effect: Effect) -> None:
@@ -79,7 +79,7 @@ class DelegatedDriver(Driver):
         self.fold(events.ReassignmentsAltered((result,), BrokerId(1)))
 
     def order(self, partition: TopicPartition, target: Replicas | None) -> None:
-        """Do what the controller does with an order, whoever gives it; None cancels."""
+        """Do what the controller does with an alter entry of any client; None cancels."""
         before = self.assignment(partition)
         origin = tuple(r for r in before.replicas if r not in before.adding_replicas)
         target = origin if target is None else target
@@ -158,7 +158,7 @@ class DelegatedDriver(Driver):
         raise AssertionError(f"{partition} does not end: {self.view.work.reassignments[partition]}")
 
     def replace_daemon(self, *, ends_step: bool) -> None:
-        """Kill the daemon and start another; a step under way may end while nobody is there."""
+        """Kill the daemon and start another; a step in flight may end in between."""
         specs = {p: r.spec for p, r in self.view.work.reassignments.items()}
         states = dict(self.view.tenure.states)
         self.observe(events.Deposed("killed"))

@@ -15,7 +15,7 @@ from tests.core.requests.test_cancellation import cancel
 
 
 def unanswered() -> DelegatedDriver:
-    """Return a partition whose controller was told to drop a replica and says nothing."""
+    """Return a partition whose controller was asked to drop a replica and does not answer."""
     driver = DelegatedDriver({tp(): (0, 1, 2)}, answers=False)
     ask(driver, 0, 1)
     assert driver.orders == [(replicas(0, 1), False)]
@@ -34,7 +34,7 @@ def ends(driver: DelegatedDriver) -> list[SpecEndedRecord]:
 
 
 def test_an_order_may_take_its_time_from_its_answer_on() -> None:
-    """While there was no controller nobody could make anything of it."""
+    """Without a controller no client's entry could be carried out."""
     driver = unanswered()
     driver.pass_time(3 * SEEN_S)
     accept(driver)

@@ -1,4 +1,4 @@
-"""The delegated engine: what the cluster's controller is told, when, and what is made of it."""
+"""The delegated engine: which alter entries it sends, when, and how it takes the answers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def blocked_by(driver: DelegatedDriver) -> BlockedBy | None:
 
 
 def test_a_step_that_drops_and_adds_is_two_orders_the_drop_first() -> None:
-    """KAFKA-6794: never more than one replica above the larger set, nobody waits to be dropped."""
+    """KAFKA-6794: at most one replica above the larger set, and none waits to be dropped."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
     driver.run(tp())
@@ -156,7 +156,7 @@ def test_an_undeleted_copy_is_recorded_before_the_next_step() -> None:
 
 
 def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
-    """The controller had it deleted, whoever dies afterwards."""
+    """The controller had it deleted before any broker died."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
     driver.change_isr(tp(), at(driver))
@@ -304,7 +304,7 @@ def test_a_refused_entry_is_reported_and_sent_again_after_a_pause() -> None:
 
 
 def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
-    """The topic znode says so, whoever answers what."""
+    """The topic znode decides, not the answers."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
     assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
@@ -337,7 +337,7 @@ def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() ->
 def test_an_order_that_failed_is_decided_anew_after_a_rest(
     fate: AlterOutcome, rest_s: float, *, is_under_way: bool
 ) -> None:
-    """Not at once: nobody may be the controller for a while."""
+    """Not at once: there may be no controller for a while."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=is_under_way)
     ask(driver, 2, 3)
     told = replicas(0, 1, 2)
@@ -426,7 +426,7 @@ def test_a_state_whose_watch_fired_before_the_read_arrived_is_not_current() -> N
     assert driver.orders[1:] == [(replicas(0, 1), True)]
 
 
-# --- orders of which nobody knows --------------------------------------------------------------
+# --- entries without an answer -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cancels_first", [True, False])
@@ -434,7 +434,7 @@ def test_a_state_whose_watch_fired_before_the_read_arrived_is_not_current() -> N
 def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
     *, cancels_first: bool, is_made: bool
 ) -> None:
-    """The controller was busy: it may get to the order when nobody waits for it any more."""
+    """The controller was busy: it may carry out the entry after the time-out."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     ask(driver, 3, 4)
     if cancels_first:
@@ -538,7 +538,7 @@ def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
 
 
 def test_an_order_that_was_answered_leaves_no_doubt() -> None:
-    """A way back that nobody began ends as never begun, without asking anybody."""
+    """A rollback before the first step ends as cancelled, without an alter entry."""
     driver = DelegatedDriver({tp(): (1, 2)}, refuses=(39, "the controller refuses it"))
     ask(driver, 3, 4)
     cancel(driver)
@@ -573,7 +573,7 @@ def test_an_answer_to_an_older_order_means_nothing() -> None:
 
 
 def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
-    """Whoever does that does it again: the partition rests, and says why."""
+    """A client that did so may repeat it: the partition pauses with the reason."""
     driver = DelegatedDriver({tp(): (0, 1)})
     ask(driver, 1, 2)
     driver.order(tp(), None)
@@ -656,7 +656,7 @@ def test_auto_is_native_where_leaders_write_their_isr() -> None:
 
 
 def test_auto_is_delegated_as_soon_as_one_broker_is_at_protocol_2_7() -> None:
-    """In a rolling upgrade too; the controller is asked before anything is told."""
+    """In a rolling upgrade too; the controller is probed before any entry is sent."""
     driver = auto(features=True)
     assert driver.view.role.engine is EngineName.DELEGATED
     assert any(isinstance(e, ProbeReassignments) for e in driver.sent)
@@ -673,7 +673,7 @@ def test_a_controller_without_the_alter_api_is_a_refusal() -> None:
 
 
 def test_no_engine_works_during_a_migration_to_kraft() -> None:
-    """Neither being the controller nor telling it what to do would be safe."""
+    """Neither the native nor the delegated engine would be safe."""
     driver = auto(features=True)
     driver.observe(ReassignmentsProbed(None))
     driver.observe(ClaimGuardsRead(BrokerId(3000), False, 5, True, "a KRaft controller leads"))  # noqa: FBT003
@@ -714,7 +714,7 @@ def test_the_legacy_znode_is_left_to_the_controller() -> None:
 
 
 def test_goals_of_either_engine_are_the_same() -> None:
-    """A daemon of one engine goes on with what one of the other began."""
+    """A daemon of one engine continues the work of the other engine."""
     driver = DelegatedDriver({tp(): (0, 1)})
     spec = ReassignmentSpec(replicas(1, 2), replicas(0, 1), FIRST, Route.LEGACY, ZkVersion(0))
     driver.adopt({tp(): spec})
@@ -739,7 +739,7 @@ def test_leaders_that_orders_move_keep_to_the_limit() -> None:
 
 
 def test_a_live_replica_that_lags_makes_room_as_a_dead_one_does() -> None:
-    """It is no good copy, and nobody wants it."""
+    """It is neither a good copy nor in the target."""
     driver = DelegatedDriver({tp(): (0, 1)})
     driver.change_isr(tp(), replicas(0))
     ask(driver, 0, 2)

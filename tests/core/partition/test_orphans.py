@@ -1,4 +1,4 @@
-"""What others may have left on disks is told wherever a record of ours ends."""
+"""Logs that others may have left are recorded as orphans where a reassignment ends."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_entry_that_is_removed_leaves_no_log_unrecorded() -> None:
 
 
 def test_a_record_of_this_tenure_alone_leaves_no_orphan() -> None:
-    """Nobody else had a part in it: what this tenure dropped it told of where it did."""
+    """Replicas that this tenure dropped were recorded when it dropped them."""
     driver = Driver({tp(): (1, 3)}, options=MIRROR)
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
     drop(driver)

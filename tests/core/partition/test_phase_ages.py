@@ -43,7 +43,7 @@ def _read(driver: Driver, assignment: PartitionAssignment) -> None:
 
 
 def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> None:
-    """The role is being given back: nobody looks at it any more, and nothing has stalled."""
+    """The daemon is resigning: partitions are no longer examined, and none is stalled."""
     driver = _copying()
     driver.observe(events.ShutdownRequested())
     assert driver.view.tenure.resigning
@@ -69,7 +69,7 @@ def test_a_step_that_others_changed_is_taken_up_since_that_was_read() -> None:
 
 
 def test_the_end_of_a_tenure_begins_the_wait_of_what_was_in_flight() -> None:
-    """What was in line before goes on waiting; after the next claim the same holds."""
+    """A pending partition stays pending, also after the next claim."""
     driver = _copying(1)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
     specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}

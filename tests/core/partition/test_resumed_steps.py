@@ -1,4 +1,4 @@
-"""What a new tenure finds between two steps goes on before what has not begun."""
+"""In a new tenure, partitions between two steps continue before pending ones begin."""
 
 from __future__ import annotations
 

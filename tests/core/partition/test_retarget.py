@@ -58,7 +58,7 @@ def is_back(driver: Driver) -> bool:
 def test_a_good_copy_does_not_go_before_the_step_that_adds_its_original(
     isr: tuple[int, ...], step_size: int | None
 ) -> None:
-    """The step that removes it goes on without, or it would wait for that other step for ever."""
+    """The step that removes it continues without it, or it would wait for ever."""
     driver = found(OTHERS_STEP, *isr, step_size=step_size)
     assert driver.history[tp()][0] == PartitionAssignment(replicas(4, 1, 5), replicas(1))
     driver.run(tp())
@@ -93,7 +93,7 @@ def test_a_lagging_original_that_is_there_already_is_waited_for() -> None:
 
 
 def test_an_original_that_the_step_adds_is_waited_for() -> None:
-    """Until it is in sync nobody knows what has to stay, and the step is left as it is."""
+    """Until it is in sync the replicas to keep are unknown, and the step stays as it is."""
     driver = found(OTHERS_STEP, 5, 4, step_size=1)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 1}))
     assert driver.view.session.assignment(tp()) == OTHERS_STEP

@@ -43,7 +43,7 @@ def a_plan(*rows: object) -> bytes:
 
 
 def with_log_dirs(number: int) -> dict[str, object]:
-    """Return an entry that chooses a directory, which nobody can."""
+    """Return an entry that chooses a log directory, which is not supported."""
     return {"topic": f"orders.eu-{number:05d}", "partition": 0, "replicas": [1], "log_dirs": ["/d"]}
 
 
@@ -93,7 +93,7 @@ def test_whatever_is_refused_fits_into_multis(route: object, rows: list[object])
 
 
 def test_malformed_entries_that_read_alike_are_each_refused_once_though_a_daemon_died() -> None:
-    """Their number tells which of them are durable already."""
+    """Their number shows which of them are durable already."""
     driver = Driver({tp(): (1, 2)})
     data = a_plan("this", "this", "this")
     read = decode_submission(NAME, data, ZkVersion(0), Zxid(60), 0)
@@ -146,7 +146,7 @@ def test_a_name_that_comes_again_waits_for_the_request_of_that_name() -> None:
 
 
 def test_whatever_is_decided_by_a_request_holds_for_that_version_of_it() -> None:
-    """Its client may change it at any time, and nobody is told."""
+    """Its client may change it at any time without an event."""
     driver = Driver({tp(): (1, 2)})
     read = replace(submission(NAME, {tp(): (1, 3)}), version=ZkVersion(4))
     driver.fold(events.SubmissionsListed(frozenset({NAME})))
@@ -195,7 +195,7 @@ def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
 
 
 def test_entries_of_a_request_that_was_deleted_while_no_daemon_led_are_not_done() -> None:
-    """What is kept tells how many were accepted; that its znode is gone has to be certain."""
+    """The history counts the accepted entries; the deletion of the znode has to be certain."""
     driver = Driver({tp(0): (1, 3)})
     part = Part(NAME, 3, 5, RequestOptions())
     driver.observe(events.HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))

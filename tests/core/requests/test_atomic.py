@@ -121,7 +121,7 @@ def test_nothing_begins_while_the_rest_of_a_request_is_listed_and_not_read() -> 
 
 
 def test_accepted_entries_continue_after_the_request_znode_was_deleted() -> None:
-    """Somebody deleted the znode: nothing of it can be refused any more."""
+    """The znode was deleted: no entry of it can be refused any more."""
     driver = Driver({tp(0): (1, 2)})
     taken_by_halves(driver, {tp(0): spec((1, 3), (1, 2))})
     driver.observe(events.SubmissionsListed(frozenset()))

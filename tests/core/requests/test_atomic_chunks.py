@@ -80,7 +80,7 @@ def taken(driver: Driver) -> set[str]:
 
 
 def read_anew(topic: str, numbers: Iterable[int]) -> events.TopicsRead:
-    """Return a topic znode that somebody changed."""
+    """Return a topic znode that was changed from outside."""
     partitions = {n: PartitionAssignment(replicas(1, 2, 3)) for n in numbers}
     return events.TopicsRead({topic: TopicAssignment(partitions, ZkVersion(1), Zxid(9))})
 

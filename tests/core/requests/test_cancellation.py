@@ -154,7 +154,7 @@ def test_what_has_not_begun_never_does() -> None:
 
 
 def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:
-    """Else its record would go while its first step is written: nobody would end that step."""
+    """Else its record would go while its first step is written, and the step would never end."""
     driver = Driver({tp(): (0, 1, 2)})
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
@@ -230,7 +230,7 @@ def test_only_what_is_selected_goes_back() -> None:
 
 
 def test_without_known_originals_it_is_skipped() -> None:
-    """Nobody knows where to go back to; the move goes on and the outcome says why."""
+    """The original is unknown; the reassignment continues and the outcome has the reason."""
     driver = Driver({tp(): (0, 1, 2)})
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
     spec = driver.view.work.reassignments[tp()].spec
@@ -363,7 +363,7 @@ def cancel_beside(driver: Driver, *names: str, mzxid: int = CZXID) -> None:
 
 
 def test_a_request_that_is_gone_before_it_is_read_does_not_hold_up_the_cancellation() -> None:
-    """Whoever withdrew it has nothing to cancel."""
+    """A withdrawn request has nothing to cancel."""
     name = RequestId("request_0000000000")
     driver = Driver({tp(0): (0, 1, 2)})
     cancel_beside(driver, name)
@@ -415,7 +415,7 @@ def test_a_queue_in_doubt_holds_up_the_cancellation() -> None:
 
 
 def rolling_back() -> Driver:
-    """Return a cancellation of one request that lasts: nobody acknowledges its first step back."""
+    """Return a cancellation of one request whose first step back is not acknowledged."""
     driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2), tp(2): (0, 1, 2)})
     name = RequestId("request_0000000000")
     submit(driver, submission(name, {tp(0): (3, 4, 5)}))
@@ -501,7 +501,7 @@ def undo(driver: Driver, *read: AcceptedRead) -> None:
 
 
 def test_what_two_requests_moved_goes_back_to_where_the_first_found_it() -> None:
-    """Whichever of them is read first; past both at once, and nothing is told to be skipped."""
+    """Whichever of them is read first, the partition is not reported as skipped."""
     driver = Driver({tp(): (1, 2)})
     first, second = RequestId("request_0000000000"), RequestId("request_0000000001")
     submit(driver, submission(first, {tp(): (1, 3)}))
@@ -575,7 +575,7 @@ def test_what_was_finished_is_not_undone_where_producers_would_fail() -> None:
 
 
 def test_what_a_request_did_not_bring_to_its_target_is_not_undone() -> None:
-    """Somebody else moved the partition there later: that is not the request's to take back."""
+    """A later reassignment moved the partition there: it is not part of the request."""
     driver = Driver({tp(): (1, 3)})
     name = RequestId("request_0000000000")
     driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))

@@ -12,7 +12,7 @@ from tests.core.requests.test_submitted import outcomes, submission, submit
 
 
 def test_a_begun_request_that_is_not_shown_any_more_ends() -> None:
-    """Nobody knows when its znode was created: it is not another of the same name for that."""
+    """The creation of its znode is unknown, which does not make it another request."""
     driver = Driver({tp(0): (1, 2)})
     begun = submission("request_0000000000", {})
     part = Part(begun.name, 2, begun.created_ms)

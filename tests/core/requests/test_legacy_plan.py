@@ -73,7 +73,7 @@ def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
 
 
 def test_an_entry_whose_topic_is_deleted_meanwhile_is_counted_once() -> None:
-    """It was accepted, and is told of as one that was not carried out: not as two entries."""
+    """It was accepted, and is reported once, as an entry that was not carried out."""
     driver = in_flight()
     driver.observe(events.TopicsListed(frozenset()), events.TopicsRead({"t": None}))
     driver.observe(events.LegacyPlanRead(None))
@@ -151,7 +151,7 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
     """
     What goes back has no entry any more; the new plan's was not accepted yet (seed 708).
 
-    Nor is its state read yet: nobody knows that it is under way.
+    Nor is its state read yet: that it is in flight is unknown.
     """
     driver = Driver({tp(): (2, 1, 4), tp(1): (1, 2)})
     spec = ReassignmentSpec(

@@ -130,7 +130,7 @@ def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
 
 
 def test_an_unreadable_request_is_refused_as_unreadable_while_disabled() -> None:
-    """Its content is kept, as ever: nobody could say later how many entries it had."""
+    """Its content is kept, as the number of its entries is unknown."""
     driver = Driver({tp(0): (1, 2)})
     driver.observe(events.KillSwitchRead(is_on=True))
     garbage = submission("request_0000000000", {})
@@ -229,7 +229,7 @@ def test_kip_236_a_change_in_flight_drops_the_intermediate_replica() -> None:
 
 
 def test_a_change_in_flight_keeps_a_replica_that_both_targets_want() -> None:
-    """It goes on copying."""
+    """It continues to copy."""
     driver = Driver({tp(): (1, 2)})
     submit(driver, submission("request_0000000011", {tp(): (3, 4)}))
     submit(driver, submission("request_0000000012", {tp(): (3, 5)}, czxid=61))
@@ -252,7 +252,7 @@ def test_the_originals_survive_a_change() -> None:
 
 
 def test_what_is_taken_over_takes_no_step_towards_the_former_target_in_that_turn() -> None:
-    """Else a replica that nobody wants any more is added, and copied as the former one asked."""
+    """Else a replica of the former target is added and copied."""
     driver = Driver({tp(): (0, 1, 2)})
     driver.observe(events.ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
     submit(driver, submission("request_0000000013", {tp(): (3, 1, 2)}))
@@ -279,7 +279,7 @@ def test_while_disabled_requests_are_refused_and_reassignments_in_flight_continu
 
 
 def test_disabled_refuses_without_the_role() -> None:
-    """Saying no is paperwork: nobody is deposed for it."""
+    """A refusal needs no controller role: no broker is deposed for it."""
     driver = Driver({tp(0): (1, 2)})
     driver.observe(events.Deposed("idle"), *driver.own_records())
     driver.observe(events.KillSwitchRead(is_on=True))

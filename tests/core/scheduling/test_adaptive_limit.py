@@ -66,7 +66,7 @@ def test_pace_begins_with_a_part_of_the_limit_and_grows_up_to_it() -> None:
 
 
 def test_isr_that_shrinks_outside_the_plan_halves_the_pace() -> None:
-    """The evidence is told with the change."""
+    """The change is reported with its evidence."""
     pacer = Pacer()
     lose_a_replica(pacer)
     pacer.now = Instant(NOW - 1)

@@ -47,7 +47,7 @@ def test_partition_below_min_isr_elsewhere_holds_new_steps() -> None:
 
 
 def test_partition_that_recovers_lets_steps_begin_and_has_them_looked_at() -> None:
-    """Nobody else would look at what waits."""
+    """Nothing else would examine the pending partitions."""
     view = a_view()
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
@@ -58,7 +58,7 @@ def test_partition_that_recovers_lets_steps_begin_and_has_them_looked_at() -> No
 
 
 def test_a_partition_of_a_topic_that_is_to_be_deleted_holds_nothing_up() -> None:
-    """Whoever deletes it may wait for us; taken off the list again, it counts as before."""
+    """The deletion may wait for our resignation; once withdrawn, the partition counts again."""
     view = a_view()
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
@@ -120,7 +120,7 @@ def test_settings_of_what_holds_the_work_are_read_again() -> None:
 
 
 def test_unknown_settings_hold_steps_only_while_they_are_being_read() -> None:
-    """A topic nobody can tell anything about must not hold the cluster's work for ever."""
+    """A topic with unreadable settings must not hold up the cluster's work for ever."""
     view = a_view()
     isr(view, tp(0, "u"), 4)
     blocked = health_gate(view)

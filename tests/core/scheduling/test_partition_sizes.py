@@ -1,4 +1,4 @@
-"""Sizes are asked for where there is work, and tell what producers send meanwhile."""
+"""Sizes are queried where there is work, and give the produce rate."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def asked(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
 
 
 def told(view: ClusterView, seconds: float, **sizes: int) -> None:
-    """Let sizes be told so long after the begin; ``p0`` is partition 0."""
+    """Report sizes so long after the begin; ``p0`` is partition 0."""
     read = {tp(int(name[1:])): size for name, size in sizes.items()}
     observe(view, SizesRead(read), Instant(NOW + seconds))
 

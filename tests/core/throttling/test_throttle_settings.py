@@ -67,7 +67,7 @@ def test_list_that_was_changed_twice_is_given_back_as_it_was(
 
 
 def test_list_that_covers_what_is_wanted_is_not_rewritten() -> None:
-    """Partitions end one by one; the list goes on to name them until the last did."""
+    """Partitions end one by one; the list names all of them until the last has ended."""
     assert merged(("1:4",), "0:4,1:4", "0:4,1:4", None) is None
 
 
@@ -107,7 +107,7 @@ def test_empty_value_that_stood_there_comes_back() -> None:
 
 
 def test_rate_is_set_where_there_is_none_or_an_older_one_of_ours() -> None:
-    """And again where somebody cleared ours."""
+    """And again where ours was cleared from outside."""
     fresh = Setting("500", "500", None)
     assert rated(500, None, None) == fresh
     assert rated(500, "700", "700") == fresh

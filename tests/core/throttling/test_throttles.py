@@ -159,7 +159,7 @@ def test_nothing_is_rewritten_when_a_partition_ends_before_the_others() -> None:
 
 
 def test_everything_is_as_before_when_the_last_partition_ended() -> None:
-    """Settings nobody else touched are gone, and so are the leases."""
+    """Settings that were not changed from outside are removed, and so are the records."""
     made = rig(orders={"retention.ms": "1000"})
     made.ask_for({orders(0): (1, 2, 4), orders(1): (1, 2, 5)})
     made.end(orders(0), orders(1))
@@ -182,7 +182,7 @@ def test_a_topic_without_open_partitions_loses_its_throttle_while_the_request_co
 
 
 def test_rate_of_a_broker_is_the_lowest_of_the_requests_that_concern_it() -> None:
-    """Its setting cannot tell requests apart."""
+    """Its setting cannot distinguish requests."""
     made = rig()
     made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
     made.ask_for({orders(1): (1, 2, 5)}, throttle=700, request=OTHER)
@@ -283,7 +283,7 @@ def test_a_throttle_that_was_cleared_from_outside_is_set_again() -> None:
 
 
 def test_rejected_write_is_decided_anew_on_what_stands_there() -> None:
-    """Somebody else's change between our read and our write is kept."""
+    """A change from outside between our read and our write is kept."""
     made = rig()
     made.ask_for({orders(0): (1, 2, 4)})
     made.operator_sets(ORDERS, **{"retention.ms": "5"})
@@ -320,7 +320,7 @@ def left_by_a_crash() -> ThrottleRig:
 
 
 def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
-    """Nobody needs them any more; it takes no controller to clean up."""
+    """No reassignment needs them; their removal needs no controller role."""
     made = left_by_a_crash()
     made.view.tenure.held = None
     made.view.session.listed = frozenset()
@@ -428,7 +428,7 @@ def test_many_topics_are_set_in_several_turns() -> None:
 
 
 def test_reassignment_that_others_began_is_not_throttled() -> None:
-    """Whoever began it set what he wanted."""
+    """The client that started it chose its throttle."""
     made = rig()
     made.view.intake.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
@@ -571,7 +571,7 @@ def test_a_turn_writes_no_more_settings_than_its_limit() -> None:
 
 
 def test_a_lease_in_doubt_is_as_it_is_read() -> None:
-    """Somebody was faster with it; what is not in doubt only we write."""
+    """The setting was changed from outside; the rest only we write."""
     made = rig()
     made.ask_for({orders(): (1, 2, 4)})
     known = dict(made.view.work.applied_throttles)
