@@ -61,7 +61,7 @@ def a_status(**parts: object) -> dict[str, Any]:
 
 
 def a_partition(**parts: object) -> dict[str, Any]:
-    """Return a partition in flight as the status tells it."""
+    """Return a partition in flight as in ``/status``."""
     return {
         "topic": "t",
         "partition": 0,
@@ -80,7 +80,7 @@ def a_partition(**parts: object) -> dict[str, Any]:
 
 
 def a_request(**counts: int) -> dict[str, Any]:
-    """Return a request as the status tells it."""
+    """Return a request as in ``/status``."""
     whole = {"total": 2, "done": 0, "in_flight": 0, "waiting": 0, "refused": 0, "cancelled": 0}
     return {
         "id": REQUEST,

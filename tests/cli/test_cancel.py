@@ -182,7 +182,7 @@ def test_with_nothing_in_progress_no_znode_is_left() -> None:
 
 
 def test_what_is_not_accepted_yet_or_queued_is_called_off_too() -> None:
-    """A request nobody has read, a plan, a queue."""
+    """An unread request, a plan, a queue."""
     for prepare in (submitted, planned, queued):
         cluster = FakeCluster().assign(tp(0), (1, 2))
         prepare(cluster)

@@ -284,7 +284,7 @@ def test_the_throttle_of_a_plan_by_the_legacy_route_and_of_the_queue(
 
 
 def test_the_kill_switch_is_turned_on_once(terminal: Terminal) -> None:
-    """The first reason stays, and is told to who comes second."""
+    """The first reason stays, and the second caller sees it."""
     result = terminal.run("disable", "--reason", "incident 42")
     assert result.exit_code == 0
     assert "new reassignments are refused" in result.stdout

@@ -32,7 +32,7 @@ def test_a_remark_alone_is_no_reason_to_alarm() -> None:
 
 
 def test_findings_end_with_two_and_say_what_to_do() -> None:
-    """Scripts see that somebody should look."""
+    """Scripts see by the exit code that there are findings."""
     result = a_terminal(SnapshotBuilder(1).with_znodes(kill_switch=True)).run("doctor")
     assert result.exit_code == 2
     what = "it exists: new requests are refused, and accepted entries do not start"

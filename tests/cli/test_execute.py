@@ -52,7 +52,7 @@ class Scene:
         return self.terminal.run("execute", str(self.path), *options)
 
     def note_options(self) -> list[RequestOptions]:
-        """Let the daemon accept, and keep what it was told."""
+        """Let the daemon accept, and keep what was submitted."""
         seen: list[RequestOptions] = []
 
         def accept(cluster: FakeCluster) -> None:
@@ -114,7 +114,7 @@ def test_the_request_carries_what_was_wished(scene: Scene) -> None:
 
 
 def test_the_person_can_be_named(scene: Scene) -> None:
-    """A pipeline submits for somebody else."""
+    """A pipeline submits on behalf of a person."""
     seen = scene.note_options()
     assert scene.execute("--requested-by", "team storage").exit_code == 0
     assert seen[0].requested_by == "team storage"
@@ -354,7 +354,7 @@ def test_wait_reports_a_superseded_partition(scene: Scene) -> None:
 
 
 def test_without_a_leader_it_says_so_and_ends(scene: Scene) -> None:
-    """Exit code 2: the request is there, nobody accepted it yet."""
+    """Exit code 2: the request is submitted and not accepted yet."""
     scene.cluster.leader = None
     result = scene.execute()
     assert result.exit_code == 2

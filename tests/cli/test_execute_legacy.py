@@ -115,7 +115,7 @@ def test_additional_adds_to_the_plan(scene: Scene) -> None:
 
 
 def test_refused_entries_are_listed_with_the_reason_of_the_outcome(scene: Scene) -> None:
-    """Exit code 3; the good entry goes on."""
+    """Exit code 3; the valid entry continues."""
 
     def judge(cluster: FakeCluster) -> None:
         cluster.accept(tp(0), (2, 3))
@@ -150,7 +150,7 @@ def test_refused_entries_of_a_running_request_are_explained_by_the_daemon(scene:
 
 
 def test_without_a_leader_it_says_so_and_ends(scene: Scene) -> None:
-    """Exit code 2: the plan is there, nobody accepted it yet."""
+    """Exit code 2: the plan is submitted and not accepted yet."""
     scene.cluster.leader = None
     result = scene.execute()
     assert result.exit_code == 2

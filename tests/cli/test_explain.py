@@ -133,7 +133,7 @@ def test_explain_reports_that_no_daemon_leads() -> None:
 
 
 def test_a_partition_at_rest_says_so_and_how_its_last_request_ended() -> None:
-    """A refusal explains why it is not where somebody wanted it; others' refusals do not."""
+    """A refusal of the partition explains its assignment; refusals of others do not."""
     cluster = FakeCluster(leader=None).assign(tp(), (1, 2))
     cluster.states[tp()] = partition_state(1, (1,))
     refusals = (

@@ -76,7 +76,7 @@ def test_the_replication_factor_is_changed(cluster: FakeCluster) -> None:
 def test_topics_are_chosen_by_name_by_file_and_by_expression(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    """A name that is not there is told; what matches is left out."""
+    """An unknown name is reported; matching topics are left out."""
     for topic in ("u", "u2"):
         cluster.assign(tp(0, topic), (1, 2))
     path = tmp_path / "topics.json"
@@ -97,7 +97,7 @@ def test_topics_are_chosen_by_name_by_file_and_by_expression(
 
 
 def test_what_is_being_reassigned_is_left_out(cluster: FakeCluster) -> None:
-    """And told."""
+    """And reported."""
     cluster.assign(tp(1), (2, 3, 4), adding=(4,))
     result = Terminal(cluster).run("generate", "t", "--remove-broker", "3")
     assert set(proposed(result.stdout)) == {"t-2"}
@@ -105,7 +105,7 @@ def test_what_is_being_reassigned_is_left_out(cluster: FakeCluster) -> None:
 
 
 def test_a_dead_broker_is_not_emptied_by_chance(cluster: FakeCluster) -> None:
-    """Only where somebody says that it is to be."""
+    """Only with the option for it."""
     cluster.brokers = frozenset({1, 2, 4})
     result = Terminal(cluster).run("generate", "t", "--rebalance")
     assert result.exit_code == 1

@@ -30,7 +30,7 @@ def cluster() -> FakeCluster:
 
 
 def test_what_is_not_accepted_yet_is_listed(cluster: FakeCluster) -> None:
-    """Nobody leads, perhaps."""
+    """There may be no leading daemon."""
     result = Terminal(cluster).run("list")
     assert result.exit_code == 0
     line = f"request {FIRST}: not accepted yet, 3 partitions, submitted 2025-06-15 15:06:40Z"

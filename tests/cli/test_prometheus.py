@@ -68,7 +68,7 @@ def vector(*series: tuple[dict[str, str], str]) -> dict[str, Any]:
 
 
 def test_rates_are_added_up_by_topic_and_partition() -> None:
-    """Several brokers may tell of one topic; where no partition is named it is all of them."""
+    """Several brokers may report one topic; without a partition label the rate is that of all."""
     told = vector(
         ({"topic": "orders", "instance": "a"}, "10.5"),
         ({"topic": "orders", "instance": "b"}, "2"),

@@ -58,7 +58,7 @@ def test_while_new_work_is_disabled_nothing_is_queued(cluster: FakeCluster, file
 
 
 def test_dry_run_queues_nothing(cluster: FakeCluster, file: str) -> None:
-    """It tells what would change, and what would be refused."""
+    """It shows what would change, and what would be refused."""
     cluster.brokers = frozenset({1, 2})
     result = Terminal(cluster).run("queue", "add", file, "--dry-run")
     assert result.exit_code == 3
@@ -70,7 +70,7 @@ def test_dry_run_queues_nothing(cluster: FakeCluster, file: str) -> None:
 def test_partitions_already_in_flight_are_listed_before_they_are_queued(
     cluster: FakeCluster, file: str
 ) -> None:
-    """By whatever route it is moved; whoever queues it all the same is told again."""
+    """By any route; an operator who queues it all the same is warned again."""
     cluster.accept(tp(0), (1, 4), (1, 2))
     told = f"would supersede 1 partition of request {REQUEST}: t-0"
     preview = Terminal(cluster).run("queue", "add", file, "--dry-run")
@@ -97,7 +97,7 @@ def test_the_queue_is_listed(cluster: FakeCluster) -> None:
 
 
 def test_a_malformed_queue_is_reported_and_can_be_cleared(cluster: FakeCluster) -> None:
-    """Somebody wrote it by hand."""
+    """It was written by hand."""
     cluster.queue = LegacyPlan({}, ZkVersion(0), QUEUE_CZXID, unreadable="not JSON")
     assert "not JSON" in Terminal(cluster).run("queue", "list").stdout
     assert Terminal(cluster).run("queue", "clear").exit_code == 0

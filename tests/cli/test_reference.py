@@ -48,7 +48,7 @@ def test_secrets_have_no_option() -> None:
     ],
 )
 def test_values_say_what_they_are(name: str, metavar: str) -> None:
-    """A usage line tells a number from a time."""
+    """A usage line distinguishes a number from a time."""
     assert metavar_of(name, Settings.model_fields[name]) == metavar
 
 

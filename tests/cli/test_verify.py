@@ -45,7 +45,7 @@ def test_a_plan_under_way(plan: str) -> None:
 
 @pytest.mark.parametrize("adding", [(), (4,)])
 def test_a_plan_that_will_not_come_true(plan: str, adding: tuple[int, ...]) -> None:
-    """Exit code 1: not there, and nobody is on the way there."""
+    """Exit code 1: not at the target, and without a reassignment."""
     cluster = FakeCluster().assign(tp(0), (1, 2, *adding), adding=adding)
     result = Terminal(cluster).run("verify", plan)
     assert result.exit_code == 1
@@ -80,7 +80,7 @@ def submit(cluster: FakeCluster) -> RequestId:
 
 
 def test_a_plan_that_waits_in_a_request_is_under_way(plan: str) -> None:
-    """Nobody has accepted it yet."""
+    """It is not accepted yet."""
     cluster = FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (1, 2))
     submit(cluster)
     result = Terminal(cluster).run("verify", plan)

@@ -15,7 +15,7 @@ from tests.core.builders import tp
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    """Return a scene with an accepted request, of which the daemon tells."""
+    """Return a scene with an accepted request that the daemon's status shows."""
     found = Scene(tmp_path)
     found.terminal.steps = [accept]
     assert found.execute().exit_code == 0
@@ -27,7 +27,7 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def test_a_request_is_followed_to_its_end(scene: Scene) -> None:
-    """Exit code 0; nothing of other requests is told."""
+    """Exit code 0; other requests are not mentioned."""
     scene.terminal.steps = [finish]
     result = scene.terminal.run("watch", NAME)
     assert result.exit_code == 0
@@ -65,7 +65,7 @@ def test_a_cancelled_request_ends_with_four(scene: Scene) -> None:
 
 
 def test_an_interrupt_ends_with_two(scene: Scene) -> None:
-    """The request goes on."""
+    """The request continues."""
     scene.terminal.steps = [KeyboardInterrupt()]
     assert scene.terminal.run("watch", NAME).exit_code == 2
     assert set(scene.cluster.specs) == {tp(0), tp(1)}

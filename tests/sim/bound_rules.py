@@ -1,13 +1,13 @@
 """
-The rule about how large orders make a partition: max(|ORS|, |FTR|) + step_size replicas at most.
+The rule about the size of alter entries: max(|ORS|, |FTR|) + step_size replicas at most.
 
-All that the topic znode lists counts, also what is being dropped: an order that adds is made when
-the drop before it has ended. A log whose deletion is acknowledged is listed no more, though its
-disk is free only when the brokers' ``file.delete.delay.ms`` have passed.
+All replicas that the topic znode lists count, also those being dropped: an entry that adds is sent
+when the drop before it has ended. A log whose deletion is acknowledged is no longer listed, though
+its disk is free only after the brokers' ``file.delete.delay.ms``.
 
-There is no compare-and-set for an order, and the controller makes it when it gets to it. So, as in
-``order_rules``, it is held to what ZooKeeper said when it was sent: another order, of a daemon that
-died meanwhile or of a request that was replaced, may be made in between, and comes on top.
+There is no compare-and-set for an entry, and the controller may carry it out late. So, as in
+``order_rules``, it is judged by what ZooKeeper said when it was sent: another entry, of a daemon
+that died meanwhile or of a superseded request, may be carried out in between, in addition.
 """
 
 from __future__ import annotations

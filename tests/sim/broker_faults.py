@@ -189,11 +189,11 @@ class BrokerFaults:
         return True
 
     def _mend(self, broker: SimBroker) -> None:
-        """Repair the failed disks of a broker that is down, or replace those nobody counts on."""
+        """Repair failed disks of a broker that is down, or replace those without needed logs."""
         world = self._world
         for partition in list(broker.unseen):
             if self._is_left_over(broker, partition):
-                # It could not be deleted while nobody saw it; an operator takes it away.
+                # It could not be deleted while the broker did not see it; an operator removes it.
                 del broker.unseen[partition]
         lost = [p for p, log in broker.logs.items() if not log.is_online] + list(broker.unseen)
         states = [world.state(p) for p in lost]
@@ -241,7 +241,7 @@ class BrokerFaults:
         return True
 
     def _delay_answers(self) -> bool:
-        """Let one broker answer late: what it was told is done long before anybody hears of it."""
+        """Let one broker answer late: it carries out a request long before its response arrives."""
         broker = self._a_broker()
         if broker is None:
             return False

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DIRECTORIES: Final = 2
 """Log directories of every broker."""
 ANNOUNCE_AGAIN_S: Final = 1.0
-"""How soon a broker without ZooKeeper tries again to tell of a failed directory."""
+"""How soon a broker without ZooKeeper tries again to report a failed directory."""
 DELETED_LEADER: Final = -2
 """The leader in UpdateMetadata, or the epoch in StopReplica, of a partition being deleted."""
 NO_EPOCH: Final = -1
@@ -44,7 +44,7 @@ NO_EPOCH: Final = -1
 
 
 class CachedLeader(NamedTuple):
-    """What a broker tells clients of a partition."""
+    """The metadata of a partition that a broker serves to clients."""
 
     leader: BrokerId
     leader_epoch: int
@@ -195,7 +195,7 @@ class SimBroker:
     # --- disks ---------------------------------------------------------------------------------
 
     def fail_directory(self, directory: int) -> None:
-        """Lose a log directory: its replicas are offline, the controller is told by a znode."""
+        """Lose a log directory: its replicas are offline, and a znode notifies the controller."""
         self.offline_directories.add(directory)
         for partition, log in self.logs.items():
             if log.directory != directory:
@@ -220,7 +220,7 @@ class SimBroker:
             )
 
     def _overlook_failed(self) -> None:
-        """Begin without the logs on failed disks: nothing tells which replicas were there."""
+        """Begin without the logs on failed disks: which replicas they had is unknown."""
         failed = {p: log for p, log in self.logs.items() if not log.is_online}
         if failed:
             self.unseen |= failed
@@ -278,7 +278,7 @@ class SimBroker:
     # --- requests ------------------------------------------------------------------------------
 
     def refuse(self) -> Answer:
-        """Refuse a request of somebody who may not be the controller."""
+        """Refuse a request of a client without the permission of a controller."""
         return Answer(codes.CLUSTER_AUTHORIZATION_FAILED)
 
     def handle(self, request: BrokerRequest, broker_epoch: BrokerEpoch) -> Answer:

@@ -1,11 +1,11 @@
 """
-Many seeded histories at once, on every processor of the machine.
+Play many seeded histories on every processor of the machine.
 
 ``python -m tests.sim.campaigns [--seed N] [--count N]`` plays ``count`` histories from ``seed`` on.
-A failure prints the seed, its plot, what was done to the cluster, and the rule that was broken with
-what happened just before; ``make sim SEED=n`` plays it again. In the end it is told how often each
-rule was applied, each fault took effect and each action was done; with ``ENOUGH`` histories none of
-them may be missing.
+A failure prints the seed, its plot, the events of the cluster, the violated rule and the writes
+just before it; ``make sim SEED=n`` plays it again. The summary counts how often each rule was
+applied, each fault took effect and each action was done; with ``ENOUGH`` histories none of the
+counts may be zero.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def missing(met: Counter[str], played: int) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Play histories, tell of the failed ones and, in the end, of all; return how many failed."""
+    """Play histories, print the failures and the counts of all; return how many failed."""
     seeds = seeds_of("tests.sim.campaigns", arguments)
     began = time.monotonic()
     played = events = checks = failed = 0

@@ -90,7 +90,7 @@ class ControlRules:
                     pass
 
     def _part_written(self, request: RequestId, name: str, data: bytes) -> None:
-        """Note how a cancellation moves back what was finished: nobody else says how."""
+        """Note how a cancellation moves back completed partitions: only its own part says how."""
         if name == f"{paths.PART}{UNDO_PART}":
             read = decode_part(name, data)
             if isinstance(read, Part):
@@ -120,7 +120,7 @@ class ControlRules:
     def _pauses_written(self, written: Written) -> None:
         read = Pauses() if written.after is None else decode_pauses(written.after.data)
         if isinstance(read, str):
-            # Nobody knows what holds then: as before, or nothing.
+            # It is unknown what holds then: as before, or nothing.
             read = Pauses()
         held = {*read.requests, *read.brokers}
         keys: set[object] = set(held) | ({None} if read.everything is not None else set())

@@ -1,10 +1,9 @@
 """
-The daemon's way to the cluster's own controller: orders that get lost, or are made much later.
+The daemon's connection to the cluster's own controller: alter entries that get lost or are late.
 
-Whoever is the active controller when an order arrives makes it; what it would refuse is refused.
-It may have other things to do first: then what arrives waits in line, is made when nobody waits for
-the answer any more, or never, as the controller dies. Between its answer and its next write it may
-die as well.
+The broker that is the controller when an entry arrives carries it out, or refuses it. It may be
+busy: then the entry waits, and is carried out after the daemon's time-out, or never, if the
+controller dies. The controller may also die between its answer and its next write.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ANSWER_WITHIN_S: Final = 8.0
 BUSY_S: Final = (0.5, 15.0)
 """How long the controller has other things to do."""
 PASSED_S: Final = (0.05, 0.4)
-"""How long the controller takes to write what it was told, and to answer."""
+"""How long the controller takes to write an entry, and to answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +69,7 @@ class SimControllerOrders:
         """Grows when everything is forgotten: what was asked before is not asked any more."""
 
     def alter(self, orders: Sequence[AlterEntry]) -> None:
-        """Tell the controller, once."""
+        """Send entries to the controller, once."""
         for listener in self._world.fabric.on_sent:
             listener(-1, orders)
         call = _Call(tuple(orders), self._world.now, self._calls)

@@ -179,7 +179,7 @@ class DaemonFaults:
             self.keep_enough()
 
     def _pause_all(self) -> bool:
-        """Let one after the other stand still, each before the one before it goes on."""
+        """Let one after the other stand still, each before the one before it continues."""
         daemons = self._daemons()
         self._chance.shuffle(daemons)
         for number, daemon in enumerate(daemons):

@@ -1,9 +1,9 @@
 """
 The host of one daemon in a simulation: gives the real loop its turns, and lets it die.
 
-The loop itself is built by whoever owns the world, from the ports given here; this module knows
-only the four methods below. A crash is an exception that the loop does not know, raised at one of
-the boundaries between writes and sends that the loop announces.
+The caller builds the loop from the ports given here; this module uses only the four methods below.
+A crash is an exception that the loop does not know, raised at one of the boundaries between writes
+and sends that the loop announces.
 """
 
 from __future__ import annotations

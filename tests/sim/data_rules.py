@@ -1,9 +1,9 @@
 """
-The rules about data: nothing acknowledged is lost, nothing is deleted that anybody counts on.
+The rules about data: no acknowledged record is lost, and no log is deleted that is still needed.
 
-What producers were told is remembered here; what the ISR is comes from the znodes. An unclean
-election that the settings permit takes back the promise of what the new leader lacks, and nothing
-else does: a topic may have permitted one before, or may permit one now.
+The acknowledgements to producers are remembered here; the ISR comes from the znodes. An unclean
+election that the settings permit takes back the promise for records that the new leader lacks, and
+nothing else does: a topic may have permitted one before, or may permit one now.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class DataRules:
         self._znodes = znodes
         self._committed: dict[TopicPartition, list[Record]] = {}
         self._serving: dict[TopicPartition, tuple[int, Replicas]] = {}
-        """The newest leader epoch a leader accepted, and the replicas it was told."""
+        """The newest leader epoch a leader accepted, and the replicas that came with it."""
         self._void_before: dict[TopicPartition, int] = {}
         """The leader epoch of the newest unclean election: leaders before it promise nothing."""
         self._doomed: set[str] = set()
-        """Topics whose deletion has begun: nobody is promised their data any more."""
+        """Topics whose deletion has begun: their data is no longer promised."""
 
     def committed(self, partition: TopicPartition) -> int:
-        """Return how many records of a partition producers were told to be safe."""
+        """Return how many records of a partition were acknowledged to producers."""
         return len(self._committed.get(partition, ()))
 
     def forget(self, topic: str) -> None:
@@ -56,7 +56,7 @@ class DataRules:
     def acknowledged(
         self, partition: TopicPartition, log: Log, offset: int, leader_epoch: int
     ) -> None:
-        """Remember what a producer was told to be safe, and judge that it is."""
+        """Remember an acknowledged record, and judge that it is safe."""
         if partition.topic in self._doomed or leader_epoch < self._void_before.get(partition, 0):
             return
         committed = self._committed.setdefault(partition, [])
@@ -132,7 +132,7 @@ class DataRules:
         )
 
     def deleted(self, broker: BrokerId, partition: TopicPartition, leader_epoch: int) -> None:
-        """Judge that nobody counts on a log that a controller had deleted."""
+        """Judge that no replica needs a log that a controller had deleted."""
         self._judge.note(f"{partition}: broker {broker} deleted its log ({leader_epoch})")
         state = self._znodes.states.get(partition)
         if leader_epoch == DELETED_LEADER:

@@ -44,7 +44,7 @@ def attempt(seed: int) -> Played:
 
 
 def main(arguments: list[str]) -> int:
-    """Play histories, tell of the failed ones, return how many failed."""
+    """Play histories, print the failures, return how many failed."""
     seeds = seeds_of("tests.sim.delegated_campaigns", arguments)
     began, failed, drops = time.monotonic(), 0, 0
     for history in campaign(attempt, seeds):

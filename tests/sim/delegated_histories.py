@@ -71,7 +71,7 @@ class DelegatedPlot:
 
     @property
     def is_strict(self) -> bool:
-        """Whether nobody but one author asks for anything: then every last word is kept."""
+        """Whether all requests have one author: then every last one is carried out."""
         return not (self.cancels or self.rivals)
 
 
@@ -147,7 +147,7 @@ class Observer(SilentObserver):
 
 def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) -> Build:
     """Return what builds a daemon of the delegated engine; ``lost`` is shown what it knows."""
-    # What others move, or ask to be taken back, comes on top of every bound.
+    # Foreign reassignments and cancellations may exceed every bound.
     bound = BoundRules(world, plot.options.step_size) if plot.is_strict else None
     observer, rules = Observer(world, lost), OrderRules(world, bound)
 
@@ -244,7 +244,7 @@ def play(
     world = world or World(seed)
     lost = lost or LostLogs(world)
     world.invariants.records.fence = paths.EPOCH
-    # Of what nobody saw go there is no record: ``LostLogs`` knows what was seen.
+    # A drop that no daemon saw has no record: ``LostLogs`` knows those that were seen.
     world.invariants.records.owes_logs = False
     world.invariants.trust_settings_for(plot.options.config_refresh_s)
     world.create_topic(

@@ -1,8 +1,8 @@
 """
 What the parts of a simulated cluster share: the schedule, ZooKeeper, the brokers and the witnesses.
 
-It does nothing itself. A ``Witness`` is told what no znode shows (what a broker accepted,
-acknowledged or deleted); ``invariants`` is the one that judges.
+It does nothing itself. A ``Witness`` is notified of events that no znode shows (what a broker
+accepted, acknowledged or deleted); ``invariants`` judges them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Witness(Protocol):
         ...
 
     def deleted(self, broker: BrokerId, partition: TopicPartition, leader_epoch: int) -> None:
-        """A broker deleted its log because StopReplica, with this epoch, told it so."""
+        """A broker deleted its log because of a StopReplica with this epoch."""
         ...
 
     def daemon_stops(self, broker: BrokerId, request: StopReplica) -> None:

@@ -84,7 +84,7 @@ LATENT: Final = frozenset(
         "requests_refused",
     }
 )
-"""What takes effect later, if at all: whoever is hit by it says so."""
+"""Faults that take effect later, if at all, and are counted where they do."""
 
 
 class Faults:

@@ -32,7 +32,7 @@ from tests.sim.world import World
 GOOD_END_S: Final = 200.0
 """How long a healed cluster may take to finish what was asked for."""
 TIDY_S: Final = 200.0
-"""How long after that the last log may be left that nobody wants."""
+"""How long after that the last orphan may be left."""
 PLAN_EVERY_S: Final = 20.0
 LOOK_EVERY_S: Final = 0.5
 
@@ -82,7 +82,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     Args:
         seed: Decides everything.
         plot: What happens; the plot of the seed by default.
-        world: Where it happens; whoever hands it in can look at it after a failure.
+        world: Where it happens; a caller that passes it can examine it after a failure.
 
     Returns:
         The world at its end.

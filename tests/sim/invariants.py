@@ -2,7 +2,7 @@
 What must hold in every simulated history, judged with every ZooKeeper transaction.
 
 The rules see effects only and know nothing of the daemon's memory. Those that Kafka's own
-controller breaks by design apply to the daemon only, which is told by the sessions that took
+controller breaks by design apply to the daemon only, which is identified by the sessions that took
 ``/controller`` with an id that is no broker's. The rules about data are ``data_rules``, those about
 our own records ``record_rules``.
 """
@@ -65,7 +65,7 @@ class Invariants:
         return self.judge.checks
 
     def committed(self, partition: TopicPartition) -> int:
-        """Return how many records of a partition producers were told to be safe."""
+        """Return how many records of a partition were acknowledged to producers."""
         return self._data.committed(partition)
 
     def assignments(self, topic: str) -> Mapping[int, PartitionAssignment]:
@@ -138,7 +138,7 @@ class Invariants:
         """
         Only of a partition's first state is a member of the ISR without a log.
 
-        It may be told late, in a newer state; before that nothing is acknowledged. A daemon that
+        It may be sent late, in a newer state; before that nothing is acknowledged. A daemon that
         was replaced, and does not know it yet, may also send late what it queued before a replica
         entered the ISR: a broker that heard from the newer controller refuses it, and one that
         restarts and forgets refuses it by its own epoch.
@@ -190,7 +190,7 @@ class Invariants:
 
     def _one_writer(self, transaction: Transaction) -> None:
         """
-        Whoever writes under a version of ``/controller_epoch`` is the only one to do so.
+        Judge that one session alone writes under a version of ``/controller_epoch``.
 
         But for who takes ``/controller`` from him, and leaves him time to end what he is at.
         """

@@ -37,7 +37,7 @@ class KafkaController:
         self.duties: KafkaDuties | None = None
         """What it does while it is active."""
         self.stands = True
-        """Whether it takes the role when nobody has it; a test may hold it back."""
+        """Whether it takes the role when it is free; a test may hold it back."""
         broker.started.append(self._started)
         broker.ended.append(self._end)
 
@@ -65,7 +65,7 @@ class KafkaController:
             self.duties = None
 
     def _look(self) -> None:
-        """Look who is controller; stand for election if nobody is (Kafka: ``Reelect``)."""
+        """Read ``/controller``; stand for election if it is absent (Kafka: ``Reelect``)."""
         session = self._broker.session
         if session is None or not self._broker.is_alive or not session.is_open:
             return

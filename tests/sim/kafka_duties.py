@@ -52,7 +52,7 @@ class KafkaDuties:
         """Before that it serves no client: it has other things to do."""
         self._bounced: set[BrokerId] = set()
         self._doomed: dict[str, set[tuple[BrokerId, TopicPartition]]] = {}
-        """Topics being deleted, with the replicas that were told."""
+        """Topics being deleted, with the replicas that got StopReplica."""
 
     def begin(self) -> None:
         """Take over (``onControllerFailover``)."""
@@ -136,11 +136,11 @@ class KafkaDuties:
         return joined
 
     def _introduce(self, broker: BrokerId) -> None:
-        """Tell a broker that joined everything."""
+        """Send a broker that joined all metadata and its replicas."""
         cluster = self._cluster
         for topic, replicas in list(self._doomed.items()):
             if any(r == broker for r, _ in replicas):
-                # What it was told before it restarted may be lost: the deletion is resumed.
+                # Requests from before its restart may be lost: the deletion is resumed.
                 del self._doomed[topic]
         for partition in cluster.partitions():
             assignment = cluster.assignment(partition)

@@ -117,7 +117,7 @@ class KafkaReassignments:
         if set(cluster.states[partition].isr) <= set(dropped):
             # Kafka would delete the last replicas in sync here, and their data with them: what was
             # added has taken over, and the origin it goes back to has not been in sync since. What
-            # others ask for of that kind nobody can help; ours is judged (``order_rules``).
+            # clients ask for of that kind is passed over; ours is judged (``order_rules``).
             return
         cluster.moved.discard(partition)
         self._started.discard(partition)
@@ -202,7 +202,7 @@ class KafkaReassignments:
         return False
 
     def _stop(self, partition: TopicPartition, replicas: Replicas) -> None:
-        """B4, B5: stop, then delete; nobody waits for the answers."""
+        """B4, B5: stop, then delete, without waiting for the responses."""
         epoch = self._cluster.states[partition].leader_epoch
         for broker in replicas:
             self._cluster.stop(partition, broker, epoch, delete=False)

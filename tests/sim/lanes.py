@@ -53,7 +53,7 @@ class Lanes:
     """The lanes of one store."""
 
     def __init__(self, schedule: Schedule, lagged: Callable[[], None]) -> None:
-        """Begin without a lag; ``lagged`` is told of everything that comes late."""
+        """Begin without a lag; ``lagged`` is called for every late event."""
         self.levels = Lane(schedule, lagged)
         """Everything that is read whole, but for our own records."""
         self.bulk = Lane(schedule, lagged)

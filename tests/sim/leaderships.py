@@ -1,8 +1,8 @@
 """
-The leadership among simulated daemons: one lock, and an epoch that every new leader bumps.
+The leadership among simulated daemons: one lock, and an epoch that every new leader raises.
 
-As in the real store (``controller.zk.leadership``): the lock is an ephemeral, whoever gets it bumps
-``/reassigner/epoch``, and the version of that fences every multi of the leader.
+As in the real store (``controller.zk.leadership``): the lock is an ephemeral znode, its owner
+raises ``/reassigner/epoch``, and the version of that fences every multi of the leader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEADER_LOCK: Final = f"{paths.LEADER}/lock"
 def stand_for_leadership(
     zookeeper: SimZooKeeper, session: SimSession, won: Callable[[ZkVersion], None]
 ) -> None:
-    """Wait for the lock, bump the epoch, and tell its version; for as long as the session lasts."""
+    """Wait for the lock, raise the epoch, and report its version, while the session lasts."""
 
     def stand() -> Callable[[], None]:
         zookeeper.ensure(paths.LEADER)

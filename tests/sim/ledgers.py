@@ -1,10 +1,9 @@
 """
-What was asked of the daemon, and what its records say became of it: requests, queue, cancellations.
+The ledger of requests, queue and cancellations: submissions, and what became of them.
 
-Only znodes are read. A goal has to be what somebody asked for and start from where the partition
-was; it ends at its target, at its original, or somebody else's goal takes its place, and the rows
-of its request say which. In the end every request has an outcome that adds up. What cancellations
-may do is ``cancel_rules``.
+Only znodes are read. A record has to match a submission and start from where the partition was; it
+ends at its target, at its original, or is superseded, and the rows of its request say which. In the
+end every request has an outcome that adds up. The rules of cancellations are in ``cancel_rules``.
 """
 
 from __future__ import annotations
@@ -89,9 +88,9 @@ class Ledger:
         self._disabled_at = -KNOWN_S
         """When the kill switch was thrown or taken back last."""
         self.takers: list[Callable[[tuple[TopicPartition, ...]], None]] = []
-        """Told of partitions that a request or a cancellation takes."""
+        """Called with partitions that a request or a cancellation takes."""
         self.enders: list[Callable[[TopicPartition, Replicas], None]] = []
-        """Told of what the legacy route asked for and a cancellation ended before it began."""
+        """Called with legacy entries that a cancellation ended before they began."""
         self.cancels = CancelRules(world, self.asked)
         """The rules about cancellations."""
         world.zookeeper.listeners.append(self._transacted)
@@ -104,7 +103,7 @@ class Ledger:
         return None if standing is None else standing.spec
 
     def take_back(self, partition: TopicPartition) -> None:
-        """Owe nothing for a partition that somebody else moves."""
+        """Owe nothing for a partition with a foreign reassignment."""
         self.owed.pop(partition, None)
 
     def may_be_disabled(self) -> bool:

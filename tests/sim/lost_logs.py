@@ -1,9 +1,9 @@
 """
 The rule about logs that Kafka's controller leaves behind: a dead broker's drop is recorded.
 
-That controller forgets whom it could not tell to delete. The delegated engine cannot delete either,
-but where it leads a reassignment of the partition it sees the drop, and has to keep a record of it.
-Nobody has to know of a drop that was made, or of a broker that was away, while nobody looked.
+That controller forgets the brokers that it could not send StopReplica to. The delegated engine
+cannot delete either, but where it leads a reassignment of the partition it sees the drop, and has
+to record it. A drop, or the absence of a broker, that no daemon observed need not be recorded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LostLogs:
         world.zookeeper.listeners.append(self._transacted)
 
     def look(self, view: ClusterView) -> None:
-        """Note which drops the view of a daemon that leads tells of."""
+        """Note which drops the view of a leading daemon shows."""
         for drop in self._drops if view.tenure.held is not None else ():
             known = view.session.known_assignment(drop.partition)
             is_seen = (
@@ -91,7 +91,7 @@ class LostLogs:
     def _assigned(self, topic: str, written: Written) -> None:
         before, after = _partitions(written.before), _partitions(written.after)
         if written.after is None:
-            # What is left of a deleted topic can be told from no other, and has no record.
+            # A log of a deleted topic looks like that of any other, and has no record.
             self._drops = [d for d in self._drops if d.partition.topic != topic]
         for number, now in after.items():
             partition = TopicPartition(topic, number)

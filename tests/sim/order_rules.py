@@ -1,10 +1,10 @@
 """
-The rule about orders: none is given that deletes the last in-sync replicas, as far as one can know.
+The rule about alter entries: none deletes the last in-sync replicas, as far as the daemon can know.
 
-Kafka's controller makes every order without a look at the ISR: what an order in flight was adding
-and the next one does not name is deleted at once. So an order is right only by what ZooKeeper said
-when it was decided and sent, one right after the other; what changes while it waits in line at the
-controller nobody can help.
+Kafka's controller carries out every entry without a check of the ISR: what an entry in flight was
+adding and the next one does not name is deleted at once. So an entry is judged by the ISR in
+ZooKeeper when it was decided and sent, one right after the other; changes while it waits at the
+controller do not count.
 """
 
 from __future__ import annotations

@@ -320,7 +320,7 @@ def plan_plot_of(seed: int) -> Plot:
     action_every_s = chance.choice((2.0, 5.0, 12.0))
     has_kafka_controllers = chance.random() >= 0.1
     if not has_kafka_controllers:
-        # Somebody has to give new partitions their first state.
+        # New partitions need a controller for their first state.
         options = replace(options, tenure=TenurePolicy.PERMANENT)
     if options.tenure is TenurePolicy.PERMANENT and actions is not None:
         # A daemon that keeps the role for good deletes no topics, nor does anybody else.

@@ -56,7 +56,7 @@ class SimProducer:
         self._later()
 
     def _produce(self, partition: TopicPartition, alive: Sequence[SimBroker]) -> None:
-        """Send one record to whoever a live broker says is the leader."""
+        """Send one record to the leader that a live broker names."""
         cached = self._fabric.schedule.random.choice(alive).metadata.get(partition)
         leader = None if cached is None else self._fabric.brokers.get(cached.leader)
         if leader is None or not leader.is_alive:

@@ -259,7 +259,7 @@ class SimReads:
     # --- topics and states ---------------------------------------------------------------------
 
     def read_topics(self, topics: Sequence[str], *, read_generation: int | None = None) -> None:
-        """Read topic znodes and watch them; without a number of doubts nobody asked for it."""
+        """Read topic znodes and watch them; without a read generation a watch caused it."""
         wanted = tuple(topics)
         self._watched_topics.update(wanted)
         self._read_generation = known = (
@@ -283,7 +283,7 @@ class SimReads:
     def read_states(
         self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
-        """Read partition states; a watch, where wanted, is told as ``StateChanged``."""
+        """Read partition states; a requested watch is reported as ``StateChanged``."""
         wanted = tuple(partitions)
         self._read_generation = read_generation
         self._sequence += 1

@@ -1,9 +1,9 @@
 """
 The rules about our own records, and about what a reassignment may leave behind.
 
-Goals and orphan records are written under the claim only; a goal ends when nothing is under way any
-more; no partition outgrows its bound; and no log is forgotten that a record of ours could have told
-of. What a Kafka controller alone left behind is no fault of ours: no controller repairs it.
+Records are written under the claim only; a record ends when no step is in flight; no partition
+outgrows its bound; and every log that our records could name is deleted or recorded. What a Kafka
+controller alone left behind does not count: no controller repairs it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class RecordRules:
         self._znodes = znodes
         self._specs: dict[TopicPartition, ReassignmentSpec] = {}
         self._not_ours: set[tuple[BrokerId, TopicPartition]] = set()
-        """Logs that nobody with a record of ours has left behind."""
+        """Logs that were left behind without a record of ours."""
         self.step_size: int | None = None
-        """What the daemons were told; None for the single jump, which has no bound."""
+        """The daemons' setting; None for the single step, which has no bound."""
         self.step_size_of: Callable[[ReassignmentSpec], int | None] = lambda _: self.step_size
         """The largest that may hold for a goal, where operators may say more."""
         self.lowest_min_isr: Callable[[str], int] = lambda _: 1
@@ -50,7 +50,7 @@ class RecordRules:
     fence: str = paths.CONTROLLER_EPOCH
     """What guards records of ours: the claim, or our leadership alone."""
     owes_logs: bool = True
-    """Whether every log that is left has to be told: another controller tells of none."""
+    """Whether every log that is left needs a record: another controller writes none."""
 
     def spec_of(self, partition: TopicPartition) -> ReassignmentSpec | None:
         """Return our record of a partition, as it stands."""
@@ -118,8 +118,8 @@ class RecordRules:
 
         At most max(|ORS|, |FTR|) + step_size serve or copy: RS without RR. RS may list more only by
         what is being dropped, and only if the same transaction took that out of the ISR: no log of
-        it serves or copies any more. What somebody else made larger before is not held against the
-        daemon. How long a deleted log keeps its disk is the broker's, and tried on real ones.
+        it serves or copies any more. Replicas that another controller added do not count.
+        How long a deleted log keeps its disk is the broker's, and tried on real ones.
         """
         spec = self._specs.get(partition)
         step_size = None if spec is None else self.step_size_of(spec)
@@ -148,7 +148,7 @@ class RecordRules:
     def assigned_by_others(
         self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
     ) -> None:
-        """Take note of replicas that somebody else took out, whose logs nobody may delete."""
+        """Note replicas that another controller dropped, whose logs may stay undeleted."""
         spec = self._specs.get(partition)
         proven = () if spec is None else spec.original or ()
         for broker in old.replicas:
@@ -161,7 +161,7 @@ class RecordRules:
             self._not_ours.discard((broker, partition))
 
     def topic_deleted(self, topic: str) -> None:
-        """Take note that logs of a deleted topic that are left now can be told from no other."""
+        """Note the logs of a deleted topic that are left: they look like those of any other."""
         for broker in self._fabric.brokers.values():
             self._not_ours |= {(broker.id, p) for p in broker.logs if p.topic == topic}
 

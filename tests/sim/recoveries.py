@@ -1,8 +1,8 @@
 """
-One cell of the proof of recovery: a plan, a daemon that dies exactly there, a hand that takes over.
+One cell of the proof of recovery: a plan, a daemon that dies at a boundary, and its successor.
 
-What is seen at the end is told here and judged by the tests; the invariants of the simulation judge
-everything on the way.
+The end is described here and judged by the tests; the invariants of the simulation judge everything
+on the way.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Cell:
         self._die(nth)
 
     def _hold_kafka_back(self) -> None:
-        """Let nobody but daemons take the role, so that it is known who did what."""
+        """Keep brokers from the role, so that only daemons act."""
         world = self.world
         for kafka in world.kafka_controllers.values():
             kafka.stands = False

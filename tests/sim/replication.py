@@ -67,7 +67,7 @@ class Replication:
         self._fabric.schedule.call_between(low + extra, high + extra, fetch)
 
     def _fetch(self, partition: TopicPartition, replica: HostedReplica) -> None:
-        """Copy from the leader; whoever makes a refused fetch possible schedules it again."""
+        """Copy from the leader; a refused fetch is scheduled again when it becomes possible."""
         if not replica.is_fetching or not replica.log.is_online:
             return
         leader = self._fabric.brokers.get(replica.leader)
@@ -146,7 +146,7 @@ class Replication:
             self._schedule_join(partition, replica, follower)
 
     def tick(self) -> None:
-        """Do what is done now and then: shrink ISRs, retry to grow them, tell the controller."""
+        """Do the periodic work: shrink ISRs, retry to grow them, notify the controller."""
         for partition, replica in list(self._broker.hosted.items()):
             if replica.leads(self._broker.id) and replica.log.is_online:
                 self._maybe_shrink(partition, replica)
@@ -187,7 +187,7 @@ class Replication:
         )
 
     def _fetches_at(self, partition: TopicPartition, follower: BrokerId, end: int) -> bool:
-        """Whether the next fetch tells what the last one did: only a fetch makes an ISR grow."""
+        """Whether the next fetch has the last one's log end: only a fetch makes an ISR grow."""
         hosted = self._fabric.brokers[follower].hosted.get(partition)
         return hosted is not None and hosted.is_fetching and hosted.log.end == end
 

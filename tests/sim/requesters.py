@@ -94,7 +94,7 @@ class Requesters:
         return self._ask({p: self._target(p) for p in self._world.partitions()}, self._options())
 
     def heal(self) -> None:
-        """Take back everything that holds work up, and what nobody can read."""
+        """Remove every hold, and malformed znodes."""
         world = self._world
         world.enable()
         for path in (paths.PAUSES, paths.LIMITS, paths.THROTTLE):
@@ -126,7 +126,7 @@ class Requesters:
         return f"{request} {_shown(options)}: {_text(entries)}"
 
     def _bad(self) -> Iterator[tuple[TopicPartition, Replicas]]:
-        """Yield entries that nobody can carry out."""
+        """Yield entries that cannot be carried out."""
         known = self._chance.choice(self._world.partitions())
         kinds: tuple[tuple[TopicPartition, Replicas], ...] = (
             (TopicPartition("nowhere", 0), _ids(1, 2)),

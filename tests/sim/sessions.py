@@ -1,10 +1,10 @@
 """
 A client's connection to the simulated ZooKeeper: delays in order, suspension, expiry.
 
-What the server does is immediate; what the client asks and hears takes time here, and everything
-one session hears keeps the server's order. A suspended session hears nothing; when it is back,
-requests are repeated and every watch fires, as kazoo does after a lost connection. Writes wait for
-their answer and so are not here: whoever writes asks ``is_connected`` first.
+The server acts immediately; requests, responses and watches take time here, in the server's order
+for each session. A suspended session receives nothing; when it is connected again, requests are
+repeated and every watch fires, as kazoo does after a lost connection. Writes wait for their
+response and so are not here: the caller checks ``is_connected`` first.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Shape:
     replicas: tuple[int, ...] = (1, 2, 3)
     targets: Targets
     foreign: frozenset[int] = frozenset()
-    """Partitions that are moved by somebody else's step in the topic znode, not by the plan."""
+    """Partitions with a foreign step in the topic znode, outside the plan."""
     options: Options = OPTIONS
     before: Callable[[World], None] = lambda _: None
     """What happens before the plan."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NEWS_S: Final = 2.0
 """So long after something happened a daemon that hears well may not know of it."""
 KNOWN_S: Final = 20.0
-"""A broker that came or went so recently may be taken for dead by whoever was paused."""
+"""A daemon that was paused may treat a broker that came or went so recently as dead."""
 
 
 class StateRules:
@@ -159,7 +159,7 @@ class StateRules:
         before: PartitionState,
         after: PartitionState,
     ) -> None:
-        """Who was not in sync leads alone, only where the topic allows it and nobody else can."""
+        """Judge that an unclean leader is alone in the ISR, permitted, and the last resort."""
         session, now = transaction.session, self._fabric.schedule.now()
         is_alone = after.isr == (after.leader,) and after.leader in self._znodes.replicas(partition)
         since = self._asked_since(session, partition, after.leader)
@@ -251,7 +251,7 @@ class StateRules:
 
     def _has_bounced(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """
-        Whether a broker registered anew since it entered the ISR, which nobody has treated.
+        Whether a broker registered again since it entered the ISR, and no controller handled that.
 
         It may have lost what it acknowledged before: as Kafka's controller does, it is treated as a
         broker that failed and joined, however late, where a write of that was refused before.

@@ -3,8 +3,8 @@ The daemon's store in a simulation: ``Store`` on top of the simulated ZooKeeper.
 
 Every multi is led by checks of the claim and of the leadership among the daemons, as in the real
 store. Faults: the session expires or is suspended, a connection breaks in the middle of a commit so
-that nobody knows how much of it is durable, something happens between two multis of a commit,
-ZooKeeper refuses some, and what is read arrives late (``lanes``).
+that an unknown part of it is durable, something happens between two multis of a commit, ZooKeeper
+refuses some, and reads arrive late (``lanes``).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class SimStore:
             controller_id: What ``/controller`` will name.
             session_timeout_s: When the server gives up a silent session.
             competes: Whether several daemons may run, so that ``/reassigner/epoch`` fences too.
-            struck: Told of each fault that takes effect.
+            struck: Called with each fault that takes effect.
 
         """
         self._zookeeper = zookeeper

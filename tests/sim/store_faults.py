@@ -1,8 +1,8 @@
 """
-What goes wrong in the middle of a simulated daemon's commits.
+Faults in the middle of a simulated daemon's commits.
 
-The connection breaks, so that nobody knows how much is durable; something happens between two
-multis; ZooKeeper refuses some. What a fault is counted as is told where it takes effect.
+The connection breaks, so that an unknown part is durable; something happens between two multis;
+ZooKeeper refuses some. Each fault is counted where it takes effect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CommitFaults:
     """The faults that wait for one daemon's next commits."""
 
     def __init__(self, struck: Callable[[str], None]) -> None:
-        """Let nothing go wrong yet; ``struck`` is told of each fault that takes effect."""
+        """Begin without faults; ``struck`` is called with each fault that takes effect."""
         self._struck = struck
         self._breaks_after: int | None = None
         self._refusal: Refusal | None = None

@@ -66,7 +66,7 @@ def test_an_order_beyond_the_bound_is_judged(
 
 
 def test_what_was_made_after_an_order_was_sent_is_not_held_against_it() -> None:
-    """An order that waited comes on top of what was made in between."""
+    """An entry that waited adds to what was carried out in between."""
     world = _world()
     rules = BoundRules(world, 1)
     _stands(world, [1, 2], [])

@@ -18,7 +18,7 @@ P = TopicPartition("t", 0)
 
 @pytest.fixture
 def world() -> World:
-    """Return three brokers, told of each other by a controller of epoch 1, that is the test."""
+    """Return three brokers that know each other; the test is the controller, of epoch 1."""
     world = World(1, brokers=3, has_kafka_controllers=False)
     for broker in world.brokers.values():
         _send(broker, update_metadata([1, 2, 3]))
@@ -148,7 +148,7 @@ def test_what_may_be_on_a_failed_disk_is_offline_until_the_restart(broker: SimBr
 def test_a_broker_that_restarts_without_a_disk_does_not_know_what_was_there(
     broker: SimBroker,
 ) -> None:
-    """Told that the replica is new it makes an empty log; else it is offline until the repair."""
+    """If the request says that the replica is new it creates a log; else it stays offline."""
     _accept(broker)
     log = broker.logs[P]
     broker.fail_directory(log.directory)

@@ -105,7 +105,7 @@ def test_every_last_word_is_kept_when_one_author_asks(seed: int) -> None:
 
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_dead_brokers_drop_that_a_daemon_saw_has_to_be_recorded(is_recorded: bool) -> None:  # noqa: FBT001
-    """The log of the broker that comes back is told of, or the rule is broken."""
+    """The log of the broker that returns is recorded, or the rule is broken."""
     world, plot = World(1), plot_of(4)
     lost = LostLogs(world)
     world.invariants.records.fence = paths.EPOCH
@@ -194,7 +194,7 @@ def test_no_controller_is_asked_to_delete_the_last_copy_in_sync() -> None:
 def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
     known_s: float, way_s: float, *, is_judged: bool
 ) -> None:
-    """Unless it was decided just now and nobody could know."""
+    """Unless it was decided just before."""
     world = dies_with_a_cancellation_out()
     rules = OrderRules(world)
     world.daemons[0].crash()
@@ -305,7 +305,7 @@ def test_without_a_controller_an_order_is_answered_in_the_end() -> None:
 
 
 def test_a_busy_controller_makes_orders_later_and_in_their_order() -> None:
-    """Nobody waits for the answer of the first any more; what takes it back comes after it."""
+    """The answer of the first has timed out; the entry that cancels it arrives after it."""
     world, inbox, orders = a_world()
     active = world.active_kafka_controller()
     assert active is not None

@@ -161,7 +161,7 @@ def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(
 @pytest.mark.parametrize("mode", list(LegacyMode))
 @pytest.mark.parametrize("error", [WriteError.OTHER, WriteError.TOO_LARGE])
 def test_refused_write_of_the_plan_is_tried_again(mode: LegacyMode, error: WriteError) -> None:
-    """Nothing else was written meanwhile, so no watch would ever tell of a change."""
+    """Nothing else was written meanwhile, so no watch would ever fire."""
     world = World(1)
     world.create_topic("three", {n: [1, 2, 3] for n in range(3)})
     world.settle()

@@ -360,7 +360,7 @@ def test_the_way_back_waits_for_live_originals_only(bench: _Bench, *, is_dead: b
 
 
 def test_two_writers_with_one_epoch_are_noticed(bench: _Bench) -> None:
-    """Whoever they are."""
+    """Whatever wrote them."""
     bench.write_state([1, 2, 3])
     with pytest.raises(InvariantViolationError, match="two writers"):
         bench.write_state([1, 2, 3], session=NOBODY)
@@ -488,7 +488,7 @@ def test_the_floor_is_that_of_the_final_target(bench: _Bench) -> None:
 
 
 def test_a_log_without_an_assignment_or_record_is_noticed_at_the_end(bench: _Bench) -> None:
-    """Unless a record tells of it."""
+    """Unless it has a record."""
     bench.broker(4).logs[P] = Log(0)
     with pytest.raises(InvariantViolationError, match="no record tells of it"):
         bench.world.invariants.judge_end({})
@@ -508,7 +508,7 @@ def test_what_kafka_alone_left_behind_is_not_ours(bench: _Bench, is_proven: bool
 
 
 def test_an_order_that_got_lost_is_noticed_at_the_end(bench: _Bench) -> None:
-    """Nobody refused it, and it was not carried out."""
+    """It was neither refused nor carried out."""
     with pytest.raises(InvariantViolationError, match="was asked for"):
         bench.world.invariants.judge_end({P: ids([4, 5])})
 
@@ -619,7 +619,7 @@ def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: boo
 def test_trying_in_vain_is_noticed(
     bench: _Bench, error: WriteError, pause_s: float, *, is_noticed: bool
 ) -> None:
-    """Races lost one after the other, and at once; what nobody may write is no race."""
+    """Races lost one after the other, and at once; a refusal by permissions is no race."""
     observer = HistoryObserver(bench.world, Wishes(Ledger(bench.world)))
     view, change = ClusterView(Options()), Change(())
     with pytest.raises(InvariantViolationError, match="vain") if is_noticed else nullcontext():

@@ -71,7 +71,7 @@ def test_a_dead_leader_is_replaced_and_rejoins_the_isr() -> None:
 
 
 def test_the_last_isr_member_is_waited_for() -> None:
-    """Without unclean election nobody else becomes leader."""
+    """Without unclean election no other replica becomes the leader."""
     world = _world({0: [1, 2]})
     for broker in (1, 2):
         world.brokers[BrokerId(broker)].kill()
@@ -145,7 +145,7 @@ def test_partitions_are_added_and_topics_deleted() -> None:
 
 
 def test_a_failed_disk_elsewhere_does_not_bring_back_what_is_being_deleted() -> None:
-    """Replicas being deleted are told nothing: they would make their logs anew (seed 6452)."""
+    """Replicas being deleted get no LeaderAndIsr, which would create their logs again."""
     world = _world()
     elsewhere = TopicPartition("elsewhere", 0)
     world.create_topic("elsewhere", {0: [4, 5]}, min_insync_replicas=1)

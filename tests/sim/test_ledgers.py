@@ -136,7 +136,7 @@ def test_a_goal_is_what_was_asked_for(desk: _Desk, target: list[int], original: 
 
 
 def test_a_record_without_a_request_is_noticed(desk: _Desk) -> None:
-    """Somebody has to have asked for it."""
+    """Every record needs a submission."""
     with BROKEN:
         desk.write(
             desk.spec(
@@ -185,7 +185,7 @@ def test_only_what_a_cancellation_means_never_begins(desk: _Desk, *, other: bool
 
 
 def test_where_a_partition_was_before_anything_was_written_counts(desk: _Desk) -> None:
-    """Who asks for that is told that it is done."""
+    """Such a request ends as done."""
     ledger = Ledger(desk.world)
     request = desk.world.submit_request({P: CURRENT})
     summary = Summary(request=request, kind="request", total=1, done=1)

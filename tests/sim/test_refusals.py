@@ -1,4 +1,4 @@
-"""What the daemon cannot do as it was asked is told of, ends, and lets go of the role."""
+"""Requests that cannot be carried out are reported, end, and do not keep the role."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def holds_role(world: World) -> bool:
 def test_a_request_that_its_client_corrects_is_carried_out_as_corrected(
     world: World, refusals: Refusals
 ) -> None:
-    """Nobody is told of the change of its data: the first write by the old ones is refused."""
+    """The change of its data has no event: the first write with the old version is refused."""
     wanted = RequestOptions(atomic=True, parts=2)
     request = world.submit_request({P: [1, 3]}, wanted)
     world.run_for(3.0)
@@ -126,7 +126,7 @@ def outcome_of(world: World, request: RequestId) -> Summary | None:
 
 
 def test_a_request_that_zookeeper_does_not_show_is_refused(world: World) -> None:
-    """Its client hears of it, and nobody else waits."""
+    """Its outcome has the reason, and no other request waits."""
     hidden = world.submit_request({P: [1, 4]})
     world.zookeeper.hide(paths.submission_path(hidden))
     other = world.submit_request({P: [1, 3]})

@@ -67,7 +67,7 @@ def test_it_leaves_the_isr_and_the_disk(seed: int, target: list[int] | None) -> 
 def test_strangers_leave_the_isr_and_logs_stay_until_live_replicas_caught_up(
     seed: int, replicas: list[int]
 ) -> None:
-    """Whoever of them leads, and though a replica has nothing yet: no record is lost."""
+    """With each of them as the leader, and with an empty replica: no record is lost."""
     world = _dropped_in_the_topic_znode_alone(seed)
     world.assign("t", {0: PartitionAssignment(ids(replicas))})
     world.add_daemon(reactors(Options(tenure=TenurePolicy.PERMANENT)))

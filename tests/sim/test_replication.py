@@ -169,7 +169,7 @@ def test_a_leader_with_a_stale_version_cannot_change_the_isr() -> None:
 
 
 def test_a_dead_follower_leaves_the_isr_when_records_are_waiting_for_it() -> None:
-    """And then they are acknowledged; the change is told by a notification."""
+    """And then they are acknowledged; a notification reports the change."""
     bench = _Bench()
     bench.world.run_for(1.0)
     bench.broker(3).kill()

@@ -66,7 +66,7 @@ def test_requests_are_answered_after_a_suspension(seed: int) -> None:
 
 
 def test_every_watch_fires_when_the_connection_is_back() -> None:
-    """Nobody can tell what was missed, so everything has to be read again."""
+    """Missed events are unknown, so everything has to be read again."""
     bench = _Bench()
     bench.session.ask(bench.read)
     bench.run()

@@ -87,7 +87,7 @@ def bench() -> _Bench:
 
 
 def test_a_claim_replaces_the_controller_and_moves_the_epoch_by_one(bench: _Bench) -> None:
-    """With a znode of ours from the first multi on: nobody else is elected in between."""
+    """With a znode of ours from the first multi on: no broker is elected in between."""
     assert bench.inbox.of(ControllerClaimed) == [ControllerClaimed(2)]  # type: ignore[arg-type]
     assert bench.data(paths.CONTROLLER_EPOCH) == b"2"
     controller = bench.world.zookeeper.get(paths.CONTROLLER)
@@ -201,7 +201,7 @@ def test_a_commit_may_break_with_any_part_of_it_durable(bench: _Bench, after: in
 
 
 def test_an_expired_session_takes_claim_and_leadership(bench: _Bench) -> None:
-    """The store goes on with a new session and stands for the leadership again."""
+    """The store continues with a new session and stands for the leadership again."""
     bench.store.session.expire()
     with pytest.raises(SessionLostError):
         bench.store.commit([[Create("/x", b"")]])
@@ -248,7 +248,7 @@ def test_reading_watches_and_reads_again_at_every_change(bench: _Bench) -> None:
 
 
 def test_a_bounced_broker_has_another_epoch(bench: _Bench) -> None:
-    """Though its id never was away for whoever looks late."""
+    """Though a late reader never saw its id absent."""
     bench.store.read(Znode.BROKERS)
     bench.world.run_for(0.1)
     broker = bench.world.brokers[BrokerId(2)]
@@ -277,7 +277,7 @@ def test_topics_are_listed_and_read(bench: _Bench) -> None:
 
 
 def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
-    """Whoever wants to know more has to read again."""
+    """The next change needs another read."""
     bench.store.read_states([P, TopicPartition("t", 9)], watch=True, read_generation=1)
     bench.world.run_for(0.1)
     (read,) = bench.inbox.of(StatesRead)

@@ -89,7 +89,7 @@ def test_thousands_of_events_pass() -> None:
 
 @pytest.mark.parametrize("after", [0, 1])
 def test_partitions_that_are_added_while_very_many_begin_are_kept(after: int) -> None:
-    """Whoever adds them writes the topic unconditionally, and we in more than one multi."""
+    """Their writer replaces the topic znode unconditionally, and we need more than one multi."""
     world = World(1, brokers=4)
     world.create_topic("t", {n: [1, 2] for n in range(450)}, produce=False)
     world.settle()

@@ -23,7 +23,7 @@ from tests.sim.zookeeper import (
 
 
 class _Client:
-    """A client that is told at once."""
+    """A client without delay."""
 
     def __init__(self, zookeeper: SimZooKeeper) -> None:
         self.id = zookeeper.open_session()
@@ -82,7 +82,7 @@ def test_too_much_data_is_refused(zookeeper: SimZooKeeper) -> None:
 
 
 def test_a_refused_transaction_leaves_the_zxid_as_it_was(zookeeper: SimZooKeeper) -> None:
-    """Histories are told by what was written."""
+    """Listeners get the znodes before and after."""
     before = zookeeper.zxid
     with pytest.raises(TransactionFailedError):
         zookeeper.transact(NOBODY, [Put("/a", b"2"), Put("/b", b"")])

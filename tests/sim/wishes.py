@@ -1,7 +1,7 @@
 """
-What operators asked for and are still owed: an order may be refused aloud, but never get lost.
+What operators asked for and are still owed: an entry may be refused with a reason, but never lost.
 
-A wish ends when it is refused, when its author takes it back, or when somebody else asks Kafka for
+A wish ends when it is refused, when its author withdraws it, or when another client asks Kafka for
 something different. Whatever is left at the good end has to be what the topic znodes say.
 """
 
@@ -23,7 +23,7 @@ Plan = Mapping[TopicPartition, Replicas]
 
 
 class Wishes:
-    """The last target somebody asked for by the legacy route, by partition."""
+    """The last target of each partition in the legacy plan."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -80,7 +80,7 @@ class Wishes:
 
         It passes over partitions that have no state yet, and clients of its API overrule entries.
         Where an older order is on record, the newer one is done first if no daemon is alive then;
-        whichever of the two stands in the end, somebody asked for it.
+        either of the two was submitted, so both are valid ends.
         """
         known = set(world.partitions())
         for partition, target in before.items():

@@ -1,9 +1,9 @@
 """
 The simulated ZooKeeper server: znodes, transactions, one-shot watches, ephemerals.
 
-It is atomic and immediate; what takes time and gets lost on the way to a client is ``sessions``. It
-knows nothing of Kafka. Every change goes through ``transact``: a transaction is applied as a whole
-or not at all, gets one zxid, and only then fires watches and tells the listeners.
+It is atomic and immediate; delays and losses on the way to a client are in ``sessions``. It knows
+nothing of Kafka. Every change goes through ``transact``: a transaction is applied as a whole or not
+at all, gets one zxid, and only then fires watches and notifies the listeners.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class SessionExpiredError(Exception):
 
 
 HIDDEN: Final = b"permissions do not suffice"
-"""In place of data: that is no value of any znode, and told as such by who decodes it."""
+"""In place of data: no valid content of any znode; the decoders report it."""
 
 
 class WatchKind(Enum):
@@ -98,7 +98,7 @@ class WatchKind(Enum):
 
 
 class Watcher(Protocol):
-    """Whoever a watch belongs to; see ``sessions.SimSession``."""
+    """The owner of a watch; see ``sessions.SimSession``."""
 
     @property
     def id(self) -> SessionId:
@@ -255,7 +255,7 @@ class SimZooKeeper:
         self.transact(NOBODY, [Make(path, data)])
 
     def hide(self, path: str) -> None:
-        """Show what it holds to nobody from now on: all that is read of it is its stat."""
+        """Hide its data from now on: reads return only its stat."""
         self._nodes[path].data = HIDDEN
 
     def remove_tree(self, path: str, session: SessionId = NOBODY) -> None:

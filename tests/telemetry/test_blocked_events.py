@@ -16,7 +16,7 @@ NOW = 1000.0
 
 
 def told(events: BlockedEvents, view: ClusterView, at: float) -> list[LogEvent]:
-    """Return what is told of a view at a time."""
+    """Return the events of a view at a time."""
     now = Instant(at)
     return list(events.of(run_to_end(work_counts(view, now, 300.0)), now, START))
 

@@ -1,4 +1,4 @@
-"""What the cluster bears is shown, and told when it begins and when it ends."""
+"""The load on the cluster is shown, and logged when it begins and when it ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def throttled(view: ClusterView, rate: str) -> None:
 
 
 def told(events: HealthEvents, view: ClusterView) -> list[str]:
-    """Return the kinds of what is told now."""
+    """Return the kinds of the present events."""
     return [note.kind for note in events.of(view, (tp(),))]
 
 

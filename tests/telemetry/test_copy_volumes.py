@@ -1,4 +1,4 @@
-"""Bytes moved and remaining follow from the assignments, the ISR and what brokers tell."""
+"""Bytes moved and remaining follow from assignments, ISR and the sizes of logs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_brokers_have_incoming_and_outgoing_volumes() -> None:
 
 
 def test_without_original_replicas_only_the_remainder_is_known() -> None:
-    """Copied replicas cannot be told from old ones."""
+    """Copied replicas look like old ones."""
     built = a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
     built.with_reassignment(tp(), (1, 4), original=None)

@@ -124,7 +124,7 @@ def test_full_queue_drops_and_counts_lines(tmp_path: Path) -> None:
 
 
 def test_unusable_directory_is_refused_at_start(tmp_path: Path) -> None:
-    """A wrong journal_dir is told at the start."""
+    """A wrong journal_dir is reported at the start."""
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInputError, match="journal directory"):
         Journal(tmp_path / "file" / "journal")

@@ -22,7 +22,7 @@ class Written:
 
 
 def test_a_few_lines_of_a_kind_are_written_in_full() -> None:
-    """A plan of a few partitions is told partition by partition, and no line says "more"."""
+    """A plan of a few partitions is logged partition by partition, without a line "more"."""
     written = Written()
     written.phases(LINES_MAX)
     written.clock.go(WINDOW_S)
@@ -54,7 +54,7 @@ def test_each_phase_has_a_limit_of_its_own() -> None:
 
 
 def test_new_window_starts_at_zero() -> None:
-    """What comes later is told in full, however much there was before."""
+    """Later events are logged in full, after any number of earlier ones."""
     written = Written()
     written.phases(LINES_MAX + 1)
     written.clock.go(WINDOW_S)

@@ -159,7 +159,7 @@ def test_unread_pipe_delays_no_logging(pipe: tuple[int, TextIO]) -> None:
 
 
 def test_closed_stream_raises_nothing() -> None:
-    """Whoever logs goes on."""
+    """The logging thread continues."""
     stream = io.StringIO()
     handler = QueuedStream(stream)
     stream.close()

@@ -1,4 +1,4 @@
-"""Requests are told when they begin, while they come on, and when they end."""
+"""Requests are logged at their begin, their progress and their end."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def a_request(state: str = "in_flight", done: int = 0, **changes: Any) -> dict[s
 def told(
     events: RequestEvents, at: float, *requests: dict[str, Any], role: str = "leader"
 ) -> list[str]:
-    """Return the kinds of what is told of a status."""
+    """Return the kinds of the events of a status."""
     return [n.kind for n in of(events, at, *requests, role=role)]
 
 
 def of(
     events: RequestEvents, at: float, *requests: dict[str, Any], role: str = "leader"
 ) -> list[LogEvent]:
-    """Return what is told of a status."""
+    """Return the events of a status."""
     status = {"role": role, "requests": list(requests), "at": "2026-01-02T03:04:05.125Z"}
     return list(events.of(status, Instant(at)))
 

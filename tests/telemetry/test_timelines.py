@@ -1,4 +1,4 @@
-"""What is kept of phases is bounded, and copied for whoever reads it."""
+"""The timelines of phases are bounded, and readers get copies."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_phases_end_with_their_request() -> None:
 
 
 def test_phase_of_no_request_is_not_kept() -> None:
-    """There is nobody who would look for it."""
+    """No reader would look for it."""
     timelines = Timelines()
     timelines.changed(replace(CHANGE, request=None), START)
     assert timelines.of("None") is None

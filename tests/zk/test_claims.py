@@ -187,7 +187,7 @@ def test_a_second_multi_whose_answer_was_lost_is_found(bench: _Bench, *, done: b
 
 
 def test_a_leadership_that_is_lost_in_the_grace_gives_the_role_back(bench: _Bench) -> None:
-    """Our znode would keep brokers from electing, with nobody behind it."""
+    """Our znode without a daemon would keep brokers from electing."""
     bench.held_by_a_broker()
     bench.fence = Fence(epoch_check(ZkVersion(3)))
     gone = threading.Event()
@@ -207,7 +207,7 @@ def test_a_leadership_that_is_lost_in_the_grace_gives_the_role_back(bench: _Benc
 
 
 def test_a_session_that_ends_in_the_grace_ends_the_attempt() -> None:
-    """The znode went with it: whoever was elected since is deposed like any other."""
+    """The znode went with it: a broker elected since is deposed like any other."""
     bench = _Bench()
     bench.held_by_a_broker()
     replace = bench.replace()
@@ -250,7 +250,7 @@ def test_races_are_not_run_for_ever(bench: _Bench, monkeypatch: pytest.MonkeyPat
     bench.client.script.extend([[BadVersionError()]] * ATTEMPTS)
     pauses: list[float] = []
     (worker,) = bench.claims.threads()
-    # Whether a pause was made cannot be told from the time that passes on a slow machine.
+    # On a slow machine the elapsed time does not show whether there was a pause.
     monkeypatch.setattr(worker, "pause", pauses.append)
     bench.claims.claim()
     assert "others" in bench.inbox.wait_for(ClaimFailed).reason
@@ -317,7 +317,7 @@ def test_a_request_that_was_lost_is_made_again(bench: _Bench) -> None:
 
 
 def test_a_session_that_ends_meanwhile_takes_the_claim_with_it(bench: _Bench) -> None:
-    """And the znode that still stands is deleted: nobody stands behind it."""
+    """And the znode that still exists is deleted: no daemon owns it."""
     take = bench.take()
 
     def expire() -> list[object]:
@@ -378,7 +378,7 @@ def test_losing_the_leadership_gives_the_role_back(bench: _Bench) -> None:
 def test_a_role_that_was_lost_while_disconnected_is_given_up_at_the_reconnection(
     bench: _Bench,
 ) -> None:
-    """The watch went with the connection, so that nothing else tells of the loss."""
+    """The watch went with the connection, so nothing else reports the loss."""
     bench.client.script.append(bench.take())
     bench.claims.claim()
     bench.inbox.wait_for(ControllerClaimed)

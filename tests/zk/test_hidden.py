@@ -1,4 +1,4 @@
-"""Znodes that ZooKeeper refuses to show: told as such, and nothing else waits for them."""
+"""Znodes that ZooKeeper refuses to show: reported as such, and nothing else waits for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _read(reader: Reader, znode: Znode) -> object:
 
 
 def test_a_request_that_is_hidden_holds_up_no_other(client: FakeClient, reader: Reader) -> None:
-    """What ZooKeeper tells of it all the same is what it is deleted by."""
+    """Its stat, which ZooKeeper does show, suffices to delete it."""
     hidden, shown = (paths.submission_path(name) for name in REQUESTS)
     for path in (hidden, hidden, shown):
         client.put(path, b'{"version":1,"assignments":{"t":{"0":[1]}}}')

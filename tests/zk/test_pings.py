@@ -12,7 +12,7 @@ from tests.zk.fakes import WITHIN_S, FakeClient, connected_session
 
 
 def test_ping_is_timed_again_and_again() -> None:
-    """Each answer is told with the seconds it took; one that fails is left to the session."""
+    """Each response is reported with its seconds; a failure is left to the session."""
     client, told = FakeClient(), queue.Queue[tuple[str, float]]()
     pings = Pings(
         connected_session(client), lambda what, took: told.put((what, took)), every_s=0.001

@@ -33,14 +33,14 @@ def test_only_ready_sockets_are_returned(pair: Pair) -> None:
 
 
 def test_it_waits_no_longer_than_its_timeout(pair: Pair) -> None:
-    """Time-outs are in seconds; kazoo tells a lost connection by them."""
+    """Time-outs are in seconds; kazoo detects a lost connection by them."""
     began = time.monotonic()
     assert PollHandler().select([pair[0]], [], [], 0.05) == ([], [], [])
     assert 0.05 <= time.monotonic() - began < 2.0
 
 
 def test_the_other_ends_hanging_up_wakes_the_reader(pair: Pair) -> None:
-    """Reading then tells that the connection is gone."""
+    """A read then shows that the connection is closed."""
     ours, theirs = pair
     theirs.close()
     assert PollHandler().select([ours], [], [], 1.0) == ([ours], [], [])

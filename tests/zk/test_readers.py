@@ -21,7 +21,7 @@ def test_a_znode_is_read_with_what_identifies_it() -> None:
 
 
 def test_a_znode_without_data_is_an_empty_one() -> None:
-    """ZooKeeper tells them apart, and some clients create the former."""
+    """ZooKeeper distinguishes them, and some clients create the former."""
     client = FakeClient()
     client.nodes["/a"] = (None, Stat(0, 1, 0))
     read = _reader(client).get("/a")

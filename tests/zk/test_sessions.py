@@ -1,4 +1,4 @@
-"""What listeners are told of the session."""
+"""The events of the session that listeners get."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeClock, connected_s
 
 
 class _Listener:
-    """Notes what it is told."""
+    """A listener that records its events."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
@@ -39,7 +39,7 @@ def _listened(client: FakeClient) -> tuple[Session, _Listener]:
 
 
 def test_the_client_never_gives_up_reconnecting() -> None:
-    """Only ZooKeeper can tell whether the session survived."""
+    """Only ZooKeeper knows whether the session survived."""
     settings = load_settings(
         {"zookeeper": "a:1,b:2/kafka", "zookeeper_session_timeout_s": 7.0}, environ={}
     )
@@ -60,7 +60,7 @@ def test_a_short_interruption_is_no_loss() -> None:
 
 
 def test_another_session_follows_a_loss() -> None:
-    """First the loss is told, then that everything begins anew."""
+    """First the loss is reported, then the new begin."""
     client = FakeClient()
     session, listener = _listened(client)
     client.reconnect(session=SESSION + 1)
@@ -69,7 +69,7 @@ def test_another_session_follows_a_loss() -> None:
 
 
 def test_silence_beyond_the_timeout_is_a_loss() -> None:
-    """ZooKeeper cannot tell us that the session expired while it cannot be reached."""
+    """An unreachable ZooKeeper cannot report that the session expired."""
     client = FakeClient(timeout_s=0.01)
     session, listener = _listened(client)
     client.clock.seconds += 0.01
@@ -104,7 +104,7 @@ def test_a_server_that_answers_again_silences_the_alarm() -> None:
 
 
 def test_our_own_stop_is_no_loss() -> None:
-    """Nobody has to act on it."""
+    """It needs no action."""
     client = FakeClient()
     session, listener = _listened(client)
     session.stop()

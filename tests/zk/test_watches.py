@@ -146,7 +146,7 @@ def test_a_read_that_failed_is_done_again(bench: _Bench) -> None:
 
 
 def test_what_zookeeper_refuses_to_show_holds_up_nothing_else(bench: _Bench) -> None:
-    """Permissions of one znode are no reason not to tell of the others read with it."""
+    """Missing permissions of one znode do not hide the others that are read with it."""
     other = TopicPartition("t", 1)
     for partition in (P, other):
         bench.client.put(paths.state_path(partition), STATE)
@@ -167,7 +167,7 @@ def test_what_zookeeper_refuses_to_show_holds_up_nothing_else(bench: _Bench) -> 
 def test_a_state_that_changed_while_others_were_read_is_not_reported_as_watched(
     bench: _Bench,
 ) -> None:
-    """Its change was told before, and it is asked for again."""
+    """Its change was reported before, and the next read is requested again."""
     bench.client.put(paths.state_path(P), STATE)
     other = TopicPartition("t", 1)
     bench.client.after_read[paths.state_path(other)] = lambda: bench.client.put(
@@ -189,7 +189,7 @@ def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
 
 
 def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) -> None:
-    """It may have changed while nobody looked; nobody but us writes our own records."""
+    """It may have changed meanwhile; our own records are written only by us."""
     bench.client.put(paths.state_path(P), STATE)
     bench.client.put(paths.topic_path("t"), TOPIC)
     bench.watches.read(Znode.LEGACY_PLAN)

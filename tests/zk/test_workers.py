@@ -61,7 +61,7 @@ def test_what_zookeeper_refuses_is_dropped(worker: Worker) -> None:
 
 
 def test_a_read_that_zookeeper_refused_is_tried_again() -> None:
-    """Whoever asked waits for it, and somebody may have put the permissions right meanwhile."""
+    """The caller waits for it, and the permissions may have been corrected meanwhile."""
     worker = Worker("test", connected_session(FakeClient()), again_s=0.0)
     refusals = [NoAuthError(), NoAuthError()]
     told = threading.Event()

@@ -21,7 +21,7 @@ def test_an_empty_node_is_on_since_it_was_created() -> None:
 
 
 def test_a_text_is_the_reason() -> None:
-    """Somebody wrote it by hand."""
+    """It was written by hand."""
     assert decode_kill_switch(b"do not touch", 7).reason == '"do not touch"'
 
 
