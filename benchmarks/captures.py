@@ -1,9 +1,9 @@
 """
-How long ``pipeline snapshot`` takes of a large cluster.
+The duration of ``pipeline snapshot`` on a large cluster.
 
 A real ZooKeeper and a real broker, which is the Java controller and answers for all leaders and
-settings; a hundred simulated brokers hold the replicas and tell of their log directories. What is
-timed is the whole command, the start of Spark included.
+settings; a hundred simulated brokers have the replicas and describe their log directories. The
+whole command is timed, including the start of Spark.
 """
 
 from __future__ import annotations

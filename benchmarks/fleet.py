@@ -2,11 +2,11 @@
 A fleet of simulated brokers: registered in ZooKeeper, answering controllers, growing the ISR.
 
 ``python -m benchmarks.fleet ZOOKEEPER FIRST COUNT`` runs brokers FIRST to FIRST + COUNT - 1 in one
-process until its standard input closes; with ``--disks`` they tell of log directories what a
-controller told them of. They hold no data: a replica that is told to follow is in sync a moment
-later, when the leader writes the ISR to ZooKeeper, as brokers do below inter-broker protocol 2.7;
-of topics that begin with ``--behind`` it never is. They take every controller's word, so one
-controller may follow another.
+process until its standard input closes; with ``--disks`` they describe log directories with the
+replicas of their requests. They have no data: a follower is in sync a moment after its
+LeaderAndIsr, when the leader writes the ISR to ZooKeeper, as brokers do below inter-broker protocol
+2.7; of topics that begin with ``--behind`` it never is. They accept every controller's requests, so
+one controller may follow another.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ IN_SYNC_AFTER_S: Final = 0.2
 NOTIFIES_EVERY_S: Final = 2.5
 """Kafka's own pause between two notifications of ISR changes."""
 REPLICA_BYTES: Final = 1 << 30
-"""What each replica is told to hold."""
+"""The leader epoch and role of each replica."""
 DISKS: Final = "--disks"
 BEHIND: Final = "--behind"
 _AT_ONCE: Final = 64
@@ -74,7 +74,7 @@ class Replication:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def told(self, broker: int, states: list[State]) -> None:
-        """Take note of what a leader was told."""
+        """Note the LeaderAndIsr of a leader."""
         at = time.monotonic() + IN_SYNC_AFTER_S
         with self.lock:
             for state in states:
@@ -154,7 +154,7 @@ class Replication:
 
 @dataclass
 class Disks:
-    """What a broker was told to hold, if anybody is to ask."""
+    """The replicas of a broker by its requests, where log directories are described."""
 
     are_told: bool
     held: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))

@@ -1,9 +1,10 @@
 """
-What brokers need to answer the requests of a plan, and nothing else.
+The time that brokers need to answer the requests of a plan, and nothing else.
 
 The same requests as ours for ``--step-size all``, one per broker and stage: the new replicas are
-created, the old ones excluded, stopped, deleted, and everybody is told. Nothing is written to
-ZooKeeper in between and nobody waits for a copy, so no controller can be faster on these brokers.
+created, the old ones excluded, stopped and deleted, with the metadata to all brokers. There are no
+ZooKeeper writes in between and no waits for copies, so no controller can be faster on these
+brokers.
 """
 
 from __future__ import annotations
@@ -121,11 +122,11 @@ class _Stages:
             channels.open(broker)
 
     def fence(self) -> None:
-        """Tell the brokers who the controller is."""
+        """Send the brokers the controller epoch."""
         self._tell({broker: [self._metadata(())] for broker in self._live})
 
     def create(self, moves: Iterable[_Move]) -> None:
-        """Have the new replicas created, and everybody told."""
+        """Create the new replicas, and send the metadata to all brokers."""
         states = list(moves)
         self._tell(
             {
@@ -142,7 +143,7 @@ class _Stages:
         )
 
     def exclude(self, moves: Iterable[_Move]) -> None:
-        """Have leaders forget the old replicas, and everybody told."""
+        """Exclude the old replicas, and send the metadata to all brokers."""
         states = [_excluded(m) for m in moves]
         self._tell(
             {

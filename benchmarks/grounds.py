@@ -222,7 +222,7 @@ def moved(cluster: Cluster, ground: Ground) -> tuple[Targets, float]:
 
 
 def await_settled(shape: Shape) -> None:
-    """Give a daemon that has just taken charge the time to read and tell every state."""
+    """Give a daemon that has just claimed the role the time to read and send every state."""
     time.sleep(10.0 + shape.partitions / 2000)
 
 

@@ -51,7 +51,7 @@ RECOVERY_GOAL: Final = 1.5
 CANCEL_GOAL_S: Final = 10.0
 MEMORY_GOAL_KB: Final = 2.0
 _MEMORY: Final = {"VmRSS": "", "VmHWM": " at the peak of taking them up"}
-"""What the kernel tells of a process, and how it is called here."""
+"""The kernel's figures of a process, and their names here."""
 CANCEL: Final = "/admin/cancel_reassignment_in_progress"
 _WINDOW: Final = 1000
 _SAMPLE: Final = 100

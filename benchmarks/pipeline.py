@@ -118,7 +118,7 @@ def cpu_seconds(spark: Any) -> float:
     """Return the CPU time of this process and of Spark's JVM so far."""
     used = time.process_time()
     with suppress(OSError, AttributeError):
-        used += processor_s(spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - nothing else tells it
+        used += processor_s(spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - the only source
     return used
 
 

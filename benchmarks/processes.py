@@ -1,4 +1,4 @@
-"""What the kernel tells of a process: the processor time and the memory it took so far."""
+"""The processor time and the memory of a process so far, from the kernel."""
 
 from __future__ import annotations
 

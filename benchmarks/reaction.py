@@ -30,7 +30,7 @@ PARTITIONS: Final = 2000
 """The size up to which a claim from idle has to be quick."""
 LINGER_S: Final = 0.2
 SEEDED_S: Final = 5.0
-"""Long enough after a claim for every state to be read and told."""
+"""Long enough after a claim for every state to be read and sent."""
 
 
 @contextmanager

@@ -6,7 +6,7 @@ brokers up and is not counted. Empty logs: what is measured is the work around t
 moment before ``/admin/reassign_partitions`` is created to the moment it is gone.
 
 The floor is what the brokers themselves need for the requests that such a plan takes, batched as
-ours are, when nobody writes anything in between (``floors``).
+ours are, without any write in between (``floors``).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _controller(cluster: Cluster, step_size: str) -> Iterator[None]:
     try:
         daemon.start()
         eventually(lambda: cluster.controller() not in (*cluster.brokers, None), within_s=60)
-        time.sleep(5.0)  # every state read and told, as a controller that has led for a while
+        time.sleep(5.0)  # every state is read and sent, as after some time as the controller
         yield
         daemon.stop()
     finally:

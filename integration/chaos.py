@@ -57,7 +57,7 @@ class Slot:
         draw: Breaks something.
         may_break: Whether it may break now.
         dice: Where chance comes from.
-        tell: Takes what happens, in words.
+        tell: Called with a description of each event.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Slot:
         return self._fault is None
 
     def turn(self) -> None:
-        """Break or mend what is due."""
+        """Begin or end the faults that are due."""
         if time.monotonic() < self._due:
             return
         if self._fault is not None:
@@ -94,7 +94,7 @@ class Slot:
             self._tell(f"fault  {self._fault.told}, for {self._fault.lasts_s:.1f} s")
 
     def mend(self) -> None:
-        """Mend what is broken; the next fault comes after a while."""
+        """End all faults; the next one begins after a while."""
         if self._fault is None:
             return
         fault, self._fault = self._fault, None
@@ -136,11 +136,11 @@ class Campaign:
         return self._below.counts + self._above.counts
 
     def say(self, text: str) -> None:
-        """Tell what happens, with the seconds since the beginning."""
+        """Print an event, with the seconds since the start."""
         print(f"{time.monotonic() - self._began:7.1f} s  {text}", flush=True)
 
     def run(self, seconds: float) -> None:
-        """Break and mend for so long, then heal everything and await the end of the last plan."""
+        """Play faults for so long, then heal everything and await the end of the last plan."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self.problems:
             try:

@@ -27,7 +27,7 @@ from integration.rigs.write_laws import broken_laws
 
 
 class MakeTopic(Protocol):
-    """Create a topic under a name nobody else has and return that name."""
+    """Create a topic under a unique name and return that name."""
 
     def __call__(
         self,
@@ -81,7 +81,7 @@ def nothing_turned(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """Give names for topics that tell which test they belong to."""
+    """Give names for topics that contain the name of their test."""
     test = re.sub(r"[^A-Za-z0-9_]", "-", request.node.name)[:60]
     return lambda: f"{test}-{uuid.uuid4().hex[:8]}"
 

@@ -94,7 +94,7 @@ def plan_document(plan: Assignment) -> str:
 
 
 def say(text: str, started: float) -> None:
-    """Tell what happens, with the seconds since the beginning."""
+    """Print an event, with the seconds since the start."""
     console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", soft_wrap=True)
 
 

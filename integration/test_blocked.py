@@ -1,5 +1,5 @@
 """
-What cannot go on says so: why, since when, and that it goes on again.
+A blocked partition reports its reason, since when, and the end of the wait.
 
 Each test takes away what a step needs, on real brokers, and reads the reason where operators read
 it: the status, the log, the metrics. Then it gives back what was taken, and the plan ends.
@@ -38,7 +38,7 @@ _LONG_COPY = 20
 
 
 def start(daemons: Daemons, *options: str) -> Daemon:
-    """Start a daemon that counts as stalled what does not come on for two seconds."""
+    """Start a daemon with ``stalled_after`` of two seconds."""
     daemon = daemons.start("--tenure", "permanent", "--stalled-after", str(STALLED_S), *options)
     await_tenure(daemon)
     return daemon
@@ -210,7 +210,7 @@ def test_a_drop_that_would_leave_too_few_in_sync_waits_with_its_reason(
 
 
 def test_a_dead_target_is_named(cluster: Cluster, make_topic: MakeTopic, daemons: Daemons) -> None:
-    """It dies while it copies; the step waits for it, stalls, and goes on when it is back."""
+    """It dies while it copies; the step waits for it, stalls, and continues when it is back."""
     topic = make_topic({0: (1, 2)})
     targets = {(topic, 0): (1, 4)}
     daemon = start(daemons)

@@ -184,7 +184,7 @@ def test_a_killed_daemon_s_rollback_is_finished_by_the_next(
 def test_a_second_cancel_while_one_runs_is_added_to_it(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """One znode, one outcome; what is added begins at once and the first goes on."""
+    """One znode, one outcome; the addition begins at once and the first rollback continues."""
     topic, home, targets = several_steps(make_topic)
     other = make_topic({0: (1, 2)})
     daemons.start(*SOON)

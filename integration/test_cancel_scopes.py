@@ -97,7 +97,7 @@ def test_the_first_write_of_every_rollback_is_out_within_a_second(
 def test_scope_all_undoes_a_request_that_has_ended(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Its outcome says where everything was; what was moved again since stays, and is told."""
+    """Its outcome has the originals; partitions reassigned again since stay, with the reason."""
     topic = make_topic({0: (1, 2), 1: (1, 2), 2: (1, 2)})
     home = {(topic, n): (1, 2) for n in range(3)}
     daemons.start(*SOON)
@@ -136,7 +136,7 @@ def test_what_a_kafka_controller_began_is_cancelled_only_where_it_is_named(
 def test_without_known_originals_a_cancel_is_skipped_and_the_reassignment_continues(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """A record of a reassignment whose origin nobody knew, as Kafka 2.3 leaves it."""
+    """A record of a reassignment with an unknown original, as after Kafka 2.3."""
     topic = make_topic({0: (1, 2)})
     record: dict[str, object] = {"version": 1, "original": None, "target": [1, 4], "top": 2}
     record |= {"request": "request_9999999999", "route": "request", "legacy": False}
@@ -182,7 +182,7 @@ def test_a_partition_that_would_go_offline_is_skipped_and_its_reassignment_conti
 def test_a_cancel_that_is_not_understood_cancels_nothing(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, content: bytes
 ) -> None:
-    """Least of all everything: it is recorded with its bytes, deleted, and the move goes on."""
+    """It is recorded with its bytes and deleted, and the reassignment continues."""
     topic = make_topic({0: (1, 2)})
     daemons.start(*SOON)
     with copies_held(cluster, [(topic, 0)]):

@@ -69,7 +69,7 @@ def topic(make_topic: MakeTopic) -> TopicPartition:
 
 @pytest.fixture
 def configured(make_topic: MakeTopic, cluster: Cluster) -> str:
-    """Return a topic with a setting of its own that every broker was told of by a broker."""
+    """Return a topic with a setting of its own, whose metadata every broker has."""
     name = make_topic({0: [1]}, {"min.insync.replicas": "2"})
     for broker in cluster.brokers.values():
         admin = AdminClient({"bootstrap.servers": broker.address})
@@ -103,7 +103,7 @@ def channels(controller: SeizedController, inbox: QueueInbox) -> Iterator[Broker
 
 
 def fence(controller: SeizedController, channels: BrokerChannels, inbox: QueueInbox) -> None:
-    """Tell every broker the controller epoch and the live brokers, and nothing else."""
+    """Send every broker the controller epoch and the live brokers, and nothing else."""
     live = controller.brokers()
     for broker in live:
         channels.send(broker, UpdateMetadata(controller.epoch, (), tuple(live.values())))
@@ -245,7 +245,7 @@ def test_every_version_is_understood(
 def test_effective_settings_are_read_while_we_are_the_controller(
     configured: str, controller: SeizedController, channels: BrokerChannels, inbox: QueueInbox
 ) -> None:
-    """A topic's own setting and a topic nobody knows, when clients can reach no controller."""
+    """A topic's own setting and an unknown topic, when clients can reach no controller."""
     assert channels.is_alive
     name = configured
     configs = TopicConfigQuery(inbox, Security(), ListenerChoice())

@@ -202,7 +202,7 @@ def test_a_wait_that_runs_out_says_what_it_saw() -> None:
 
 
 def test_a_child_that_ends_at_once_is_reported_with_its_output(tmp_path: Path) -> None:
-    """A program that fails to start is told from one that is slow."""
+    """A program that fails to start is distinguished from one that is slow."""
     child = ChildProcess(
         "failing", ["sh", "-c", "echo cannot; exit 3"], log=tmp_path / "failing.log"
     )

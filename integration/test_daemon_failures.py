@@ -57,7 +57,7 @@ def test_a_kafka_controller_ends_the_steps_of_a_killed_daemon_and_a_restart_the_
 def test_a_daemon_that_is_asked_to_stop_hands_the_role_back_at_once(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """SIGTERM in the middle: exit code 0, a broker leads, and a restart goes on."""
+    """SIGTERM in the middle: exit code 0, a broker is the controller, and a restart continues."""
     topic, targets = a_plan(make_topic)
     daemon = daemons.start("--tenure", "permanent", "--max-partitions-in-flight", "3")
     await_tenure(daemon)

@@ -93,7 +93,7 @@ def test_a_killed_broker_is_replaced_as_leader_and_gets_all_metadata_when_it_ret
 def test_a_broker_that_bounced_unseen_is_failed_and_welcomed(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:
-    """Only the czxid of its registration tells: it leads nothing it knows nothing of."""
+    """Only the czxid of its registration shows it: it must not lead without its metadata."""
     topic, alone = make_topic(ROTATED, SAFE), make_topic({0: [1]})
     with (
         permanent_tenure(cluster, "--zookeeper-session-timeout", "60") as daemon,

@@ -104,7 +104,7 @@ def await_begun(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None
 
 
 def await_controller_other_than(cluster: Cluster, broker: int | None) -> None:
-    """Wait until the role is with somebody else."""
+    """Wait until another process has the role."""
     eventually(lambda: cluster.controller() not in (None, broker), within_s=30)
 
 
@@ -233,7 +233,7 @@ def test_a_throttle_stands_before_the_first_copy_and_leaves_no_trace(
 def test_the_successor_of_a_killed_daemon_continues(
     row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Kill -9 in the middle of a step, which ends while nobody is there; then the rest."""
+    """Kill -9 in the middle of a step, which ends without a daemon; then the rest."""
     topic = make_topic(dict.fromkeys(range(3), (1, 2, 3)), DURABLE)
     targets = dict.fromkeys([(topic, n) for n in range(3)], (3, 4, 5))
     daemon = daemons.start("--engine", row.wanted, "--tenure-linger", "1")

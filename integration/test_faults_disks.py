@@ -24,7 +24,7 @@ def shared_cluster() -> Iterator[Cluster]:
 def test_a_failed_disk_holds_up_only_the_copies_it_received(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """They say that they wait for it, the broker's other disk goes on; repaired, all end."""
+    """They name it as the reason, the broker's other disk continues; repaired, all end."""
     topic, targets = a_plan(make_topic)
     daemon = daemons.start("--tenure", "permanent", "--max-partitions-in-flight", "6")
     await_tenure(daemon)

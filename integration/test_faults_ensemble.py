@@ -25,7 +25,7 @@ def shared_cluster() -> Iterator[Cluster]:
 def test_the_loss_of_a_follower_of_the_ensemble_goes_unnoticed(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Whoever was connected to it goes to another member with the same session: no new epoch."""
+    """Its clients move to another member with the same session: no new epoch."""
     topic, targets = a_plan(make_topic)
     await_tenure(daemons.start("--tenure", "permanent", *STEPS))
     with in_the_middle(cluster, topic, targets) as trial:

@@ -72,7 +72,7 @@ def test_only_the_partitions_of_a_broker_out_of_reach_wait(
             what=f"{unconcerned} end without broker {CUT}",
         )
         led = [n for n in ASSIGNED if ASSIGNED[n][0] == CUT]
-        # Whom it does not hear of its leadership, or of a write to what it leads, nobody follows.
+        # Without its own leadership, or a write to a partition it leads, it has no followers.
         trial.flows(but={*led, *(n for n in TARGETS if TARGETS[n][0] == CUT)})
         assert all(cluster.replicas(topic, n) != list(TARGETS[n]) for n in led)
         assert cluster.is_registered(CUT)

@@ -25,7 +25,7 @@ from integration.rigs.zookeeper_ensembles import expire_session
 def test_a_daemon_whose_session_expires_claims_anew_and_finishes(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, size: str
 ) -> None:
-    """The session ends under a daemon that is well: it comes back with another, and goes on."""
+    """The session ends under a healthy daemon: it opens another, and continues."""
     topic, targets = a_plan(make_topic)
     daemon = daemons.start("--tenure-linger", "1", "--step-size", size, *STEPS)
     with in_the_middle(cluster, topic, targets) as trial:
@@ -68,7 +68,7 @@ def test_a_plan_continues_after_zookeeper_was_killed(
 def test_a_plan_continues_after_zookeeper_was_away_for_longer_than_a_session(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Copies end while nobody can write it down; all of it is found when ZooKeeper is back."""
+    """Copies end while ZooKeeper is away; the daemon finds them when it is back."""
     topic, targets = a_plan(make_topic)
     daemon = daemons.start("--tenure-linger", "1", *STEPS)
     with in_the_middle(cluster, topic, targets) as trial:

@@ -1,7 +1,7 @@
 """
 Moves that the stock tool started, beside the delegated engine on real brokers.
 
-They are told with their progress and left alone; what they do to ours is a setting; one that is
+They are reported with their progress and left alone; their effect on ours is a setting; one that is
 named in a cancellation goes back.
 """
 
@@ -73,7 +73,7 @@ def followed(daemon: Daemon) -> dict[str, Any]:
 def test_ours_wait_for_a_reassignment_of_the_stock_tool_with_the_reason(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:
-    """The default; it is followed to its end, then ours goes on."""
+    """The default; it is followed to its end, then ours continues."""
     theirs, ours = make_topic({0: (1, 2)}), make_topic({0: (1, 2)})
     foreign: Targets = {(theirs, 0): (3, 4)}
     wanted: Targets = {(ours, 0): (2, 5)}
@@ -153,7 +153,7 @@ def test_a_move_of_the_stock_tool_is_cancelled_where_it_is_named(
 def test_the_legacy_znode_is_left_to_kafka_and_followed(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Its controller starts every entry at once; we tell of them, and write nothing into it."""
+    """Kafka's controller starts every entry at once; we report them, and do not write the znode."""
     theirs = make_topic({0: (1, 2), 1: (1, 2)})
     foreign: Targets = {(theirs, 0): (3, 4), (theirs, 1): (4, 5)}
     daemon = daemons.start()

@@ -1,5 +1,5 @@
 """
-A daemon that is stopped between a write and its sends, and goes on when others have taken over.
+A daemon that is stopped between a write and its sends, and continues after a takeover.
 
 It wakes in the middle of a batch, with requests in its hands that are no longer its own to send. It
 must do no harm: no write, no request under its old epoch, no step undone.

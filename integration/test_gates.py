@@ -38,7 +38,7 @@ def weaken(cluster: Cluster, make_topic: MakeTopic) -> str:
 def test_no_step_begins_while_others_are_below_min_isr(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """The partition is named in status and log; when it is well the work goes on."""
+    """The partition is named in status and log; when it is healthy the work continues."""
     topic = make_topic({0: (1, 2)})
     targets = {(topic, 0): (1, 3)}
     weak = weaken(cluster, make_topic)
@@ -100,7 +100,7 @@ def test_steps_begin_all_the_same_where_operators_want_it_so(
 def test_a_partition_below_min_isr_is_moved_to_its_cure(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """What is moved itself holds nobody up: its dead replica is replaced by a live one."""
+    """A reassigning partition holds nothing up: its dead replica is replaced by a live one."""
     topic = make_topic({0: (1, 2)})
     weak = weaken(cluster, make_topic)
     targets = {(weak, 0): (4, 3), (topic, 0): (1, 3)}

@@ -1,5 +1,5 @@
 """
-The kill switch on real brokers: nothing new begins while it is on, what has begun goes on.
+The kill switch on real brokers: no reassignment begins while it is on, those in flight continue.
 
 What a daemon wrote is read from ZooKeeper's transaction log, so "never" means never.
 """

@@ -143,6 +143,6 @@ def reasons(summary: dict[str, Any] | None) -> dict[str, str]:
 
 
 def logged_refusals(daemon: Daemon) -> int:
-    """Return how many refusals the log tells."""
+    """Return how many refusals the log has."""
     lines = (json.loads(line) for line in daemon.log.read_text().splitlines() if line[:1] == "{")
     return sum(line.get("event") == "refused" for line in lines)

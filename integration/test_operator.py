@@ -120,7 +120,7 @@ def test_extending_loses_no_race(operator: OperatorClient, place: Chroot) -> Non
 
 
 def test_what_cannot_be_read_is_not_overwritten(operator: OperatorClient, place: Chroot) -> None:
-    """Somebody may want to see it."""
+    """An operator may want to see it."""
     place.put(paths.LEGACY_PLAN, b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be added to"):
         operator.writes.extend_plan(PLAN)
@@ -191,7 +191,7 @@ def test_an_outcome_is_read(operator: OperatorClient, place: Chroot) -> None:
 
 
 def test_the_leader_is_found_and_not_the_standby(operator: OperatorClient, place: Chroot) -> None:
-    """Whoever stands first in the queue leads."""
+    """The first in the queue leads."""
     assert operator.cluster.leader_address() is None
     with rigs_in(place) as build:
         build(http="first:1")

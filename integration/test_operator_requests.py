@@ -73,14 +73,14 @@ def operator(place: Chroot) -> Iterator[OperatorClient]:
 
 
 def at_once(place: Chroot, act: Callable[[OperatorClient, int], object]) -> None:
-    """Let several people do something at the same time, and see that nobody fails."""
+    """Run an action in several threads at the same time, and assert that none fails."""
     failed: list[BaseException] = []
 
     def one(number: int) -> None:
         try:
             with connected(place) as own:
                 act(own, number)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the test tells it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test reports it
             failed.append(error)
 
     threads = [threading.Thread(target=one, args=(n,)) for n in range(HANDS)]
@@ -134,7 +134,7 @@ SECRET = {"zookeeper_auth_scheme": "digest", "zookeeper_auth_credential": "kafka
 
 
 def close_to_strangers(place: Chroot) -> list[ACL]:
-    """Let the cluster's znodes belong to somebody, and return their permissions."""
+    """Give the cluster's znodes an owner, and return their permissions."""
     acl = [
         make_digest_acl("kafka", "secret", all=True),
         make_acl("world", "anyone", read=True, create=True),
@@ -197,7 +197,7 @@ def test_everything_is_an_empty_node_as_kip_236_has_it(
 
 
 def test_the_kill_switch_keeps_its_first_reason(operator: OperatorClient, place: Chroot) -> None:
-    """Whoever wrote it, and however."""
+    """Written by any client, in any form."""
     switch = KillSwitch("incident", "ann", 5)
     assert operator.writes.disable(switch) is None
     assert operator.writes.disable(KillSwitch("again")) == switch
@@ -244,7 +244,7 @@ def test_a_queue_that_cannot_be_read_is_only_cleared(
 
 
 def test_controls_are_changed_by_many_at_once(operator: OperatorClient, place: Chroot) -> None:
-    """No change gets lost; what nobody set is as it was."""
+    """No change gets lost; the rest is as it was."""
     assert operator.requests.controls() == Controls()
 
     def change(own: OperatorClient, number: int) -> None:
@@ -271,7 +271,7 @@ def test_controls_are_changed_by_many_at_once(operator: OperatorClient, place: C
 def test_controls_that_cannot_be_read_are_not_overwritten(
     operator: OperatorClient, place: Chroot
 ) -> None:
-    """Somebody's work is in there; the reason is told."""
+    """It may contain an operator's work; the reason is reported."""
     for path in (paths.PAUSES, paths.LIMITS):
         place.put(path, b"nonsense")
     for edit in (
@@ -318,7 +318,7 @@ def test_what_is_kept_of_requests_is_read_back(operator: OperatorClient, place: 
 def test_histories_are_in_the_order_of_their_making(
     operator: OperatorClient, place: Chroot
 ) -> None:
-    """The oldest first; those named that nobody knows are absent."""
+    """The oldest first; unknown names are absent."""
     for name in ("request_0000000009", "legacy-1", "cancel-2"):
         place.put(f"{paths.OUTCOMES}/{name}")
     assert list(operator.outcomes.histories()) == ["request_0000000009", "legacy-1", "cancel-2"]
@@ -345,7 +345,7 @@ def test_partitions_with_a_record_are_listed(operator: OperatorClient, place: Ch
 def test_a_submitted_request_is_what_any_client_may_write(
     operator: OperatorClient, place: Chroot
 ) -> None:
-    """The bare form of KIP-236, and one that nobody understands."""
+    """The bare form of KIP-236, and a malformed one."""
     place.put(
         paths.submission_path("request_0000000001"), json.dumps({"t": {"0": [2, 3]}}).encode()
     )

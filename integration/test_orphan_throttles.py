@@ -85,7 +85,7 @@ OF_TOPIC = AppliedThrottle(TOPIC, {FOLLOWER_REPLICAS: "0:3,1:4"}, {FOLLOWER_REPL
 
 
 def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: OperatorClient) -> None:
-    """A rate that somebody changed since, entries of a list, settings of another kind."""
+    """A rate that was changed from outside, entries of a list, settings of another kind."""
     leave(
         place,
         OF_BROKER,
@@ -198,7 +198,7 @@ def found(cluster: Cluster) -> set[str]:
 
 
 def rate_heeded(cluster: Cluster, broker: int) -> str | None:
-    """Return a broker's rate as the broker itself tells it; None: it has none."""
+    """Return a broker's rate as the broker itself reports it; None: it has none."""
     resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
     (answer,) = cluster.admin.describe_configs([resource]).values()
     entry = answer.result(timeout=30).get(FOLLOWER_RATE)

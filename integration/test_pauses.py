@@ -55,7 +55,7 @@ def await_wait(daemon: Daemon, topic: str, by: str, *, within_s: float = 20) -> 
 def test_a_pause_of_everything_outlasts_the_daemon_and_lets_the_step_in_flight_end(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Killed and started again it begins nothing; resumed it goes on where it stood."""
+    """Killed and started again it begins nothing; after resume it continues where it was."""
     topic = make_topic(dict.fromkeys(range(3), (1, 2)))
     targets = {(topic, n): (3, 4) for n in range(3)}
     daemon = daemons.start("--tenure-linger", "1", "--max-partitions-in-flight", "1")
@@ -100,7 +100,7 @@ def test_a_paused_request_waits_while_another_continues(
 def test_nothing_is_copied_to_or_from_a_paused_broker(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """What needs another broker goes on beside it."""
+    """Reassignments on other brokers continue."""
     into, out_of, beside = (make_topic({0: ids}) for ids in ((1, 2), (5, 2), (1, 2)))
     targets = {(into, 0): (1, 5), (out_of, 0): (5, 3), (beside, 0): (1, 4)}
     said(cluster, "pause", "--broker", "5")
@@ -118,7 +118,7 @@ def test_nothing_is_copied_to_or_from_a_paused_broker(
 def test_controls_that_cannot_be_understood_change_nothing(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """What was turned before goes on to hold; to who never knew it everything is paused."""
+    """The former value holds; a daemon that never read one pauses everything."""
     topic = make_topic(dict.fromkeys(range(3), (1, 2)))
     targets = {(topic, n): (1, 3 + n) for n in range(3)}
     said(cluster, "limits", "--max-partitions-in-flight", "1")

@@ -195,7 +195,7 @@ def check_other_times(request: Path, zookeeper: tuple[str, ...], tmp_path: Path)
     foreign = run_reassigner("execute", str(other), *zookeeper)
     assert foreign.code == 1, foreign.stdout
     assert "it was planned for the cluster another" in foreign.stdout
-    # Somebody moved a partition meanwhile: refused, and the part that fits can be had.
+    # A partition was moved meanwhile: refused, and the part that still fits can be written.
     changed = json.loads(request.read_text())
     entry = changed["partitions"][0]
     entry["original_replicas"] = [LEAVING, *entry["original_replicas"][:1]]

@@ -142,7 +142,7 @@ def test_an_entry_for_a_partition_that_is_rolled_back_takes_it_over(
 def test_a_queue_with_malformed_content_is_reported_and_deleted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Its good entries are carried out; what nobody understands is kept in the outcome."""
+    """Its valid entries are carried out; malformed content is kept in the outcome."""
     topic = make_topic({0: (1, 2)})
     good = {(topic, 0): (1, 3)}
     plan = plan_of({**good, (topic, 7): (1, 2)})

@@ -101,7 +101,7 @@ def test_execute_submits_a_plan_and_follows_it_to_its_end(
 def test_a_dry_run_says_what_acceptance_says(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:
-    """By the effective settings, as brokers tell them: ``min.insync.replicas`` among them."""
+    """By the brokers' effective settings, such as ``min.insync.replicas``."""
     topic = make_topic({0: (1, 2), 1: (1, 2)}, {"min.insync.replicas": "2"})
     targets = {(topic, 0): (3,), (topic, 1): (2, 3)}
     plan = tmp_path / "plan.json"
@@ -169,7 +169,7 @@ def test_a_change_in_flight_takes_the_drop_set_of_kip_236(
 def test_the_legacy_route_and_requests_never_mix_on_one_partition(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """In both directions: who has the partition keeps it, the other is refused and told why."""
+    """In both directions: the first route keeps the partition, the other is refused."""
     topic = make_topic({0: (1, 2), 1: (1, 2), 2: (1, 2)})
     by_plan, by_request, free = ((topic, n) for n in range(3))
     await_tenure(daemons.start("--tenure", "permanent"))
@@ -248,7 +248,7 @@ def test_the_parts_of_a_request_are_one_request(
     def told() -> dict[str, int]:
         return {r["id"]: r["partitions"]["total"] for r in daemon.status()["requests"]}
 
-    # Told from time to time, after the outcome is written.
+    # Logged from time to time, after the outcome is written.
     eventually(lambda: told().get("the-whole") == 2, within_s=10, what="both parts are told of")
     assert not told().keys() & {first, second}
 

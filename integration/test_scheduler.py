@@ -1,5 +1,5 @@
 """
-The scheduler on real brokers: limits turned while work goes on, and the order of what waits.
+The scheduler on real brokers: limits changed during the work, and the order of pending partitions.
 
 Copies are held, so that what is in flight stays there and can be counted; what happened in which
 order is read from ZooKeeper's transaction log.
@@ -40,7 +40,7 @@ MEGABYTE = 1_000_000
 def test_partitions_in_flight_are_limited_and_the_limit_is_turned_live(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """More begin at once when it is raised; when it is lowered, what is in flight goes on."""
+    """More begin at once when it is raised; when it is lowered, those in flight continue."""
     topic = make_topic(dict.fromkeys(range(6), (1, 2)))
     targets = {(topic, n): (1, 3 + n % 3) for n in range(6)}
     daemons.start("--tenure-linger", "1", "--max-partitions-in-flight", "2")

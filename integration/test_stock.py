@@ -152,7 +152,7 @@ def test_listing_and_wrong_usage_are_as_kafkas(bench: Bench) -> None:
     ids=lambda content: re.sub(r"[^a-z0-9]+", "-", json.dumps(content))[:40],
 )
 def test_bad_plans_are_refused_in_the_same_words(bench: Bench, content: object) -> None:
-    """What is wrong with a file is told as Kafka's tool tells it."""
+    """Errors in a file have the texts of Kafka's tool."""
     path = bench.file("bad", content)
     result = assert_same(bench, "--execute", "--reassignment-json-file", path)
     assert result.code == 1
@@ -260,7 +260,7 @@ def test_both_tools_list_and_cancel_reassignments_alike(
 def test_the_texts_of_the_zookeeper_tool_are_alike(
     bench: Bench, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """As 2.3 tells it, errors and their exit code too."""
+    """As in 2.3, with errors and their exit codes."""
     topic = make_topic({0: (1, 2), 1: (2, 3)})
     flags = ("--reassignment-json-file", bench.plan(topic, {0: (1, 4), 1: (3, 5)}))
     back = ("--reassignment-json-file", bench.plan(topic, {0: (1, 2), 1: (2, 3)}, "back"))

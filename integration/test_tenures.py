@@ -1,7 +1,7 @@
 """
 Taking the controller role and giving it back, again and again, under clients that must not notice.
 
-Also by force: somebody else may take the role at any moment.
+Also by force: another process may take the role at any moment.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_the_role_changes_hands_for_every_plan_and_no_record_is_lost(
 def test_a_topic_is_deleted_between_two_steps_of_a_plan(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:
-    """The step in flight ends, the role is given back for the deletion, then the plan goes on."""
+    """The step in flight ends, the daemon yields to the deletion, then the plan continues."""
     busy = make_topic({0: [1, 2, 3]}, SAFE)
     heavy = _heavy_topic(cluster, make_topic)
     doomed = make_topic({0: [1, 2, 3], 1: [3, 4, 5]})

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.smoke
 
 
 def test_what_is_where_it_was_acknowledged_is_clean() -> None:
-    """Records nobody acknowledged may be there, too."""
+    """Unacknowledged records may be there, too."""
     found = audit([FIRST], [FIRST, SECOND])
     assert found.is_clean
     assert (found.acknowledged, found.readable) == (1, 2)
@@ -25,7 +25,7 @@ def test_what_is_elsewhere_or_gone_is_missing() -> None:
 
 
 def test_what_was_acknowledged_without_an_offset_may_be_anywhere_in_its_partition() -> None:
-    """A leader that had it already tells no offset (DUPLICATE_SEQUENCE_NUMBER)."""
+    """A leader that had it already returns no offset (DUPLICATE_SEQUENCE_NUMBER)."""
     untold = FIRST._replace(offset=UNTOLD)
     assert audit([untold], [FIRST]).is_clean
     assert audit([untold], [SECOND]).missing == (untold,)

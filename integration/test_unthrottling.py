@@ -53,7 +53,7 @@ def configured(place: Chroot, entity: str) -> dict[str, str]:
 
 
 def announced(place: Chroot) -> list[str]:
-    """Return what the brokers are told to read anew."""
+    """Return the change notifications of settings."""
     names = sorted(place.client.get_children(paths.CONFIG_CHANGES))
     found = [json.loads(place.client.get(f"{paths.CONFIG_CHANGES}/{n}")[0]) for n in names]
     return [change["entity_path"] for change in found]
@@ -81,7 +81,7 @@ def test_what_a_daemon_holds_stays(operator: OperatorClient, place: Chroot) -> N
 
 
 def test_settings_that_cannot_be_understood_stay(operator: OperatorClient, place: Chroot) -> None:
-    """And are told."""
+    """And get a change notification."""
     place.put("/config/topics/t", b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="/config/topics/t cannot be changed"):
         operator.throttle_writes.clear(topics=["t"])

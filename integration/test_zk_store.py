@@ -106,7 +106,7 @@ def _claimed(build: Build, *, session_timeout_s: float = SESSION_TIMEOUT_S) -> Z
 
 
 def test_a_legacy_plan_is_seen_within_milliseconds(build: Build) -> None:
-    """A Kafka controller watches the znode, too: whoever claims first drives it."""
+    """A Kafka controller watches the znode, too: the first controller carries it out."""
     rig = build()
     rig.store.read(Znode.LEGACY_PLAN)
     rig.wait_for(LegacyPlanRead)
@@ -141,7 +141,7 @@ def test_commits_and_reads_are_pipelined(claimed: ZkRig) -> None:
 
 
 def test_a_commit_without_a_connection_is_unknown(build: Build, zookeeper: ZooKeeperServer) -> None:
-    """Nobody can say what is durable; the claim itself outlives a short interruption."""
+    """What is durable is unknown; the claim itself outlives a short interruption."""
     claimed = _claimed(build, session_timeout_s=60)
     claimed.store.read(Znode.LEGACY_PLAN)
     claimed.wait_for(LegacyPlanRead)
@@ -187,7 +187,7 @@ def test_a_silent_zookeeper_ends_the_claim(claimed: ZkRig, zookeeper: ZooKeeperS
 def test_resigning_while_zookeeper_is_away_is_made_good(
     claimed: ZkRig, zookeeper: ZooKeeperServer
 ) -> None:
-    """Brokers could not elect while a znode of ours stood that nobody stands behind."""
+    """Brokers could not elect while our znode exists without a claim."""
     zookeeper.kill()
     try:
         claimed.store.resign_controller()
@@ -348,7 +348,7 @@ def test_a_clean_stop_hands_over_at_once(leader: ZkRig, build: Build) -> None:
 
 
 def test_a_raised_epoch_ends_leadership_and_claim(leader: ZkRig) -> None:
-    """Whoever raised it means to lead; a controller that may not write must not stay."""
+    """Another controller raised it; a controller that may not write must not stay."""
     leader.store.claim_controller()
     leader.wait_for(ControllerClaimed)
     epoch = leader.get(paths.EPOCH)

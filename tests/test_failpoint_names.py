@@ -62,7 +62,7 @@ Names = set[Failpoint]
 
 
 class Told:
-    """A view with one reassignment in a phase, and what is told of what happens to it."""
+    """A view with one reassignment in a phase, and the failpoints that it passes."""
 
     def __init__(self, phase: Phase) -> None:
         driver = Driver({tp(): (1, 2)})
@@ -73,7 +73,7 @@ class Told:
         self._failpoints = NamedFailpoints(self._reached)
 
     def commit(self, *records: Record) -> tuple[Names, Names]:
-        """Return what is told before and after these records became durable."""
+        """Return the failpoints before and after these records became durable."""
         change = Change(records, partition=tp())
         self._failpoints.committing(self._view, [change])
         self._failpoints.committed(self._view, [change])
@@ -85,7 +85,7 @@ class Told:
         self._view.session.topics[tp().topic] = replace(topic, partitions={0: assignment})
 
     def send(self, broker: int, request: BrokerRequest) -> tuple[Names, Names]:
-        """Return what is told before and after a request is handed over."""
+        """Return the failpoints before and after a request is sent."""
         self._failpoints.sending(request)
         self._failpoints.sent(BrokerId(broker), request)
         return self._names.pop(-2), self._names.pop()
@@ -168,7 +168,7 @@ def test_a_request_is_named_by_the_latest_commit_of_its_partition(
 
 
 def test_the_first_request_of_a_claim_is_known_by_having_no_partitions() -> None:
-    """Before it nobody knows of the claim."""
+    """Before it no broker knows of the claim."""
     named = Told(Pending()).send(1, update_metadata((1, 2)))
     assert named == ({Failpoint.CLAIMED}, {Failpoint.LIVE_BROKERS_NOTIFIED})
 

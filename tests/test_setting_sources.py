@@ -1,4 +1,4 @@
-"""Tests of ``controller.setting_sources``: which source wins, and how a wrong value is told."""
+"""Tests of ``controller.setting_sources``: which source wins, and how errors are reported."""
 
 from __future__ import annotations
 

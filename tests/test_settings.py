@@ -113,7 +113,7 @@ def test_the_published_address_leads_to_the_server(
     "text", ["", "0.0.0.0:80", "[::]:80", "::", "a b", "host:", "h:65536", "h:x"]
 )
 def test_an_address_that_leads_nowhere_is_not_published(text: str) -> None:
-    """It would lead whoever looks for the leader to himself."""
+    """It would lead a client that looks for the leader to itself."""
     with pytest.raises(InvalidInputError, match="--http-advertise"):
         valid(http_advertise=text)
 

@@ -94,7 +94,7 @@ def test_request_is_cancelled_or_everything() -> None:
 
 
 def test_unknown_request_is_refused() -> None:
-    """A pause of something that is not there would only wait to surprise somebody."""
+    """A pause of an unknown request or broker would surprise an operator later."""
     page = Page()
     for turn in (page.steering.pause, page.steering.cancel):
         with pytest.raises(InvalidInputError, match="nothing is known of request nonsense"):

@@ -14,7 +14,7 @@ from integration.rigs.servers import LINKED_LISTENER
 _SIZE: Final = 2
 _SIGNS: Final = ('"level": "error"', '"level": "critical"', "Traceback")
 _LOST_SESSION: Final = '"event": "zookeeper session lost"'
-"""An error worth telling an operator of; here it is what was asked for."""
+"""Errors that operators see; here they are caused on purpose."""
 _STEP_SIZES: Final = ("1", "1", "2", "all")
 _IN_FLIGHT: Final = ("2", "5", "100")
 
@@ -74,7 +74,7 @@ class Fleet:
         return wrong
 
     def complaints(self) -> list[str]:
-        """Return every line of their logs that tells of an error of their own."""
+        """Return every line of their logs with an error of their own."""
         return [
             line[:2000]
             for log in sorted(self._directory.glob("*.log"))

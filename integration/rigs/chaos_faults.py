@@ -1,5 +1,5 @@
 """
-The faults of a random campaign: what breaks, for how long, and what mends it.
+The faults of a random campaign: what breaks, for how long, and how it is repaired.
 
 Two kinds of place can break at the same time: the daemons, and the cluster below them. Of the
 cluster only one part is broken at once (a broker, one of its disks, its link to the daemon, or
@@ -39,7 +39,7 @@ class ClusterFaults:
     Args:
         cluster: With an ensemble, linked brokers and two disks each.
         dice: Where chance comes from.
-        tell: Takes what an operator would have to do, in words.
+        tell: Called with a description of what an operator would have to do.
     """
 
     def __init__(self, cluster: Cluster, dice: random.Random, tell: Callable[[str], None]) -> None:
@@ -232,4 +232,4 @@ class DaemonFaults:
 
 
 def _nothing() -> None:
-    """Mend what mends itself."""
+    """End the faults that end by themselves."""

@@ -122,7 +122,7 @@ class GroupMember:
 
     def _take(self, message: Message) -> None:
         if message.error() is not None:
-            return  # told of a broker that is gone: the pause is what counts
+            return  # the coordinator it was given is dead: the pause is what counts
         self._consumed.add(record_of(message))
         now = time.monotonic()
         if self._last_at is not None:

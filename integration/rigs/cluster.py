@@ -2,7 +2,7 @@
 A real cluster on this machine: ZooKeeper, some brokers, and what tests ask of them.
 
 Reads znodes as they are, without the project's own codecs: a test must not believe what it tests.
-It only breaks what it is told to break; ``heal`` undoes that.
+Faults happen only on request; ``heal`` ends them.
 """
 
 from __future__ import annotations
@@ -327,12 +327,12 @@ class Cluster:
         return None if leader == -1 else int(leader)
 
     def controller(self) -> int | None:
-        """Return the id in ``/controller``, whoever's it is; None while nobody leads."""
+        """Return the id in ``/controller``, of a broker or a daemon; None: no controller."""
         holder = self.read("/controller")
         return None if holder is None else int(holder["brokerid"])
 
     def controller_broker(self) -> int | None:
-        """Return the broker that is the controller; None while nobody or a foreign process is."""
+        """Return the broker that is the controller; None: no broker is."""
         holder = self.controller()
         return holder if holder in self.brokers else None
 

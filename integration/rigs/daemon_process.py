@@ -1,7 +1,7 @@
 """
 The reassigner itself as a child process, started as an operator starts it.
 
-It is told where ZooKeeper is and where to listen; what it does is read from its HTTP endpoints and
+Its options are ZooKeeper and where to listen; what it does is read from its HTTP endpoints and
 its log.
 """
 

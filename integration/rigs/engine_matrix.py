@@ -23,7 +23,7 @@ class Row:
     protocol: str | None
     """None: the release's own, the highest."""
     wanted: str = "auto"
-    """What ``--engine`` is told; ``auto`` has to find out by itself."""
+    """The value of ``--engine``; ``auto`` chooses by the cluster."""
 
     @property
     def name(self) -> str:

@@ -1,8 +1,8 @@
 """
-What operators ask of a daemon on a real cluster, and how it answers.
+Actions of operators on a real cluster, and the daemon's reactions.
 
-Requests and queues are znodes as any client may write them; what is turned while work goes on is
-turned by the command line.
+Requests and queues are znodes as any client may write them; controls are changed by the command
+line.
 """
 
 from __future__ import annotations

@@ -192,8 +192,8 @@ def copies_held(
     """
     Keep new replicas of these partitions from getting in sync, for half a minute at least.
 
-    Yields a function that lets them go; they go at the latest afterwards. Brokers are told by
-    znodes, as that works whoever is the controller.
+    Yields a function that ends that; it ends at the latest afterwards. The setting goes through
+    znodes, as that works with any controller.
 
     Args:
         cluster: Where.

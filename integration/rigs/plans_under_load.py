@@ -2,7 +2,7 @@
 A plan that is in the middle of its steps under load, and the verdict when it has ended.
 
 What every fault has in common: before it, records flow and partitions copy; after it, the plan is
-carried out to the letter, nobody has a directory or a record too many, and no record is missing.
+carried out exactly, no broker has a directory or a record too many, and no record is missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Trial(NamedTuple):
     """Lets the copies go that were held until now."""
 
     def flows(self, *, but: Collection[int] = ()) -> None:
-        """Wait until every partition takes more records, but for these: nobody has to wait."""
+        """Wait until every partition takes more records, except these."""
         self.traffic.await_flow((t, n) for t, n in self.targets if n not in but)
 
 
@@ -121,7 +121,7 @@ def in_flight(daemon: Daemon) -> dict[int, dict[str, Any]]:
 
 
 def controller_session(cluster: Cluster) -> int:
-    """Return the session of whoever is the controller."""
+    """Return the session of the controller."""
     stat = cluster.zk.exists("/controller")
     assert stat is not None, "nobody is the controller"
     return int(stat.ephemeralOwner)

@@ -173,7 +173,7 @@ class ZkRig:
         return data, ZkVersion(stat.version)
 
     def hide(self, path: str) -> None:
-        """Leave a znode to somebody else alone."""
+        """Restrict a znode to another client."""
         self.place.client.set_acls(path, [make_digest_acl("somebody", "secret", all=True)])
 
     def seize(self, broker: BrokerId) -> None:
@@ -216,7 +216,7 @@ class ZkRig:
         return event
 
     def is_quiet(self, kind: type[Event]) -> bool:
-        """Tell whether no such event comes for a while."""
+        """Return whether no such event comes for a while."""
         return self.inbox.next(kind, lambda _: True, QUIET_S) is None
 
 

@@ -132,7 +132,7 @@ def brokers_held_back(cluster: Cluster, dead: Daemon) -> Iterator[None]:
 
     Before the dead session ends, one of ours replaces its ``/controller``: brokers see a controller
     and wait, a daemon replaces it as it does a broker's. Where the machine was too slow for that,
-    nobody is held back.
+    brokers are not held back.
     """
     client = KazooClient(cluster.zookeeper_connect)
     client.start(timeout=30)
@@ -188,7 +188,7 @@ class Left:
 
     @classmethod
     def behind(cls, cluster: Cluster, topic: str) -> Left:
-        """Read it; before the dead daemon's session ends, nobody else writes."""
+        """Read it; before the dead daemon's session ends, no other controller writes."""
         plan = cluster.read(LEGACY_PLAN) or {"partitions": []}
         listed = {
             entry["partition"]: entry["replicas"]

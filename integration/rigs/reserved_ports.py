@@ -3,7 +3,7 @@ TCP ports that stay ours while the server behind them is down.
 
 A port found free and released can be taken by any outgoing connection before the broker is back. So
 a reservation keeps a bound socket that never listens: with SO_REUSEADDR on both sides Linux lets a
-server listen beside it, and nobody else gets the port by chance. Servers without SO_REUSEADDR (none
+server listen beside it, and no other process gets the port. Servers without SO_REUSEADDR (none
 here: the JVM and Python's HTTP server set it) could not bind.
 """
 
@@ -19,7 +19,7 @@ class ReservedPort:
 
     def __init__(self) -> None:
         self._holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        # Bound first: the kernel then picks a port that nobody has, not one it could share.
+        # Bound first: the kernel then picks a free port, not one it could share.
         self._holder.bind((LOCALHOST, 0))
         self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.number: int = self._holder.getsockname()[1]

@@ -138,7 +138,7 @@ def shows(cluster: Cluster, broker_id: int, topic: str) -> bool:
 
 
 def await_shown(cluster: Cluster, *topics: str, within_s: float = 20.0) -> None:
-    """Wait until clients that ask any live broker are told what ZooKeeper says."""
+    """Wait until the metadata of every live broker is what ZooKeeper says."""
     for broker_id, broker in cluster.brokers.items():
         if not broker.is_alive:
             continue

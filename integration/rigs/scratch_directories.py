@@ -2,7 +2,7 @@
 Temporary directories that are gone after the run, or at the latest when the next run begins.
 
 A killed run cannot clean up. So each directory holds a locked file; the kernel drops the lock with
-the process, and whoever makes the next directory removes those whose lock is free.
+the process, and the next process that makes a directory removes those whose lock is free.
 """
 
 from __future__ import annotations
@@ -41,4 +41,4 @@ def _sweep() -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(name.parent, ignore_errors=True)
         except OSError:
-            continue  # in use, somebody else's, or just removed by another sweep
+            continue  # in use, of another user, or just removed by another process

@@ -53,7 +53,7 @@ class BrokerOptions:
 
 class ZooKeeperServer(ChildProcess):
     """
-    A ZooKeeper, standalone unless told otherwise.
+    A ZooKeeper server, standalone by default.
 
     Args:
         directory: Configuration, log and data go below it.
@@ -224,7 +224,7 @@ class Broker(ChildProcess):
         Delete what a broker leaves of logs that it could not create, and return it.
 
         It makes the directory, then asks ZooKeeper for the topic's settings. If its session is over
-        (it was told while it hung), the empty directory stays, and the next attempt may choose
+        (the request came while it hung), the empty directory stays, and the next attempt may choose
         another disk. With both there the broker refuses to start: "Duplicate log directories".
         The broker has to be dead, as for the operator who does this by hand.
         """

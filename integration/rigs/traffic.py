@@ -160,8 +160,8 @@ class Traffic:
         How often librdkafka gave the producer a new epoch: what was in flight may be there twice.
 
         It does so when a leader finds a gap in its sequence, as when a record was still on its way
-        to the former one, or when a leader did not answer in time: its disk was lost, or nobody was
-        controller for a while.
+        to the former one, or when a leader did not answer in time: its disk was lost, or there
+        was no controller for a while.
         """
         return self._restarts
 
@@ -169,7 +169,7 @@ class Traffic:
         """
         Read everything there is and compare it with what was acknowledged.
 
-        Records with a key below zero are nobody's: the ballast of copies that are held.
+        Records with a key below zero do not count: they are the ballast of copies that are held.
 
         Raises:
             TimeoutError: Not all could be read in time.
@@ -231,7 +231,7 @@ class Audit:
     acknowledged: int
     readable: int
     missing: tuple[Record, ...]
-    """Acknowledged, but not readable at the offset of the acknowledgement, if it told one."""
+    """Acknowledged, but not readable at the offset of the acknowledgement, if it had one."""
     duplicates: tuple[Record, ...]
     """The second and further times that a key was read."""
     restarts: int = 0
@@ -335,7 +335,7 @@ def record_of(message: Message, *, untold: int | None = None) -> Record:
         untold: Its offset where the message has none; None where it has to have one.
 
     Raises:
-        ValueError: It was produced by somebody else.
+        ValueError: It was produced by another client.
     """
     topic, partition, key = message.topic(), message.partition(), message.key()
     offset = message.offset()

@@ -33,7 +33,7 @@ def eventually(
         predicate: Asked at least once, and once more when the time is up.
         within_s: How long to wait, in seconds.
         every_s: Pause between two questions, in seconds.
-        what: What is waited for, told when it does not come; a function is asked only then.
+        what: What is waited for, for the error message; a function is called only then.
         tolerating: Exceptions that mean "not yet".
 
     Raises:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from integration.rigs.transaction_log import Write
 
 CONTROLLER_ID: Final = 1_000_000
-"""The daemon's id as a controller, unless told otherwise."""
+"""The daemon's default id as a controller."""
 
 _TOPICS: Final = "/brokers/topics/"
 _LEGACY_PLAN: Final = "/admin/reassign_partitions"
@@ -26,7 +26,7 @@ _PAPERWORK: Final = (
     "/admin/cancel_reassignment_in_progress",
     "/admin/reassign_partitions_queue",
 )
-"""No Kafka controller reads these: whoever leads among the daemons may write them at any time."""
+"""No Kafka controller reads these: the leading daemon may write them at any time."""
 _CLAIMS: Final = ("/reassigner/leader", _EPOCH)
 
 
@@ -48,7 +48,7 @@ class _Judge:
         }
         self._holder: int | None = None
         self._claimant: int | None = None
-        """Who set the epoch last: with ``/controller`` alone nobody may write yet."""
+        """The session that set the epoch last: ``/controller`` alone does not permit writes yet."""
         self._leader: int | None = None
         self._epoch = 0
         self._topics: dict[str, dict[str, Any]] = {}
@@ -83,9 +83,9 @@ class _Judge:
         """
         Return whether a session set the epoch last, and no other holds the role.
 
-        Where somebody deletes ``/controller``, the daemon writes on until it hears of that. Nobody
-        is harmed: each write checks the epoch, and the next controller takes the role and raises
-        the epoch at once (KAFKA-6082, ``registerControllerAndIncrementControllerEpoch``).
+        If another client deletes ``/controller``, the daemon writes until its watch fires.
+        That is harmless: each write checks the epoch, and the next controller takes the role and
+        raises the epoch at once (KAFKA-6082, ``registerControllerAndIncrementControllerEpoch``).
         """
         return session == self._claimant and self._holder in (session, None)
 

@@ -1,4 +1,4 @@
-"""ZooKeeper servers that are one service, and the end of a session by somebody else's hand."""
+"""ZooKeeper servers that form an ensemble, and the expiry of another client's session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ensemble(directory: Path, size: int, heap_mb: int) -> list[ZooKeeperServer]:
     """Return so many ZooKeeper servers that know each other; a single one is standalone."""
     if size == 1:
         return [ZooKeeperServer(directory / "zookeeper", heap_mb=heap_mb)]
-    # Held as long as the servers: nobody else gets the ports while one of them is down.
+    # Held as long as the servers: no other process gets the ports while one of them is down.
     peers = [(ReservedPort(), ReservedPort()) for _ in range(size)]
     members = {
         f"server.{n}": f"{LOCALHOST}:{quorum.number}:{election.number}"
@@ -53,7 +53,7 @@ class _Member(ZooKeeperServer):
 
 def expire_session(hosts: str, session: int) -> None:
     """
-    End a session that somebody else has, whose client is told that it expired.
+    End the session of another client, which learns that it expired.
 
     A second client attaches to it, with the password ZooKeeper gave the first, and closes it. The
     first may take the session back just before that: then the second tries again.

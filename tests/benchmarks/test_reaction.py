@@ -12,7 +12,7 @@ STATE = f"{TOPIC}/partitions/0/state"
 
 
 def write(at_ms: int, path: str, content: dict[str, object]) -> Write:
-    """Return a write as ZooKeeper's log tells it."""
+    """Return a write as ZooKeeper's log has it."""
     return Write(at_ms, 1, at_ms, path, json.dumps(content).encode())
 
 

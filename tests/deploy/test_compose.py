@@ -136,7 +136,7 @@ def test_the_image_is_built_from_files_that_exist() -> None:
 
 
 def test_the_image_runs_without_root_and_answers_whether_it_lives() -> None:
-    """The last user is not root, the health check asks the port that the daemon is told."""
+    """The last user is not root, the health check queries the configured port."""
     users = re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE)
     (created,) = re.findall(r"useradd .*--uid (\d+)", DOCKERFILE)
     assert users[-1:] == [created] != ["0"]

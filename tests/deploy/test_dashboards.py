@@ -39,7 +39,7 @@ def rules() -> Iterator[str]:
 
 
 def unknown(expression: str) -> list[str]:
-    """Return what an expression asks for and nobody exports, series and labels."""
+    """Return the series and labels of an expression that the daemon does not export."""
     recorded = {"cluster:kafka_active_controllers:sum"}
     wrong = []
     known_labels = set(SCRAPED) | {"cluster"}

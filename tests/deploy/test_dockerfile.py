@@ -41,7 +41,7 @@ def every(name: str) -> list[str]:
 
 
 def test_every_instruction_is_one_that_is_meant() -> None:
-    """A misspelled one would fail the build; ADD fetches and unpacks what nobody looked at."""
+    """A misspelled one would fail the build; ADD fetches and unpacks unreviewed content."""
     assert {name for name, _ in instructions()} <= KNOWN
 
 
@@ -73,7 +73,7 @@ def test_no_user_is_needed_before_files_are_placed_and_none_is_root_after() -> N
 
 
 def test_paths_are_absolute_and_no_secret_is_baked_in() -> None:
-    """Whoever has the image has its environment."""
+    """The environment of an image is readable in it."""
     assert all(path.startswith("/") for path in (*every("WORKDIR"), *every("VOLUME")))
     assert not re.search(r"password|token|credential|secret", TEXT, re.IGNORECASE)
 

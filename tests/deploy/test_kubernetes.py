@@ -105,7 +105,7 @@ def test_every_selector_finds_the_pods() -> None:
 
 
 def test_the_settings_load() -> None:
-    """The file that is mounted is one the daemon takes, and is where it is told."""
+    """The mounted file is valid for the daemon, and is where ``--config`` names it."""
     settings = load_settings({}, {}, DIRECTORY / "settings.toml")
     assert settings.zookeeper.endswith("/kafka")
     (mount,) = (m for m in CONTAINER["volumeMounts"] if m["name"] == "settings")

@@ -59,7 +59,7 @@ class SnapshotBuilder:
         leader: int | None = None,
         isr: Sequence[int] | None = None,
     ) -> SnapshotBuilder:
-        """Add a partition; all of it is in sync and its first replica leads, unless told else."""
+        """Add a partition; by default all replicas are in sync and the first leads."""
         known = self.znodes.topics.get(partition.topic)
         entry = PartitionAssignment(replicas(*assigned), replicas(*adding), replicas(*removing))
         partitions = {**(known.partitions if known else {}), partition.partition: entry}
@@ -87,17 +87,17 @@ class SnapshotBuilder:
     def disk(
         self, broker_id: int, partitions: Iterable[TopicPartition], *failed: str
     ) -> SnapshotBuilder:
-        """Let a broker tell what is on its disks."""
+        """Let a broker report the logs on its disks."""
         self.disks[BrokerId(broker_id)] = Disks(frozenset(partitions), failed)
         return self
 
     def silent(self, broker_id: int, why: str) -> SnapshotBuilder:
-        """Let a broker tell nothing."""
+        """Let a broker report nothing."""
         self.disks[BrokerId(broker_id)] = why
         return self
 
     def min_isr(self, topic: str, least: int | str) -> SnapshotBuilder:
-        """Let the brokers tell a topic's settings, or why not."""
+        """Let the brokers report a topic's settings, or an error."""
         self.least[topic] = least
         return self
 

@@ -53,7 +53,7 @@ def test_a_live_replica_out_of_sync_is_found() -> None:
 
 
 def test_failed_disks_and_silent_brokers_are_found() -> None:
-    """A broker that tells nothing may hold anything."""
+    """A broker that does not answer may hold anything."""
     built = SnapshotBuilder(1, 2).disk(1, ())
     assert found(failed_disks, built) == []
     built.disk(1, (), "/data/0").silent(2, "no answer in time")

@@ -59,7 +59,7 @@ def test_a_plan_that_cannot_be_understood_is_found() -> None:
 
 
 def test_the_kill_switch_is_found() -> None:
-    """Somebody may have forgotten it."""
+    """It may have been forgotten."""
     built = SnapshotBuilder(1)
     assert found(kill_switch, built) == []
     assert subjects(kill_switch, built.with_znodes(kill_switch=True)) == ["/admin/reassign_cancel"]

@@ -2,7 +2,7 @@
 Draw mutants, judge them, print the share that was killed and every survivor.
 
 ``python -m tests.mutants [--count N] [--seed N] [--histories N] [--minutes N] [FILE ...]``. What
-was judged is kept below ``.cache/mutants``: a run that was ended goes on where it was, and one on a
+was judged is kept below ``.cache/mutants``: a run that was ended is resumed, and one on a
 changed tree judges anew only what the change may concern. Which tests and histories execute each
 line is recorded once for each tree, and kept there too.
 """
@@ -125,7 +125,7 @@ def _digest(text: str) -> str:
 
 
 def accepted() -> dict[tuple[str, str, str, str], str]:
-    """Return the mutants that nothing can tell from the original, each with the reason."""
+    """Return the mutants that are equivalent to the original, each with the reason."""
     listed = tomllib.loads(ACCEPTED.read_text(encoding="utf-8")).get("mutant", [])
     return {(m["path"], m["function"], m["before"], m["after"]): m["why"] for m in listed}
 

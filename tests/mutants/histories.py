@@ -19,7 +19,7 @@ from tests.sim import campaigns, delegated_campaigns
 PER_DELEGATED: Final = 5
 """Native histories for each of the delegated engine, as in ``make unit``."""
 FAILURE_MAX: Final = 200
-"""The characters of a failure that are printed; the history itself tells the rest."""
+"""The characters of a failure that are printed; a replay of the history shows the rest."""
 
 
 def names(count: int) -> list[str]:

@@ -49,7 +49,7 @@ def check(planning: Planning) -> None:
 def test_a_skewed_cluster_becomes_even_for_little_more_than_the_bound(
     shape: Shape, seed: int, tolerance: float
 ) -> None:
-    """Bytes and replicas are in the band, all racks mended, and little more copied than has to."""
+    """Bytes and replicas are in the band, racks are repaired, with few additional copies."""
     planning = plan(make_cluster(shape, seed), tolerance)
     check(planning)
     assert planning.sizes.outside(planning.ledger.size.tolist()) == []

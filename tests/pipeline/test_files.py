@@ -147,7 +147,7 @@ def test_wrong_brokers_are_named(spark: Any, tmp_path: Path, brokers: str, words
 
 
 def test_rates_are_those_of_partitions_or_shared_by_them(spark: Any, tmp_path: Path) -> None:
-    """What is told of a topic is shared evenly; what is not in the cluster is left out."""
+    """The rate of a topic is shared evenly; topics outside the cluster are left out."""
     rates = (("t", None, 5.0), ("t", 1, 2.0), ("t", 7, 9.0), ("gone", None, 9.0))
     out = snapshot(spark, tmp_path, PLAN, rates=rates)
     table = read_tables(spark, str(out)).rates
@@ -159,7 +159,7 @@ def test_rates_are_those_of_partitions_or_shared_by_them(spark: Any, tmp_path: P
 
 
 def test_a_snapshot_without_rates_has_none(spark: Any, tmp_path: Path) -> None:
-    """Nobody said anything of them, which is not a rate of zero; nor is there a need of a table."""
+    """An unknown rate is not a rate of zero; a table is not required."""
     out = snapshot(spark, tmp_path, PLAN)
     assert read_tables(spark, str(out)).rates is None
     shutil.rmtree(out / "rates")

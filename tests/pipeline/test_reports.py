@@ -90,7 +90,7 @@ def rows(spark: Any, report: Path, table: str) -> list[dict[str, Any]]:
 
 
 def test_a_request_is_reported_with_copied_and_abandoned_bytes(spark: Any, report: Path) -> None:
-    """Whole copies are moved, abandoned ones the price; a size may be told apart from its copy."""
+    """Whole copies count as moved, abandoned ones as the price; sizes may come in other lines."""
     (request,) = rows(spark, report, "requests")
     assert (request["state"], request["seconds"], request["done"]) == ("done", 11.0, 2)
     assert (request["moved_bytes"], request["abandoned_bytes"]) == (3 * GIB, GIB // 2)
@@ -105,7 +105,7 @@ def test_rates_are_reported_by_pair_of_brokers(spark: Any, report: Path) -> None
 
 
 def test_phases_stalls_and_estimates_are_reported(spark: Any, report: Path) -> None:
-    """Durations are those of the phase that was left; a stall lasts until the partition goes on."""
+    """Durations are those of the phase that ended; a stall lasts until there is progress."""
     (phase,) = rows(spark, report, "phases")
     assert (phase["phase"], phase["p50_seconds"]) == ("A2", 2.0)
     (stall,) = rows(spark, report, "stalls")

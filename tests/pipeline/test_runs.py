@@ -27,7 +27,7 @@ Entries = dict[tuple[str, int], list[int]]
 
 
 def quiet(what: str) -> None:
-    """Tell nobody."""
+    """Do nothing."""
     del what
 
 
@@ -108,7 +108,7 @@ def test_the_plan_does_not_depend_on_how_rows_are_partitioned(
 def test_a_drained_broker_is_left_with_nothing_and_nothing_else_moves(
     spark: Any, snapshot: str, tmp_path: Path
 ) -> None:
-    """Only partitions with a replica on the broker change, but for those that mend their racks."""
+    """Only partitions with a replica on the broker change, and those whose racks are repaired."""
     options = PlanOptions(drain=frozenset({2}), only_needed=True)
     out = tmp_path / "plan"
     summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), str(out), quiet)
@@ -146,7 +146,7 @@ def test_a_cap_ends_the_plan_and_is_reported(spark: Any, snapshot: str, tmp_path
 
 
 def test_disks_without_room_are_reported(spark: Any, snapshot: str, tmp_path: Path) -> None:
-    """Every disk is full: a drained broker keeps what nobody can take, and the plan says so."""
+    """Every disk is full: a drained broker keeps what has no room elsewhere; the plan says so."""
     tables = read_tables(spark, snapshot)
     held = tables.replicas.groupBy("broker").sum("size_bytes").collect()
     full = {row[0]: row[1] for row in held}
@@ -227,7 +227,7 @@ def test_a_stock_json_with_sizes_becomes_a_snapshot(spark: Any, tmp_path: Path) 
 
 
 def test_a_wrong_size_in_a_csv_is_named(spark: Any, tmp_path: Path) -> None:
-    """A text where a number belongs is told with its row."""
+    """A text where a number belongs is reported with its row."""
     current, sizes = tmp_path / "current.json", tmp_path / "sizes.csv"
     current.write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
     sizes.write_text("topic,partition,size_bytes\nt,0,many\n")

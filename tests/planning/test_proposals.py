@@ -26,7 +26,7 @@ def plan(**replicas: Replicas) -> dict[TopicPartition, Replicas]:
 @settings(deadline=None)
 @given(problems(racks_max=4))
 def test_every_partition_of_a_plan_is_validly_placed(problem: Problem) -> None:
-    """No duplicates, nobody who may not hold one, the wished number, racks never fewer."""
+    """No duplicates, only permitted brokers, the wanted number, no fewer racks."""
     after = propose(problem.before, problem.goal, problem.sizes).after
     assert after.keys() == problem.before.keys()
     goal = problem.goal

@@ -126,7 +126,7 @@ def test_failure_case_4a_half_stopped_replicas_are_stopped_again() -> None:
 
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
 def test_failure_case_4a_no_directory_is_left_where_only_some_were_deleted(shape: Shape) -> None:
-    """The same on whole brokers: one of the dropped replicas was told, the other not."""
+    """The same on healthy brokers: one of the dropped replicas got the request, the other not."""
     cell = Cell(shape, Failpoint.B5_DELETE_SENT, Hand.RESTARTED)
     cell.take_over()
     assert {p.partition: cell.world.holders(p) for p in cell.partitions} == {

@@ -19,7 +19,7 @@ ROUTES_GONE = (Failpoint.A1_WRITTEN, Failpoint.NEXT_STEP_WRITTEN, Failpoint.DROP
 def test_failover_case_1_a_legacy_znode_made_without_a_controller_is_carried_out(
     shape: Shape,
 ) -> None:
-    """The daemon of this history claims a role that nobody holds; before it, nothing is done."""
+    """The daemon of this history claims a free role; before it, nothing is done."""
     cell = Cell(shape, Failpoint.CLAIMED, Hand.RESTARTED)
     assert cell.left == dict.fromkeys(shape.targets, cell.original())
     assert cell.specs == set()

@@ -146,7 +146,7 @@ def test_a_bad_pause_is_named(members: dict[str, object], why: str) -> None:
     ],
 )
 def test_a_bad_limit_is_named(members: dict[str, object], why: str) -> None:
-    """A limit somebody believes in and that does not hold would be worse than none."""
+    """A limit that is set and does not hold would be worse than none."""
     read = decode_limits(document(version=1, **members))
     assert isinstance(read, str)
     assert why in read

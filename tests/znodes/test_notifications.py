@@ -1,4 +1,4 @@
-"""What brokers tell the controller, and the lists of partitions they and tools write."""
+"""Notifications of brokers to the controller, and lists of partitions from tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_preferred_election_lists_partitions() -> None:
     [5, {}, {"topic": "t"}, {"topic": "a/b", "partition": 0}, {"topic": "t", "partition": "0"}],
 )
 def test_a_list_is_taken_whole_or_not_at_all(row: object) -> None:
-    """Nobody but programs writes it."""
+    """Only programs write it."""
     assert isinstance(decode_isr_notification(document(version=1, partitions=[row])), str)
 
 

@@ -104,7 +104,7 @@ def test_what_is_no_entity_is_none(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["request_0000000001", "request_-000000001", "request_x"])
 def test_whatever_a_client_calls_a_request_is_one(name: str) -> None:
-    """Sequence numbers overflow one day, and nobody is forced to use them."""
+    """Sequence numbers may overflow, and clients need not use them."""
     assert paths.is_submission(name)
 
 

@@ -36,7 +36,7 @@ def test_what_is_encoded_is_decoded(
 
 
 def test_a_znode_of_kafka_2_3_is_known_by_what_it_lacks() -> None:
-    """It does not say what is being added, so nobody can tell from it."""
+    """It does not name adding replicas, so they are unknown."""
     read = decode_topic(b'{"version":1,"partitions":{"0":[1,2]}}', V, C, Zxid(70))
     assert isinstance(read, TopicAssignment)
     assert (read.is_marked, read.mzxid) == (False, 70)

@@ -23,7 +23,7 @@ def test_anything_else_is_a_reason(value: object) -> None:
 
 
 def test_without_a_zone_it_is_utc() -> None:
-    """Nobody's local time is guessed."""
+    """No local time zone is assumed."""
     assert read_window("22:00-05:00") == Window(22 * 60, 5 * 60, "UTC")
 
 

@@ -186,7 +186,7 @@ def test_the_example_is_what_is_read_and_written(
 
 
 def test_no_section_is_without_a_codec() -> None:
-    """A path that nobody reads any more is not documented."""
+    """A path that is no longer read is not documented."""
     codecs = [path for path, _ in CODECS]
     assert [p for p in SECTIONS if not any(re.fullmatch(c, p) for c in codecs)] == []
 
