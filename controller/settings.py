@@ -162,11 +162,11 @@ class Settings(BaseSettings):
     )
     tenure_linger_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
         30.0,
-        description="With on_demand, how long to keep the controller role after the last work.",
+        description="With on_demand: seconds to keep the controller role after the last work.",
     )
     legacy_mode: LegacyMode = Field(
         LegacyMode.ABSORB,
-        description="What /admin/reassign_partitions lists: partitions in flight (absorb) or every "
+        description="Content of /admin/reassign_partitions: partitions in flight (absorb) or every "
         "unfinished one (mirror).",
     )
 
@@ -211,11 +211,11 @@ class Settings(BaseSettings):
         description="Order of the pending partitions of a request: submitted, small_first, "
         "large_first or most_useful_first (those that free the fullest broker).",
     )
-    outcomes_kept: Count = Field(200, description="How many outcomes of ended requests to keep.")
+    outcomes_kept: Count = Field(200, description="Number of outcomes of ended requests to keep.")
     stop_replica_timeout_s: Seconds = Field(
         60.0,
-        description="How long to wait until a broker acknowledges the deletion of a dropped "
-        "replica, before it is recorded as an orphan.",
+        description="Time for a broker to acknowledge the deletion of a dropped replica; after it, "
+        "the replica is recorded as an orphan.",
     )
     config_refresh_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
         60.0,

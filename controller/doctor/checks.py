@@ -69,7 +69,7 @@ NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
     throttle_checks.topic_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES),
     throttle_checks.broker_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES),
 }
-"""Znodes whose absence a check relies on: where they are hidden from us, it is left out."""
+"""Znodes whose absence a check relies on: if they are hidden, the check is left out."""
 
 _ORDER: Final = tuple(Severity)
 

@@ -147,7 +147,7 @@ def large_znodes(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def permissions(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find znodes of ours whose permissions differ from those of Kafka's."""
+    """Find znodes of the reassigner with other permissions than Kafka's."""
     acls = snapshot.znodes.acls
     kafka = next((acls[p] for p in KAFKA_ROOTS if p in acls and acls[p] != OPEN_ACL), OPEN_ACL)
     for path, acl in sorted(acls.items()):

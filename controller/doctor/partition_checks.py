@@ -12,7 +12,7 @@ from controller.doctor.snapshot import Disks, Snapshot
 
 
 def foreign_reassignments(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find reassignments in progress without a record of ours."""
+    """Find reassignments in progress without a record."""
     for partition, assignment in snapshot.znodes.partitions():
         if not assignment.is_reassigning or partition in snapshot.znodes.specs:
             continue
@@ -203,7 +203,7 @@ def offline_replicas(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def orphans(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find our records of replicas whose deletion no broker confirmed."""
+    """Find records of replicas whose deletion no broker confirmed."""
     znodes = snapshot.znodes
     for orphan in sorted(znodes.orphans, key=lambda o: (o.broker, o.partition)):
         topic = znodes.topics.get(orphan.partition.topic)
@@ -231,7 +231,7 @@ def orphans(snapshot: Snapshot) -> Iterator[Finding]:
 
 def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:
     """
-    Find directories without an assigned replica and without a record of ours.
+    Find directories without an assigned replica and without a record.
 
     A replica counts as assigned if it was so before or after the disks were read.
     """

@@ -59,7 +59,7 @@ class Znodes:
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Bytes of the larger znodes and of listings, by path."""
     acls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Permissions of Kafka's roots and of ours, by path."""
+    """Permissions of Kafka's roots and of the reassigner's, by path."""
     topic_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broker_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By the name of the znode: a broker id, or ``<default>``."""
@@ -67,7 +67,7 @@ class Znodes:
     """The throttles that daemons set, and the settings before them."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
-    """Paths that ZooKeeper does not let us read; their content counts as absent here."""
+    """Paths that ZooKeeper hides; their content counts as absent here."""
 
     def is_hidden(self, *roots: str) -> bool:
         """Return whether one of these znodes, or one below them, may not be read."""
@@ -114,7 +114,7 @@ class Snapshot:
     """The topic znodes as read before the brokers were asked."""
     brokers: BrokerAnswers = field(default_factory=BrokerAnswers)
     controller_id: int = 1_000_000
-    """Our id as a controller, by the settings."""
+    """The daemon's id as the controller, from the settings."""
     jute_maxbuffer: int = 0xFFFFF
     """``jute.maxbuffer`` of the ZooKeeper servers, by the settings."""
     daemon_problem: str | None = None

@@ -77,7 +77,7 @@ def broker_throttles(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _is_recorded(snapshot: Snapshot, entity: Entity, key: str) -> bool:
-    """Return whether a setting, or a part of it, is in our record of a throttle."""
+    """Return whether a setting, or a part of it, is in the record of a throttle."""
     applied = snapshot.znodes.applied_throttles.get(entity)
     return applied is not None and key in applied.ours
 

@@ -1,4 +1,4 @@
-"""Checks of our own znodes, and of those of plans."""
+"""Checks of the reassigner's own znodes, and of those of plans."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def unreadable_znodes(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def hidden_znodes(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find znodes that ZooKeeper's permissions hide from us."""
+    """Find znodes that ZooKeeper's permissions hide."""
     for path in sorted(snapshot.znodes.hidden):
         yield Finding(
             "hidden",

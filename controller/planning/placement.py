@@ -7,7 +7,7 @@ requires only that replicas are on different brokers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from controller.core.model import BrokerId, Replicas
 
@@ -50,35 +50,6 @@ def wanted_racks(
     return reachable if widest else min(reachable, count_racks(before, racks))
 
 
-def placement_problems(
-    replicas: Replicas, *, brokers: Collection[BrokerId], racks: Racks, racks_min: int = 0
-) -> Iterator[str]:
-    """
-    Yield the problems of a placement.
-
-    Args:
-        replicas: The planned replicas.
-        brokers: The brokers that may hold a replica.
-        racks: Racks of all brokers.
-        racks_min: Minimum number of racks, see ``wanted_racks``.
-
-    """
-    if not replicas:
-        yield "it has no replica"
-    if len(set(replicas)) < len(replicas):
-        yield f"a broker appears twice in {_listed(replicas)}"
-    strangers = [broker for broker in replicas if broker not in brokers]
-    if strangers:
-        yield f"broker {_listed(strangers)} is not to hold a replica"
-    spread = count_racks(replicas, racks)
-    if spread < racks_min:
-        yield f"it is spread over {spread} racks instead of {racks_min}"
-
-
 def added_replicas(before: Replicas, after: Replicas) -> Replicas:
     """Return the replicas that are copied."""
     return tuple(broker for broker in after if broker not in before)
-
-
-def _listed(brokers: Iterable[BrokerId]) -> str:
-    return ",".join(map(str, brokers))

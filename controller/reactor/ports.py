@@ -182,7 +182,7 @@ class Store(Protocol):
         ...
 
     def begin_tenure(self) -> None:
-        """Begin a tenure without the role: ``ControllerClaimed`` with our epoch follows."""
+        """Begin a tenure without the role: ``ControllerClaimed`` with the leader's epoch."""
         ...
 
     def claim_controller(self, *, at_once: bool = False) -> None:

@@ -224,7 +224,7 @@ class _Counting:
 
 def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
     """
-    Return how many entries of each request are neither accepted nor refused yet.
+    Return the number of entries of each request that are neither accepted nor refused yet.
 
     A large request is accepted in chunks, but its total counts all its entries from the start.
     """

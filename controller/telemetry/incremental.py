@@ -20,16 +20,6 @@ SLICE: Final = 100
 """Items between two interruptions; they take well below a millisecond."""
 
 
-def run_to_end(computation: Incremental[T]) -> T:
-    """Run without interruption and return the result."""
-    while True:
-        try:
-            next(computation)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-
-
 def in_slices(items: Iterable[Item]) -> Iterator[list[Item]]:
     """Return the present items in slices."""
     everything = list(items)

@@ -110,7 +110,7 @@ def progress(current: Replicas, reassignment: Reassignment, options: Options) ->
 
 @lru_cache(maxsize=20_000)
 def steps_between(current: Replicas, target: Replicas, step_size: int | None) -> int:
-    """Return how many steps of KAFKA-6794 lead from one assignment to another."""
+    """Return the number of steps of KAFKA-6794 between two assignments."""
     return len(steps_to(current, target, current[0], step_size)) if current else 0
 
 

@@ -26,7 +26,7 @@ class PhaseChange:
     phase: str
     before: str
     seconds: float | None
-    """How long the phase before lasted; None if its start is not known."""
+    """Duration of the phase before; None if its start is not known."""
     cause: str
     step: int
     request: str | None

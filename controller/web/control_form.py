@@ -139,7 +139,7 @@ class ControlForm:
 
 
 def is_same_site(headers: Mapping[str, str]) -> bool:
-    """Return whether the form was on a page of ours, as browsers report; others report nothing."""
+    """Return whether the form came from this server; only browsers report its origin."""
     if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         return False
     origin = headers.get("origin")

@@ -123,7 +123,7 @@ class ExecHook:
         self._timeout_s = timeout_s
 
     def deliver(self, notification: Notification) -> None:
-        """Run the program, without our settings in its environment: they hold secrets."""
+        """Run the program, without the daemon's settings in its environment: they hold secrets."""
         document = json.dumps(notification.document(self._cluster))
         try:
             done = subprocess.run(  # noqa: S603 - what the operator configured

@@ -278,7 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(self._made(lambda: self.server.routes.post(self.path, headers, body, client)))
 
     def _made(self, make: Callable[[], Response]) -> Response:
-        """Make a response, if the ``Host`` header is ours and not too many are being made."""
+        """Make a response if the ``Host`` header is accepted and not too many are being made."""
         path = self.path.partition("?")[0]
         if path not in ANY_HOST and not is_addressed(self.headers.get("Host"), self.server.names):
             return text(HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_NAME)

@@ -1,7 +1,7 @@
 """
-The permissions of the znodes that we create: those of the cluster's own znodes.
+The permissions of the reassigner's znodes: those of the cluster's own znodes.
 
-Brokers, and the controllers after us, must be able to change and delete what we create. Below the
+Brokers, and later controllers, must be able to change and delete these znodes. Below the
 roots that Kafka treats as sensitive (``ZkData.SensitiveRootPaths``), which hold passwords and
 tokens, only the cluster's own identities may read. A write does not change the permissions of a
 znode that exists.
@@ -45,7 +45,7 @@ def cluster_acl(acl_of: Callable[[str], list[Any]]) -> list[Any]:
         acl_of: Reads the permissions of a znode.
 
     Raises:
-        InvalidInputError: ZooKeeper does not let us read them.
+        InvalidInputError: ZooKeeper does not allow to read them.
 
     """
     for path in (paths.TOPICS, "/admin"):

@@ -60,7 +60,7 @@ NOT_OURS: Final = "the controller role was not ours"
 
 
 class Claim(NamedTuple):
-    """Our right to write as the controller."""
+    """The right to write as the controller."""
 
     epoch: ControllerEpoch
     version: ZkVersion
@@ -76,7 +76,7 @@ class _Tried(NamedTuple):
 
 
 class _Role(NamedTuple):
-    """The role as read, and our right to claim it."""
+    """The role as read, and the right to claim it."""
 
     leadership: Fence
     session: int
@@ -87,7 +87,7 @@ class _Role(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Whether ``/controller`` is of our session."""
+        """Whether ``/controller`` belongs to this session."""
         return self.controller is not None and self.controller.owner == self.session
 
 
@@ -164,7 +164,7 @@ class Claims:
         self._worker.stop()
 
     def resign_if_held(self) -> None:
-        """Resign, if we hold the role, because we may no longer use it."""
+        """Resign if the role is held: this daemon may no longer use it."""
         with self._lock:
             is_held = self._held is not None
         if is_held:
@@ -277,7 +277,7 @@ class Claims:
         return _Role(leadership, session, controller, epoch.version, ControllerEpoch(known + 1))
 
     def _replace(self, role: _Role) -> None:
-        """Make ``/controller`` ours and leave the epoch: the broker ends its current event."""
+        """Take ``/controller`` and leave the epoch: the broker ends its current event."""
         multi = self._session.client.transaction()
         role.leadership.lead(multi)
         multi.check(paths.CONTROLLER_EPOCH, role.version)
@@ -285,7 +285,7 @@ class Claims:
         multi_answer(multi.commit_async(), self._session.timeout_s)
 
     def _write(self, role: _Role) -> list[Any]:
-        """Claim; a ``/controller`` that is ours already is only checked."""
+        """Claim; a ``/controller`` of this session is only checked."""
         multi = self._session.client.transaction()
         role.leadership.lead(multi)
         multi.set_data(paths.CONTROLLER_EPOCH, str(role.next).encode("ascii"), role.version)
@@ -296,7 +296,7 @@ class Claims:
         return multi_answer(multi.commit_async(), self._session.timeout_s)
 
     def _create(self, multi: Any, role: _Role) -> None:  # noqa: ANN401 - kazoo has no types
-        """Add to a multi that ``/controller`` becomes ours."""
+        """Add the operations that take ``/controller`` to a multi."""
         if role.controller is not None:
             multi.delete(paths.CONTROLLER, role.controller.version)
         data = encode_controller(self._controller_id, self._now_ms())
@@ -316,7 +316,7 @@ class Claims:
     # --- loss and resignation --------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Watch ``/controller``, and drop the claim if it is no longer ours."""
+        """Watch ``/controller``, and drop the claim if another session owns it."""
         held = self._held
         if held is None:
             return
@@ -345,7 +345,7 @@ class Claims:
         self._inbox.put(Deposed(reason))
 
     def _tidy(self) -> None:
-        """Delete a ``/controller`` of ours without a claim: brokers wait for that."""
+        """Delete a ``/controller`` of this session without a claim: brokers wait for that."""
         if self._held is not None:
             return
         controller = self._reader.get(paths.CONTROLLER)

@@ -1,5 +1,5 @@
 """
-kazoo's client from our settings, its waiting for sockets, and the certain life of its session.
+kazoo's client from the settings, its waiting for sockets, and the certain life of its session.
 
 kazoo does not expose the session timeout that the server granted, and reports a silent server only
 after two thirds of it. The session's life is counted from the sending of the last request that was

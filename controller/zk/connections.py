@@ -67,7 +67,7 @@ class Connection:
 
         Raises:
             SessionSuspendedError: ZooKeeper cannot be reached in time.
-            RefusedError: ZooKeeper refuses our credentials.
+            RefusedError: ZooKeeper refuses the credentials.
             InvalidInputError: there is no Kafka cluster.
 
         """

@@ -3,8 +3,7 @@ The election among several daemons: kazoo's lock under ``/reassigner/leader``, a
 
 The lock alone does not entitle to write: a new leader first raises ``/reassigner/epoch`` in a multi
 that checks its own candidacy, and the new version of that znode fences every write. A candidacy
-holds the address of our HTTP server, so that a command can find the leader. What to do with the
-role is not known here.
+holds the address of the daemon's HTTP server, so that a command can find the leader.
 
 Invariant: ``version`` is set exactly between ``LeadershipGained`` and ``LeadershipLost``.
 """
@@ -45,7 +44,7 @@ class Leadership:
         Args:
             session: The session that owns the candidacy.
             inbox: Receives ``LeadershipGained`` and ``LeadershipLost``.
-            http: ``host:port`` of our HTTP server.
+            http: ``host:port`` of the daemon's HTTP server.
 
         """
         self._session = session
@@ -67,7 +66,7 @@ class Leadership:
 
     @property
     def version(self) -> ZkVersion | None:
-        """The version of ``/reassigner/epoch`` that we wrote as leader; None while we are not."""
+        """The version of ``/reassigner/epoch`` that this leader wrote; None for a standby."""
         return self._version
 
     @property
@@ -85,9 +84,9 @@ class Leadership:
         Set what is called when the role is gained or lost.
 
         Args:
-            before_gain: Called on our thread once the former leader is fenced, before we lead;
-                must not wait.
-            after_loss: Called on any thread once we no longer lead; must not wait.
+            before_gain: Called on this thread once the former leader is fenced, before this daemon
+                leads; must not wait.
+            after_loss: Called on any thread once this daemon no longer leads; must not wait.
 
         """
         self._before_gain = before_gain
@@ -110,14 +109,14 @@ class Leadership:
     # --- called by the session -------------------------------------------------------------------
 
     def connected(self, *, is_new: bool) -> None:  # noqa: ARG002 - both need the same check
-        """Check whether we still lead."""
+        """Check whether this daemon still leads."""
         self._wake.set()
 
     def lost(self, reason: str) -> None:
         """Stop leading with the session."""
         self._lose(reason)
 
-    # --- on our thread ---------------------------------------------------------------------------
+    # --- on the thread of the candidacy ----------------------------------------------------------
 
     def _run(self) -> None:
         while not self._stopping:
@@ -149,7 +148,7 @@ class Leadership:
             self._withdraw()
 
     def _raise_epoch(self, candidacy: str) -> ZkVersion:
-        """Fence the former leader; only while our candidacy exists."""
+        """Fence the former leader; only while this daemon's candidacy exists."""
         epoch = self._reader.get(paths.EPOCH)
         if epoch is None:
             self._create_epoch()
@@ -168,7 +167,7 @@ class Leadership:
             return
 
     def _lead(self) -> None:
-        """Return when we no longer lead."""
+        """Return when this daemon no longer leads."""
         while not self._stopping:
             version = self._version
             if version is None:
@@ -192,7 +191,7 @@ class Leadership:
         self._wake.set()
 
     def _withdraw(self) -> None:
-        """Delete every candidacy of ours: behind one left over we would wait for ever."""
+        """Delete all candidacies of this session: the lock would wait for ever behind one."""
         self._contending = None
         names = self._reader.children(paths.LEADER)
         for path, znode in self._reader.try_many((f"{paths.LEADER}/{n}" for n in names), str):

@@ -1,5 +1,5 @@
 """
-Fenced multis: the loop's writes, led by checks of our right to write.
+Fenced multis: the loop's writes, led by checks of the daemon's right to write.
 
 All multis of a commit are sent before the first answer is awaited. So are the parents of created
 znodes: ZooKeeper handles a session's requests in order. What is written is not known here.
@@ -200,7 +200,7 @@ def _ancestors_of_created(multi: Iterable[ports.Operation]) -> Iterator[str]:
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Yield the parents that we may create for a znode, the highest first."""
+    """Yield the parents of a znode that the daemon may create, the highest first."""
     parts = path.split("/")
     for depth in range(2, len(parts)):
         parent = "/".join(parts[:depth])
@@ -228,10 +228,10 @@ def too_large(
 
 
 def epoch_check(version: ZkVersion) -> ports.Check:
-    """Return the check that the leadership among our daemons is still ours."""
+    """Return the check that this daemon still leads the daemons."""
     return ports.Check(paths.EPOCH, version)
 
 
 def claim_check(version: ZkVersion) -> ports.Check:
-    """Return the check that the controller role is still ours."""
+    """Return the check that this daemon still has the controller role."""
     return ports.Check(paths.CONTROLLER_EPOCH, version)

@@ -1,4 +1,4 @@
-"""Reads of the znodes of topics and partitions: Kafka's, and our records of reassignments."""
+"""Reads of the znodes of topics and partitions: Kafka's, and the records of reassignments."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class PartitionZnodes:
         """Return the topics queued for deletion."""
         return frozenset(self._znodes.children(paths.DELETIONS))
 
-    # --- ours ------------------------------------------------------------------------------------
+    # --- the reassigner's ------------------------------------------------------------------------
 
     def reassigned(self, topics: Iterable[str] | None = None) -> list[model.TopicPartition]:
-        """Return the partitions that have a record of ours, of these topics or of all."""
+        """Return the partitions with a record, of these topics or of all."""
         wanted = self._znodes.children(paths.GOALS) if topics is None else topics
         directories = {paths.reassignment_topic_path(topic): topic for topic in wanted}
         return sorted(
@@ -71,7 +71,7 @@ class PartitionZnodes:
     def specs(
         self, partitions: Iterable[model.TopicPartition]
     ) -> Mapping[model.TopicPartition, model.ReassignmentSpec | str | None]:
-        """Return our records of reassignments; None where there is none."""
+        """Return the records of reassignments; None where there is none."""
         return dict(
             znode_reads.decode_many(
                 self._znodes,

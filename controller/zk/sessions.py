@@ -137,7 +137,7 @@ class Session:
 
         Raises:
             SessionSuspendedError: there is no connection in time.
-            InvalidInputError: there is no Kafka cluster there, or it is not open to us.
+            InvalidInputError: there is no Kafka cluster, or its permissions cannot be read.
 
         """
         self._running = True
@@ -153,7 +153,7 @@ class Session:
                     f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
                     f"{paths.BROKER_IDS} does not exist; is the chroot right?"
                 )
-            # Brokers must be able to change what we create, so it gets their permissions.
+            # Brokers must be able to change the daemon's znodes, so these get their permissions.
             self.client.default_acl = self.acls = cluster_acl(self._acl_of)
         except errors.ControllerError:
             self.stop()
@@ -196,7 +196,7 @@ class Session:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a connection is possible at all: not when our credentials were refused."""
+        """Whether a connection is possible at all: not after the credentials were refused."""
         return not self._running or self.client.client_state not in _DEAD
 
     @property

@@ -1,8 +1,8 @@
 """
-Roles and their guards: the controller, what forbids to become it, and the leader of our daemons.
+Roles and their guards: the controller, the guards of a claim, and the leader of the daemons.
 
 ``/controller`` and ``/controller_epoch`` (``kafka.zk.ControllerZNode``): the epoch is plain ASCII
-digits, not JSON. We write format 1, which every Kafka version reads.
+digits, not JSON. Format 1 is written, which every Kafka version reads.
 
 ``/feature`` is enabled from inter-broker protocol 2.7 on (``FeatureZNode``); ``/migration`` names a
 KRaft controller while one takes over (``MigrationZNode``). What is unreadable forbids a claim too.
@@ -48,7 +48,7 @@ def decode_controller(data: bytes) -> ControllerNode | str:
 
 
 def encode_controller(controller_id: BrokerId | int, timestamp_ms: int) -> bytes:
-    """Encode our ``/controller``; ``timestamp_ms`` is milliseconds since 1970."""
+    """Encode the daemon's ``/controller``; ``timestamp_ms`` is milliseconds since 1970."""
     return documents.write_document(
         {"version": 1, "brokerid": controller_id, "timestamp": str(timestamp_ms)}
     )
@@ -100,5 +100,5 @@ def decode_leader(data: bytes) -> str | None:
 
 
 def encode_leader(http: str) -> bytes:
-    """Encode the ``host:port`` of our HTTP server."""
+    """Encode the ``host:port`` of the daemon's HTTP server."""
     return documents.write_document({"version": 1, "http": http})

@@ -1,5 +1,5 @@
 """
-Dynamic settings of topics and brokers, the throttles among them, and our records of throttles.
+Dynamic settings of topics and brokers, the throttles among them, and the records of throttles.
 
 ``/config/topics/T`` and ``/config/brokers/N`` (``ConfigEntityZNode``): settings that we do not know
 are kept. A sequential child of ``/config/changes``
@@ -87,7 +87,7 @@ def throttled_partitions(value: str) -> frozenset[int]:
 
 
 def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> AppliedThrottle | str:  # noqa: PLR0911 - one return per reason
-    """Decode our record of a throttle from the last component of its path and its content."""
+    """Decode the record of a throttle from the last component of its path and its content."""
     entity = parse_throttle_name(name)
     if entity is None:
         return f"{documents.excerpt(name)} is neither a topic nor a broker"
@@ -111,7 +111,7 @@ def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> Appli
 
 
 def encode_applied_throttle(applied: AppliedThrottle) -> bytes:
-    """Encode our record of a throttle; its entity is the path."""
+    """Encode the record of a throttle; its entity is the path."""
     return documents.write_document(
         {
             "version": 1,

@@ -50,10 +50,10 @@ CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
 
 KAFKA_ROOTS: Final = (TOPICS, "/admin")
-"""The first of these that is not open to everyone sets the permissions of our znodes."""
+"""The first of these that is not open to everyone sets the permissions of the daemon's znodes."""
 
 OUR_ROOTS: Final = (ROOT, LEADER, EPOCH, ORPHANS, OUTCOMES, GOALS, LEGACY_PLAN)
-"""The roots of our znodes, and the znode of legacy plans."""
+"""The roots of the reassigner's znodes, and the znode of legacy plans."""
 
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
     {"isr_notifications": ISR_NOTIFICATIONS, "log_dir_events": LOG_DIR_EVENTS}
@@ -139,17 +139,17 @@ def state_path(partition: TopicPartition) -> str:
 
 
 def reassignment_topic_path(topic: str) -> str:
-    """Return the parent of our records of a topic's reassignments."""
+    """Return the parent of the records of a topic's reassignments."""
     return f"{GOALS}/{topic}"
 
 
 def reassignment_path(partition: TopicPartition) -> str:
-    """Return our record of a partition's reassignment."""
+    """Return the record of a partition's reassignment."""
     return f"{GOALS}/{partition.topic}/{partition.partition}"
 
 
 def orphan_path(broker: BrokerId, partition: TopicPartition) -> str:
-    """Return our record of a replica that could not be deleted."""
+    """Return the record of a replica that could not be deleted."""
     return f"{ORPHANS}/{broker}/{partition}"
 
 
@@ -267,7 +267,7 @@ def announcements_path() -> str:
 
 
 def applied_throttle_path(entity: Entity) -> str:
-    """Return our record of a throttle; no topic's name has a colon."""
+    """Return the record of a throttle; no topic's name has a colon."""
     return f"{LEASES}/{entity.replace('/', ':')}"
 
 

@@ -1,5 +1,5 @@
 """
-Our record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
+The record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
 
 It keeps what the topic znode does not: the original replicas in their order, and replicas of
 earlier targets. ``top`` and ``legacy`` are for operators and other tools (KIP-236); they follow
@@ -15,7 +15,7 @@ from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_request
 
 _ROUTES: Final = {route.value: route for route in (model.Route.LEGACY, model.Route.REQUEST)}
-"""A foreign reassignment has no record of ours."""
+"""A foreign reassignment has no record."""
 
 
 def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec | str:  # noqa: PLR0911 - one return per reason

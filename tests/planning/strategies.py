@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.planning.placement import Racks, count_racks
 from controller.planning.plan_goal import PlanGoal
 
 
@@ -68,3 +70,32 @@ def problems(
     )
     sizes = {p: chances.randint(0, 1000) for p in before}
     return Problem(before, goal, sizes)
+
+
+def placement_problems(
+    replicas: Replicas, *, brokers: Collection[BrokerId], racks: Racks, racks_min: int = 0
+) -> Iterator[str]:
+    """
+    Yield the problems of a placement.
+
+    Args:
+        replicas: The planned replicas.
+        brokers: The brokers that may hold a replica.
+        racks: Racks of all brokers.
+        racks_min: Minimum number of racks, see ``wanted_racks``.
+
+    """
+    if not replicas:
+        yield "it has no replica"
+    if len(set(replicas)) < len(replicas):
+        yield f"a broker appears twice in {_listed(replicas)}"
+    strangers = [broker for broker in replicas if broker not in brokers]
+    if strangers:
+        yield f"broker {_listed(strangers)} is not to hold a replica"
+    spread = count_racks(replicas, racks)
+    if spread < racks_min:
+        yield f"it is spread over {spread} racks instead of {racks_min}"
+
+
+def _listed(brokers: Iterable[BrokerId]) -> str:
+    return ",".join(map(str, brokers))

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.errors import InvalidInputError
-from controller.planning.placement import count_racks, placement_problems, wanted_racks
+from controller.planning.placement import count_racks, wanted_racks
 from controller.planning.plan_goal import PlanGoal, leader_counts, replica_counts
 from controller.planning.proposer import propose
-from tests.planning.strategies import Problem, problems
+from tests.planning.strategies import Problem, placement_problems, problems
 
 
 def brokers(*ids: int) -> Replicas:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from controller.core.cached_znodes import Topic
 from controller.core.model import (
@@ -26,11 +27,14 @@ from controller.core.phases import Pending, Phase
 from controller.core.reassignments import Reassignment, Request
 from controller.core.state.tenure import Tenure
 from controller.core.view import ClusterView
+from controller.telemetry.incremental import Incremental
 from tests.core.builders import broker, replicas
 
 NOW = Instant(1000.0)
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 REQUEST = RequestId("legacy-0000000000000032")
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -162,3 +166,13 @@ def a_view(*brokers: int, options: Options | None = None, epoch: int | None = 9)
         view.tenure.held = Tenure(ControllerEpoch(epoch), Instant(900.0))
         view.tenure.heeded = True
     return ViewBuilder(view)
+
+
+def run_to_end(computation: Incremental[T]) -> T:
+    """Run without interruption and return the result."""
+    while True:
+        try:
+            next(computation)
+        except StopIteration as end:
+            found: T = end.value
+            return found

@@ -7,10 +7,9 @@ from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.cluster_health import EVERY_S, BlockedEvents
-from controller.telemetry.incremental import run_to_end
 from controller.telemetry.log_events import LINES_MAX, LogEvent
 from tests.core.builders import tp
-from tests.telemetry.builders import START, a_view
+from tests.telemetry.builders import START, a_view, run_to_end
 
 NOW = 1000.0
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
 from controller.core.phases import AwaitingController, Syncing
 from controller.telemetry.cluster_counts import ClusterCounts, cluster_counts, role_of, work_counts
-from controller.telemetry.incremental import run_to_end
 from tests.core.builders import tp
-from tests.telemetry.builders import REQUEST, a_view, partition_state
+from tests.telemetry.builders import REQUEST, a_view, partition_state, run_to_end
 
 
 def test_reassignments_are_counted_by_phase_and_reason() -> None:

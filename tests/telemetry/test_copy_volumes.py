@@ -9,9 +9,8 @@ from controller.core.phases import Syncing
 from controller.core.reassignments import Load
 from controller.core.view import ClusterView
 from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes, volumes_of
-from controller.telemetry.incremental import run_to_end
 from tests.core.builders import replicas, tp
-from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state
+from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state, run_to_end
 
 
 def volumes(

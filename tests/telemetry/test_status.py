@@ -29,11 +29,10 @@ from controller.core.reassignments import Request
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
-from controller.telemetry.incremental import run_to_end
 from controller.telemetry.partition_documents import Clocks, progress, steps_between
 from controller.telemetry.status import controls_of, limits_of, status_of
 from tests.core.builders import replicas, tp
-from tests.telemetry.builders import REQUEST, START, a_view, partition_state
+from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
 
 NOW = Clocks(Instant(1000.0), START)
 

@@ -12,7 +12,6 @@ from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.copy_volumes import volumes_of
-from controller.telemetry.incremental import run_to_end
 from controller.telemetry.partition_documents import Clocks, Filter, listing_of
 from controller.telemetry.progress import ProgressTracker
 from controller.telemetry.status import status_of
@@ -24,7 +23,7 @@ from controller.web.pages import (
     render_page,
 )
 from tests.core.builders import tp
-from tests.telemetry.builders import REQUEST, START, a_view, partition_state
+from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
 from tests.telemetry.test_copy_volumes import two_to_copy
 from tests.telemetry.test_measurements import CHANGE
 
