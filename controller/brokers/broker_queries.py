@@ -22,7 +22,7 @@ from controller.core.model import BrokerId, LiveBroker
 from controller.errors import ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 
 class BrokerQuery(ABC):
@@ -155,8 +155,8 @@ class BrokerFollower:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """How to connect to brokers."""
+class ConnectionSettings:
+    """Security, listener and limits of connections to brokers."""
 
     security: Security
     listeners: ListenerChoice
@@ -165,34 +165,35 @@ class Route:
 
 
 def ask_all(
-    route: Route,
+    settings: ConnectionSettings,
     brokers: Collection[LiveBroker],
-    ask: Callable[[LiveBroker, Connection], Coroutine[Any, Any, Answer]],
+    ask: Callable[[LiveBroker, Connection], Coroutine[Any, Any, Response]],
     *,
     deadline: float,
-) -> Generator[tuple[BrokerId, Answer | ControllerError], None, None]:
+) -> Generator[tuple[BrokerId, Response | ControllerError], None, None]:
     """
     Query brokers at once; yield each answer, or the error in its place, as it arrives.
 
     Args:
-        route: How to connect.
+        settings: Settings of the connections.
         brokers: The brokers.
         ask: Queries one broker over its connection, on the IO thread.
         deadline: On the monotonic clock; answers that arrive later are left out.
 
     """
-    listeners = replace(route.listeners, control_plane_listener=None)
-    answers: queue.Queue[tuple[BrokerId, Answer | ControllerError]] = queue.Queue()
+    listeners = replace(settings.listeners, control_plane_listener=None)
+    answers: queue.Queue[tuple[BrokerId, Response | ControllerError]] = queue.Queue()
     io = IoThread("survey")
     opened: set[Connection] = set()
 
     async def ask_one(broker: LiveBroker) -> None:
         try:
             endpoint = listeners.required_of(broker)
-            connection = await connect(io, endpoint, route.security, route.limits, Gate())
+            connection = await connect(io, endpoint, settings.security, settings.limits, Gate())
             opened.add(connection)
             answer = await ask(broker, connection)
             connection.close()
+            opened.discard(connection)
         except (TransientError, ProtocolError) as error:
             answers.put((broker.id, error))
         else:

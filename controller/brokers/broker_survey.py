@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
-from controller.brokers.broker_queries import Route, ask_all
+from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
@@ -44,7 +44,7 @@ class BrokerSurvey:
                 serve these queries.
 
         """
-        self._route = Route(security, listeners, LIMITS)
+        self._settings = ConnectionSettings(security, listeners, LIMITS)
 
     def ask(
         self,
@@ -85,7 +85,7 @@ class BrokerSurvey:
     def _asked(self, brokers: Collection[LiveBroker], topics: Collection[str]) -> Iterator[_Queue]:
         """Query the settings of topics; the answers arrive in the queue."""
         inbox = _Queue()
-        configs = TopicConfigQuery(inbox, self._route.security, self._route.listeners)
+        configs = TopicConfigQuery(inbox, self._settings.security, self._settings.listeners)
         configs.start()
         try:
             configs.update_brokers(brokers)
@@ -98,7 +98,7 @@ class BrokerSurvey:
         self, brokers: Collection[LiveBroker], deadline: float
     ) -> Mapping[BrokerId, Disks | str]:
         found: dict[BrokerId, Disks | str] = {b.id: SILENT for b in brokers}
-        for broker, answer in ask_all(self._route, brokers, _disks_on, deadline=deadline):
+        for broker, answer in ask_all(self._settings, brokers, _disks_on, deadline=deadline):
             found[broker] = str(answer) if isinstance(answer, ControllerError) else answer
         return found
 

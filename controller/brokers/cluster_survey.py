@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from controller.brokers.broker_queries import Route, ask_all
+from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
@@ -85,7 +85,7 @@ class ClusterSurvey:
             listeners: The choice of a broker's listener.
 
         """
-        self._route = Route(security, listeners, LIMITS)
+        self._settings = ConnectionSettings(security, listeners, LIMITS)
 
     def holdings(
         self, brokers: Collection[LiveBroker], *, within_s: float = WITHIN_S
@@ -99,7 +99,7 @@ class ClusterSurvey:
         """
         deadline = time.monotonic() + within_s
         missing = len(brokers)
-        with closing(ask_all(self._route, brokers, _hold, deadline=deadline)) as answers:
+        with closing(ask_all(self._settings, brokers, _hold, deadline=deadline)) as answers:
             for broker, answer in answers:
                 if isinstance(answer, ControllerError):
                     why = f"broker {broker} does not report its log directories: {answer}"
@@ -129,7 +129,7 @@ class ClusterSurvey:
         problem: ControllerError | None = None
         for broker in sorted(brokers, key=lambda b: b.id):
             deadline = time.monotonic() + WITHIN_S
-            for _, answer in ask_all(self._route, (broker,), lead, deadline=deadline):
+            for _, answer in ask_all(self._settings, (broker,), lead, deadline=deadline):
                 if isinstance(answer, Leading):
                     return answer
                 problem = answer

@@ -150,28 +150,27 @@ def _csv(spark: Any, path: Path, columns: Mapping[str, str]) -> list[Any]:
         typed = F.expr(f"try_cast(`{column}` AS {kind.rstrip('?')})")
         needed = not kind.endswith("?")
         bad = typed.isNull() & (F.col(column).isNotNull() | F.lit(1).eqNullSafe(int(needed)))
-        rows = table.where(bad).limit(ROWS_SHOWN).collect()
-        if rows:
-            shown = "\n".join(f"  {','.join(str(v) for v in row)}" for row in rows)
-            raise InvalidInputError(
-                f"{path}: column {column} is not {kind.rstrip('?')} in:\n{shown}"
-            )
+        what = f"column {column} is not {kind.rstrip('?')}"
+        _refuse_rows(path, what, table.where(bad).limit(ROWS_SHOWN).collect())
         table = table.withColumn(column, typed)
     rows = table.select(*columns).collect()
     return list(rows)
 
 
+def _refuse_rows(path: Path, what: str, rows: Sequence[Any]) -> None:
+    """Refuse rows, if there are any."""
+    if rows:
+        shown = "\n".join(f"  {','.join(map(str, row))}" for row in rows[:ROWS_SHOWN])
+        raise InvalidInputError(f"{path}: {what} in:\n{shown}")
+
+
 def _sizes(spark: Any, path: Path) -> dict[tuple[str, int], int]:
     rows = _csv(spark, path, {"topic": "string", "partition": "int", "size_bytes": "bigint"})
     negative = [row for row in rows if row.size_bytes < 0]
-    if negative:
-        shown = "\n".join(f"  {','.join(map(str, row))}" for row in negative[:ROWS_SHOWN])
-        raise InvalidInputError(f"{path}: column size_bytes is negative in:\n{shown}")
+    _refuse_rows(path, "column size_bytes is negative", negative)
     often = Counter((row.topic, row.partition) for row in rows)
     twice = [row for row in rows if often[row.topic, row.partition] > 1]
-    if twice:
-        shown = "\n".join(f"  {','.join(map(str, row))}" for row in twice[:ROWS_SHOWN])
-        raise InvalidInputError(f"{path}: columns topic, partition are not unique in:\n{shown}")
+    _refuse_rows(path, "columns topic, partition are not unique", twice)
     return {(row.topic, row.partition): row.size_bytes for row in rows}
 
 
