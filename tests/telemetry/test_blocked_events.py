@@ -1,4 +1,4 @@
-"""Tests of ``controller.telemetry.cluster_health``."""
+"""Tests of ``cluster_health.BlockedEvents``."""
 
 from __future__ import annotations
 
