@@ -384,7 +384,7 @@ class Clock(Protocol):
 
 
 class SessionLease(Protocol):
-    """How long the ZooKeeper session certainly lives without contact."""
+    """The guaranteed life of the ZooKeeper session without contact."""
 
     @property
     def timeout_s(self) -> float:

@@ -1,10 +1,10 @@
 """
 The controller role: claim ``/controller``, detect its loss, resign.
 
-A claim sets ``/controller_epoch`` to the next epoch under its version, in a multi in which
-``/controller`` is ours (``KafkaZkClient.registerControllerAndIncrementControllerEpoch``). From then
-on the new version of ``/controller_epoch`` fences every write of ours. Whether to claim is decided
-elsewhere.
+A claim sets ``/controller_epoch`` to the next epoch under its version, in a multi that also takes
+or checks ``/controller`` (``KafkaZkClient.registerControllerAndIncrementControllerEpoch``). From
+then on the new version of ``/controller_epoch`` fences every write of the daemon. The core decides
+when to claim.
 
 A vacant role takes one multi, which also creates ``/controller``. A role that a broker holds takes
 two, unless there is a race. The first replaces ``/controller`` and leaves the epoch, so that the

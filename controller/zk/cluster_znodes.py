@@ -32,7 +32,7 @@ class ClusterZnodes:
         """
         Return the registered brokers.
 
-        One whose registration is unreadable is live all the same. It may speak any protocol, so it
+        A broker with an unreadable registration is live, too. It may speak any protocol, so it
         counts as one that forbids a claim.
         """
         brokers: dict[BrokerId, LiveBroker] = {}

@@ -86,7 +86,7 @@ class Worker:
                 self._persist(job)
 
     def _next(self) -> Job | None:
-        """Wait for a job, be it one that was refused; None: check again."""
+        """Wait for a job, a new or a refused one; None: check again."""
         left_s = self._refused[0][0] - time.monotonic() if self._refused else None
         if left_s is not None and left_s <= 0:
             return self._refused.popleft()[1]
