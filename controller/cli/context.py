@@ -190,7 +190,7 @@ class CommandContext:
         return self.name_of_user() if name is None else name
 
 
-def leader_of(operator: OperatorClient) -> str:
+def require_leader(operator: OperatorClient) -> str:
     """
     Return the address of the leading daemon.
 

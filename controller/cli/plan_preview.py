@@ -88,9 +88,7 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsy
     view = ClusterView(Options())
     view.cluster.brokers = dict(brokers)
     view.session.deletions = operator.partitions.deletions()
-    view.session.topics = {
-        n: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id) for n, t in known.items()
-    }
+    view.session.topics = {n: Topic.of(t) for n, t in known.items()}
     view.session.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
     view.work.unreadable_specs = {
         reassignment_path(p): g

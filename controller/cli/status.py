@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from controller.cli import options, status_text
-from controller.cli.context import CommandContext, context_of, leader_of
+from controller.cli.context import CommandContext, context_of, require_leader
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.progress_display import DisplayOpener, display_of, json_lines
@@ -96,7 +96,7 @@ def _leader(
         yield partial(context.fetch, options.address_of(http))
         return
     with context.connected(zookeeper, config) as operator:
-        yield lambda: context.fetch(leader_of(operator))
+        yield lambda: context.fetch(require_leader(operator))
 
 
 def watch_leader(

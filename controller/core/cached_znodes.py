@@ -13,6 +13,7 @@ from controller.core.model import (
     LegacyPlan,
     PartitionAssignment,
     Replicas,
+    TopicAssignment,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -50,6 +51,11 @@ class Topic:
     def put_in_doubt(self, doubt: int) -> None:
         """Suspend decisions about it until a read that began in this generation or later."""
         self.stale, self.doubted = True, doubt
+
+    @classmethod
+    def of(cls, read: TopicAssignment) -> Topic:
+        """Return a topic znode as it was read."""
+        return cls(dict(read.partitions), read.version, read.czxid, read.topic_id)
 
 
 @dataclass(slots=True)

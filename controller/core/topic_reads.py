@@ -246,7 +246,7 @@ def _topic(
                 _await_state(view, partition, assignment)
             if assignment.is_reassigning and partition not in view.work.reassignments:
                 tenure.may_have_foreign = view.due.plan = True
-    topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
+    topic = Topic.of(read)
     topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
     topic.read_in = read_generation if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)

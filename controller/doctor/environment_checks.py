@@ -23,10 +23,7 @@ def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
     view = ClusterView(Options(controller_id=snapshot.controller_id))
     view.cluster.brokers = dict(snapshot.znodes.brokers)
     view.session.guards = snapshot.znodes.guards
-    view.session.topics = {
-        name: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id)
-        for name, t in snapshot.znodes.topics.items()
-    }
+    view.session.topics = {name: Topic.of(t) for name, t in snapshot.znodes.topics.items()}
     is_delegable = not delegated_refusals(view)
     for reason in native_refusals(view):
         yield Finding(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from controller.cli.context import leader_of
+from controller.cli.context import require_leader
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, ids, print_line, print_lines, print_note
 from controller.cli.stock import texts
@@ -120,7 +120,7 @@ class OldStockTool(StockTool):
         """Carry out ``--cancel`` of KIP-236: cancel all active reassignments."""
         found = read_cluster(self._operator)
         if not self._dry_run:
-            leader_of(self._operator)
+            require_leader(self._operator)
         specs = self._operator.partitions.specs(found.active)
         rows = []
         for partition in sorted(found.active):

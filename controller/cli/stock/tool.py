@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import typer
 
-from controller.cli.context import CommandContext, leader_of
+from controller.cli.context import CommandContext, require_leader
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_line, print_note
 from controller.cli.plan_preview import check_enabled
@@ -151,7 +151,7 @@ class StockTool:
         """Check that the daemon would accept a plan now."""
         check_enabled(self._operator)
         if not self._dry_run:
-            leader_of(self._operator)
+            require_leader(self._operator)
 
     def _submit(
         self, entries: Mapping[TopicPartition, Replicas], throttle: int
@@ -162,7 +162,7 @@ class StockTool:
     def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         if self._dry_run:
             return {}
-        leader_of(self._operator)
+        require_leader(self._operator)
         return cluster.cancel_partitions(self._context, self._operator, partitions)
 
     def _clear_throttles(self, plan: StockPlan, found: cluster.ClusterState) -> None:
