@@ -111,9 +111,9 @@ def stopped_of(body: memoryview) -> list[tuple[str, int]]:
     return stopped
 
 
-def answer_versions(request: Request, *, tells_disks: bool) -> bytes:
+def answer_versions(request: Request, *, describes_disks: bool) -> bytes:
     """Answer ApiVersions, of whichever version, as version 0 does when it cannot: Kafka's rule."""
-    versions = VERSIONS | ({DESCRIBE_LOG_DIRS: LOG_DIRS_VERSION} if tells_disks else {})
+    versions = VERSIONS | ({DESCRIBE_LOG_DIRS: LOG_DIRS_VERSION} if describes_disks else {})
     if request.version > VERSIONS[API_VERSIONS]:
         return _framed(request.correlation_id, struct.pack(">h", 35) + _listed(versions))
     throttle = _INT.pack(0) if request.version else b""

@@ -50,7 +50,7 @@ def snapshot_seconds(cluster: Cluster, directory: Path) -> float:
 
 def measure(extent: Extent) -> list[Figure]:
     """Make the cluster and take snapshots of it."""
-    with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster, tells_disks=True):
+    with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster, describes_disks=True):
         Ground(cluster, SHAPE, "g").make()
         with tempfile.TemporaryDirectory(prefix="bench-snapshot-") as directory:
             times = []

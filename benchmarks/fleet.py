@@ -73,7 +73,7 @@ class Replication:
     changed: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def told(self, broker: int, states: list[State]) -> None:
+    def receive(self, broker: int, states: list[State]) -> None:
         """Note the LeaderAndIsr of a leader."""
         at = time.monotonic() + IN_SYNC_AFTER_S
         with self.lock:
@@ -156,27 +156,27 @@ class Replication:
 class Disks:
     """The replicas of a broker by its requests, where log directories are described."""
 
-    are_told: bool
+    are_described: bool
     held: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def take(self, states: list[State]) -> None:
         """Take note of replicas."""
-        if self.are_told:
+        if self.are_described:
             for state in states:
                 self.held[state.topic].add(state.partition)
 
     def drop(self, partitions: list[tuple[str, int]]) -> None:
         """Forget replicas."""
-        if self.are_told:
+        if self.are_described:
             for topic, partition in partitions:
                 self.held[topic].discard(partition)
 
 
 async def serve(
-    zookeeper: KazooClient, replication: Replication, broker: int, *, tells_disks: bool
+    zookeeper: KazooClient, replication: Replication, broker: int, *, describes_disks: bool
 ) -> None:
     """Listen as a broker, and register."""
-    disks = Disks(tells_disks)
+    disks = Disks(describes_disks)
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -190,7 +190,7 @@ async def serve(
         match request.api_key:
             case key if key == LEADER_AND_ISR:
                 states = states_of(request.body)
-                replication.told(broker, states)
+                replication.receive(broker, states)
                 disks.take(states)
                 return answer_partitions(request, [(s.topic, s.partition) for s in states])
             case key if key == STOP_REPLICA:
@@ -200,8 +200,8 @@ async def serve(
             case key if key == UPDATE_METADATA:
                 return answer_metadata(request)
             case key if key == API_VERSIONS:
-                return answer_versions(request, tells_disks=tells_disks)
-            case key if key == DESCRIBE_LOG_DIRS and tells_disks:
+                return answer_versions(request, describes_disks=describes_disks)
+            case key if key == DESCRIBE_LOG_DIRS and describes_disks:
                 return answer_log_dirs(request, disks.held, REPLICA_BYTES)
             case _:
                 raise ConnectionError(f"API key {request.api_key} is not served")
@@ -221,7 +221,7 @@ async def serve(
 
 
 async def run(
-    address: str, first: int, count: int, *, behind: str | None, tells_disks: bool
+    address: str, first: int, count: int, *, behind: str | None, describes_disks: bool
 ) -> None:
     """Run brokers until standard input closes."""
     zookeeper = KazooClient(address, timeout=30.0)
@@ -229,7 +229,7 @@ async def run(
     replication = Replication(zookeeper, behind)
     threading.Thread(target=replication.run, daemon=True).start()
     for broker in range(first, first + count):
-        await serve(zookeeper, replication, broker, tells_disks=tells_disks)
+        await serve(zookeeper, replication, broker, describes_disks=describes_disks)
     print("serving", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     zookeeper.stop()
@@ -242,7 +242,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument(BEHIND)
-    parser.add_argument(DISKS, action="store_true", dest="tells_disks")
+    parser.add_argument(DISKS, action="store_true", dest="describes_disks")
     return parser.parse_args()
 
 

@@ -75,7 +75,7 @@ class Fleet:
 
 @contextmanager
 def fleet(
-    cluster: Cluster, *, behind: str | None = None, tells_disks: bool = False
+    cluster: Cluster, *, behind: str | None = None, describes_disks: bool = False
 ) -> Iterator[Fleet]:
     """
     Have the simulated brokers serve; each process of them has one thread that answers.
@@ -83,7 +83,7 @@ def fleet(
     Args:
         cluster: Where they register.
         behind: What the names of topics begin with whose new replicas never are in sync.
-        tells_disks: Whether they answer for their log directories.
+        describes_disks: Whether they answer for their log directories.
 
     """
     each = BROKERS // PROCESSES
@@ -94,7 +94,7 @@ def fleet(
                 *("-m", "benchmarks.fleet", cluster.zookeeper_connect),
                 *(str(FIRST + n * each), str(each)),
                 *((BEHIND, behind) if behind is not None else ()),
-                *((DISKS,) if tells_disks else ()),
+                *((DISKS,) if describes_disks else ()),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -127,7 +127,7 @@ def run(
     shape: str,
     seed: int,
     tolerances: Sequence[float],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[Run]:
     """Make one cluster and plan it within each tolerance."""
     made = make_cluster(SHAPES[shape], seed)
@@ -140,11 +140,11 @@ def run(
             begun, used = time.monotonic(), cpu_seconds(spark)
             options = PlanOptions(tolerance=tolerance, seed=seed)
             out = f"{directory}/plan"
-            summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), out, tell)
+            summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), out, report)
             seconds, cpu_s = time.monotonic() - begun, cpu_seconds(spark) - used
             spark.catalog.clearCache()
             found.append(Run(shape, seed, tolerance, summary, seconds, cpu_s, stock))
-            tell(found[-1].line())
+            report(found[-1].line())
     return found
 
 
@@ -159,14 +159,14 @@ def main() -> int:
     spark = open_session("local[2]", memory="4g")
     begun = time.monotonic()
 
-    def tell(what: str) -> None:
+    def report(what: str) -> None:
         print(f"[{time.monotonic() - begun:7.1f}] {what}", file=sys.stderr, flush=True)
 
     found = [
         one
         for shape in wanted.shapes
         for seed in map(int, wanted.seeds.split(","))
-        for one in run(spark, shape, seed, tolerances, tell)
+        for one in run(spark, shape, seed, tolerances, report)
     ]
     spark.stop()
     print(HEAD)

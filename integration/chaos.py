@@ -57,7 +57,7 @@ class Slot:
         draw: Breaks something.
         may_break: Whether it may break now.
         dice: Where chance comes from.
-        tell: Called with a description of each event.
+        report: Called with a description of each event.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class Slot:
         draw: Callable[[], Fault],
         may_break: Callable[[], bool],
         dice: random.Random,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.whole_since = time.monotonic()
         self._draw = draw
         self._may_break = may_break
         self._dice = dice
-        self._tell = tell
+        self._report = report
         self._fault: Fault | None = None
         self._due = time.monotonic() + 5.0
 
@@ -86,20 +86,20 @@ class Slot:
         if time.monotonic() < self._due:
             return
         if self._fault is not None:
-            self.mend()
+            self.repair()
         elif self._may_break():
             self._fault = self._draw()
             self.counts[self._fault.kind] += 1
             self._due = time.monotonic() + self._fault.lasts_s
-            self._tell(f"fault  {self._fault.told}, for {self._fault.lasts_s:.1f} s")
+            self._report(f"fault  {self._fault.description}, for {self._fault.lasts_s:.1f} s")
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """End all faults; the next one begins after a while."""
         if self._fault is None:
             return
         fault, self._fault = self._fault, None
-        fault.mend()
-        self._tell(f"mended {fault.kind}")
+        fault.repair()
+        self._report(f"repaired {fault.kind}")
         self.whole_since = time.monotonic()
         self._due = time.monotonic() + self._dice.uniform(2.0, 12.0)
 
@@ -196,8 +196,8 @@ class Campaign:
             time.sleep(_TICK_S)
 
     def _heal(self) -> None:
-        self._below.mend()
-        self._above.mend()
+        self._below.repair()
+        self._above.repair()
         self._cluster.heal()
         limit_copies(self._cluster, (), UNLIMITED)
         self.fleet.thaw()

@@ -182,7 +182,7 @@ def phases_of(daemon: Daemon) -> Iterator[str]:
             )
 
 
-def preload(cluster: Cluster, tell: Callable[[str], None]) -> Sequence[Record]:
+def preload(cluster: Cluster, report: Callable[[str], None]) -> Sequence[Record]:
     """Put some data into the topics, so there is something to copy; return what was written."""
     with Traffic(
         cluster.bootstrap_servers,
@@ -192,7 +192,7 @@ def preload(cluster: Cluster, tell: Callable[[str], None]) -> Sequence[Record]:
     ) as filling:
         eventually(lambda: len(filling.acknowledged) >= PRELOAD_RECORDS, within_s=60)
         filling.stop()
-    tell(f"{len(filling.acknowledged) * PRELOAD_BYTES // 1_000_000} MB of data written")
+    report(f"{len(filling.acknowledged) * PRELOAD_BYTES // 1_000_000} MB of data written")
     return filling.acknowledged
 
 

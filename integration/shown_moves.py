@@ -43,30 +43,30 @@ def write(cluster: Cluster, topic: str, partitions: int, *, records: int = RECOR
     return records * RECORD_BYTES
 
 
-def told(daemon: Daemon, request: str) -> Mapping[str, Any]:
+def status_of_request(daemon: Daemon, request: str) -> Mapping[str, Any]:
     """Return what ``/status`` says of a request."""
     found = [r for r in daemon.status()["requests"] if r["id"] == request]
     return found[0] if found else {"state": "unknown", "bytes": None, "eta_s": None}
 
 
-def await_told(
+def await_request(
     daemon: Daemon, request: str, is_so: Callable[[Mapping[str, Any]], bool], *, within_s: float
 ) -> Mapping[str, Any]:
     """Wait until what ``/status`` says of a request is as wanted; return it."""
     latest: dict[str, Mapping[str, Any]] = {}
 
     def looks() -> bool:
-        latest["told"] = told(daemon, request)
-        return is_so(latest["told"])
+        latest["shown"] = status_of_request(daemon, request)
+        return is_so(latest["shown"])
 
     eventually(
         looks,
         within_s=within_s,
         every_s=0.5,
-        what=lambda: f"request {request} is as wanted; it is {latest.get('told')}",
+        what=lambda: f"request {request} is as wanted; it is {latest.get('shown')}",
         tolerating=(OSError,),
     )
-    return latest["told"]
+    return latest["shown"]
 
 
 def configured(directory: Path, **settings: object) -> tuple[str, str]:
@@ -99,10 +99,12 @@ def _portray(cluster: Cluster, daemons: Daemons, browser: Browser, picture: Path
         write(cluster, name, 6, records=80)
     daemon = daemons.start("--max-partitions-in-flight", "6", "--copy-refresh", "2")
     small = {(names[1], n): _around(brokers, n + 1, 2) for n in range(2)}
-    await_told(daemon, submit_request(cluster, small, reason="make room"), _is_done, within_s=120)
+    await_request(
+        daemon, submit_request(cluster, small, reason="make room"), _is_done, within_s=120
+    )
     targets = {(name, n): _around(brokers, n + 2, 2) for name in names for n in range(len(brokers))}
     request = submit_request(cluster, targets, throttle=THROTTLE, reason="drain the old disks")
-    await_told(daemon, request, lambda r: r["eta_s"] is not None, within_s=120)
+    await_request(daemon, request, lambda r: r["eta_s"] is not None, within_s=120)
     time.sleep(20)
     browser.screenshot(f"{daemon.url}/?phase=in_flight", picture, height=1500)
 

@@ -131,9 +131,9 @@ def test_partitions_behind_a_full_limit_are_blocked_and_not_stalled(
         line = lines(daemon, "blocked", "limit")[0]
         assert line["partitions"] == 1
         assert line["sample"][0].startswith(f"{topic}-1: 1 partitions are in flight since ")
-        told = explained(cluster, f"{topic}-1")
-        assert told["blocked_on"]["by"] == "limit"
-        assert told["steps_to_come"] == [
+        document = explained(cluster, f"{topic}-1")
+        assert document["blocked_on"]["by"] == "limit"
+        assert document["steps_to_come"] == [
             {"target": [1, 2, 4], "adding": [4], "dropping": []},
             {"target": [1, 4], "adding": [], "dropping": [2]},
         ]
@@ -147,14 +147,14 @@ def test_partitions_behind_a_full_limit_are_blocked_and_not_stalled(
     await_metric(daemon, "blocked_partitions", "limit", 0)
 
 
-def judge_told(cluster: Cluster, daemon: Daemon, topic: str, partition: int, by: str) -> None:
+def judge_reported(cluster: Cluster, daemon: Daemon, topic: str, partition: int, by: str) -> None:
     """See that status, ``explain``, the log and the metrics give one reason for a partition."""
-    told = await_wait(daemon, topic, by, partition)
-    assert datetime.fromisoformat(told["since"]).tzinfo is not None
-    assert explained(cluster, f"{topic}-{partition}")["blocked_on"] == told
+    document = await_wait(daemon, topic, by, partition)
+    assert datetime.fromisoformat(document["since"]).tzinfo is not None
+    assert explained(cluster, f"{topic}-{partition}")["blocked_on"] == document
     await_metric(daemon, "blocked_partitions", by, 1)
     logged = eventually(lambda: lines(daemon, "blocked", by), within_s=20, what=f"{by} is logged")
-    assert logged[-1]["sample"][0].startswith(f"{topic}-{partition}: {told['detail']} since ")
+    assert logged[-1]["sample"][0].startswith(f"{topic}-{partition}: {document['detail']} since ")
 
 
 @pytest.mark.usefixtures("nothing_turned")
@@ -168,14 +168,14 @@ def test_every_reason_is_shown_in_status_explain_log_and_metric(
     with copies_held(cluster, targets, records=_LONG_COPY):
         submit(cluster, plan_of(targets))
         await_copying(daemon, topic, 1)
-        judge_told(cluster, daemon, topic, 2, "limit")
+        judge_reported(cluster, daemon, topic, 2, "limit")
         strike(cluster, 4)
-        judge_told(cluster, daemon, topic, 1, "broker_dead")
+        judge_reported(cluster, daemon, topic, 1, "broker_dead")
         await_copying(daemon, topic, 0)
         assert explained(cluster, f"{topic}-0")["state"] == "copying"
         assert "reassigner_copying_partitions 1.0" in daemon.get("/metrics")[1]
         said(cluster, "disable", "--reason", "incident 42")
-        judge_told(cluster, daemon, topic, 2, "kill_switch")
+        judge_reported(cluster, daemon, topic, 2, "kill_switch")
         await_metric(daemon, "stalled_partitions", "kill_switch", 0)
         await_metric(daemon, "blocked_partitions", "limit", 0)
         cluster.start_brokers(4)
@@ -202,7 +202,7 @@ def test_a_drop_that_would_leave_too_few_in_sync_waits_with_its_reason(
         strike(cluster, 1)
         eventually(lambda: cluster.isr(topic, 0) == {3}, within_s=30)
         release()
-        judge_told(cluster, daemon, topic, 0, "min_insync_replicas")
+        judge_reported(cluster, daemon, topic, 0, "min_insync_replicas")
         assert cluster.isr(topic, 0) == {3, 4}
         assert removing(cluster, topic) == {0: [2]}
         cluster.start_brokers(1, 2)
@@ -274,7 +274,7 @@ def test_settings_that_may_not_be_read_are_reported_with_the_brokers_reason(tmp_
                     else None
                 ),
                 within_s=30,
-                what=lambda: f"the broker's refusal is told: {daemon.status()}",
+                what=lambda: f"the broker's refusal is reported: {daemon.status()}",
             )
             assert blocked is not None
             assert blocked["by"] == "config_unknown"

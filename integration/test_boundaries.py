@@ -230,7 +230,7 @@ def test_daemons_die_at_one_boundary_after_the_other(
     left = deque(shape.failpoints)
     running: list[Daemon] = []
 
-    def go_on() -> bool:
+    def resume() -> bool:
         """Replace the dead and hand in the next plan where the last is done; whether all died."""
         for daemon in [d for d in running if not d.is_alive]:
             await_death(daemon)
@@ -245,7 +245,7 @@ def test_daemons_die_at_one_boundary_after_the_other(
         return not running
 
     with nothing_lost(cluster, {topic: 4}):
-        eventually(go_on, within_s=DIES_WITHIN_S * math.sqrt(len(left)), every_s=0.05)
+        eventually(resume, within_s=DIES_WITHIN_S * math.sqrt(len(left)), every_s=0.05)
         # A broker may have carried out the last plan, and one whose controller lost the role in the
         # middle of an event deletes nothing any more (KAFKA-12315): the next plan is the daemon's.
         await_tenure(daemons.start(*options_of(shape), "--tenure", "permanent"), within_s=60)

@@ -147,8 +147,8 @@ def test_without_known_originals_a_cancel_is_skipped_and_the_reassignment_contin
         cancelled = cancel(cluster)
         summary = await_outcome(cluster, cancelled, within_s=20)
         assert summary["fates"] == {"skipped": 1}
-        told = endings(cluster, cancelled)[f"{topic}-0"]
-        assert told == ("skipped", "nobody knows where it was before")
+        ending = endings(cluster, cancelled)[f"{topic}-0"]
+        assert ending == ("skipped", "nobody knows where it was before")
     await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 
@@ -229,7 +229,7 @@ def test_outcomes_name_the_requester_the_reason_and_the_end_of_every_partition(
     assert 0 < summary["submitted_ms"] <= summary["ended_ms"]
     rows = {
         row["id"]: row
-        for row in json.loads(told(cluster, "list", "--history", "--json"))["requests"]
+        for row in json.loads(output_of(cluster, "list", "--history", "--json"))["requests"]
     }
     assert rows[request]["reason"] == "disk 7 of rack b is full"
     assert rows[request]["requested_by"] == "ann"
@@ -237,16 +237,18 @@ def test_outcomes_name_the_requester_the_reason_and_the_end_of_every_partition(
     assert (rows[later]["done"], rows[later]["requested_by"]) == (1, "bob")
     assert rows[later]["moved_bytes"] >= HOLDING_BYTES
     assert (rows[cancelled]["kind"], rows[cancelled]["reason"]) == ("cancel", "wrong rack")
-    one = json.loads(told(cluster, "list", request, "--json"))
+    one = json.loads(output_of(cluster, "list", request, "--json"))
     fates = {row["partition"]: row["fate"] for row in one["endings"]}
     assert fates == {
         f"{topic}-1": "rolled_back",
         f"{topic}-2": "superseded",
         f"{topic}-3": "cancelled",
     }
-    assert "broker 99 is not live" in told(cluster, "explain", f"{topic}-0")
-    assert f"{topic}-1 was rolled back: by {cancelled}" in told(cluster, "explain", f"{topic}-1")
-    assert f"{topic}-2 was superseded: by {later}" in told(cluster, "explain", f"{topic}-2")
+    assert "broker 99 is not live" in output_of(cluster, "explain", f"{topic}-0")
+    assert f"{topic}-1 was rolled back: by {cancelled}" in output_of(
+        cluster, "explain", f"{topic}-1"
+    )
+    assert f"{topic}-2 was superseded: by {later}" in output_of(cluster, "explain", f"{topic}-2")
 
 
 def await_outcome_of_change(cluster: Cluster, topic: str) -> None:
@@ -257,7 +259,7 @@ def await_outcome_of_change(cluster: Cluster, topic: str) -> None:
     )
 
 
-def told(cluster: Cluster, verb: str, *arguments: str) -> str:
+def output_of(cluster: Cluster, verb: str, *arguments: str) -> str:
     """Return what a verb prints, which must succeed."""
     code, text = reassigner(cluster, verb, *arguments)
     assert code == 0, text

@@ -141,8 +141,8 @@ def assign(
         metadata = UpdateMetadata(controller.epoch, (seen(state),), tuple(live.values()))
         channels.send(broker, metadata)
     for broker in state.replicas:
-        told = replace(state, is_new=broker in new)
-        channels.send(broker, LeaderAndIsr(controller.epoch, (told,), (live[state.leader],)))
+        sent = replace(state, is_new=broker in new)
+        channels.send(broker, LeaderAndIsr(controller.epoch, (sent,), (live[state.leader],)))
     events = [inbox.next() for _ in range(len(live) + len(state.replicas))]
     assert not [e for e in events if getattr(e, "error", NONE) != NONE]
     return [e for e in events if isinstance(e, LeaderAndIsrAnswered)]

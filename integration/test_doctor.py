@@ -101,8 +101,8 @@ def test_a_broker_the_controller_cannot_reach_is_a_finding(
         assert code == FINDINGS
         assert ("unreachable_broker", "broker 99") in subjects(findings)
         time.sleep(5)
-        told = [x for x in daemon.log.read_text().splitlines() if '"broker_unreachable"' in x]
-        assert len(told) == 1
+        lines = [x for x in daemon.log.read_text().splitlines() if '"broker_unreachable"' in x]
+        assert len(lines) == 1
         assert "reassigner_unreachable_brokers 1.0" in daemon.get("/metrics")[1]
         hospital.zk.delete("/brokers/ids/99")
         eventually(lambda: not daemon.status()["unreachable_brokers"], within_s=20)

@@ -76,7 +76,7 @@ def test_only_the_partitions_of_a_broker_out_of_reach_wait(
         trial.flows(but={*led, *(n for n in TARGETS if TARGETS[n][0] == CUT)})
         assert all(cluster.replicas(topic, n) != list(TARGETS[n]) for n in led)
         assert cluster.is_registered(CUT)
-        link.mend()
+        link.repair()
 
 
 def a_plan_around_one_broker(make_topic: MakeTopic) -> tuple[str, Targets]:

@@ -85,6 +85,6 @@ def test_a_plan_continues_after_zookeeper_was_away_for_longer_than_a_session(
         eventually(
             lambda: adding(cluster, topic) != begun,
             within_s=60,
-            what="the plan goes on",
+            what="the plan continues",
             tolerating=(KazooException,),
         )

@@ -65,9 +65,9 @@ def followed(daemon: Daemon) -> dict[str, Any]:
         return next((r for r in requests if r["kind"] == "foreign"), None)
 
     eventually(lambda: found() is not None, within_s=20, tolerating=(OSError,))
-    told = found()
-    assert told is not None
-    return told
+    document = found()
+    assert document is not None
+    return document
 
 
 def test_ours_wait_for_a_reassignment_of_the_stock_tool_with_the_reason(

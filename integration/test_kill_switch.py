@@ -58,8 +58,8 @@ def test_new_work_is_refused_with_the_reason_and_reassignments_in_flight_continu
         assert [(r["reason"], r["detail"]) for r in refused["refused"]] == [("disabled", WHY)]
         legacy = ended(cluster, submit(cluster, plan_of({(topic, 2): (1, 5)})))
         assert [(r["reason"], r["detail"]) for r in legacy["refused"]] == [("disabled", WHY)]
-        told = said(cluster, "execute", plan_file(tmp_path, new), code=REFUSED)
-        assert "by ann: incident 42" in told
+        output = said(cluster, "execute", plan_file(tmp_path, new), code=REFUSED)
+        assert "by ann: incident 42" in output
         assert moving(cluster, topic) == {(topic, 0)}
     await_end(cluster, begun, within_s=60)
     assert ended(cluster, first)["done"] == 1
@@ -115,7 +115,7 @@ def test_what_is_accepted_but_has_not_begun_waits_until_it_is_enabled(
     eventually(
         lambda: {w["blocked_on"]["by"] for w in daemon.status()["waiting"]} == {"kill_switch"},
         within_s=20,
-        what=lambda: f"the kill switch is told: {daemon.status()['waiting']}",
+        what=lambda: f"the kill switch is reported: {daemon.status()['waiting']}",
     )
     assert daemon.status()["partitions"]["waiting"] == len(rest)
     assert begun_in_order(writes(cluster), [topic]) == [(topic, 0)]

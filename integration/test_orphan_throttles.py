@@ -160,11 +160,11 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     cluster.zk.delete(f"{GOALS}/{topic}/0")
     applied_throttles = {f"brokers:{n}" for n in (1, 2, 3)} | {f"topics:{topic}"}
     assert found(cluster) == {name.replace(":", "/") for name in applied_throttles}
-    told = said(cluster, "doctor", "--fix", "--dry-run", code=FINDINGS)
-    assert f"would remove the throttle of topics/{topic}" in told
+    output = said(cluster, "doctor", "--fix", "--dry-run", code=FINDINGS)
+    assert f"would remove the throttle of topics/{topic}" in output
     assert set(cluster.zk.get_children(LEASES)) == applied_throttles
-    told = reassigner(cluster, "doctor", "--fix").stdout
-    assert f"removed the throttle of brokers/3, {FOLLOWER_RATE} is deleted" in told
+    output = reassigner(cluster, "doctor", "--fix").stdout
+    assert f"removed the throttle of brokers/3, {FOLLOWER_RATE} is deleted" in output
     assert cluster.zk.get_children(LEASES) == []
     assert configured(cluster, f"topics/{topic}") == before
     assert set(rates(cluster).values()) == {(None, None)}

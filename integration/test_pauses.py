@@ -132,7 +132,7 @@ def test_controls_that_cannot_be_understood_change_nothing(
         unreadable = eventually(
             lambda: found if len(found := lines(daemon, "control_unreadable")) > 1 else None,
             within_s=20,
-            what="the log tells both",
+            what="the log has both",
         )
         assert {line["name"] for line in unreadable or ()} == {LIMITS, PAUSES}
         assert "cannot be changed" in said(cluster, "pause", code=REFUSED)

@@ -102,9 +102,9 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
     leaders = "SELECT topic, partition, broker FROM t WHERE is_leader"
     for row in read(before / "replicas", leaders):
         assert filled.leader(row["topic"], row["partition"]) == row["broker"]
-    told = "SELECT topic, min_insync_replicas AS least, configs FROM t"
+    query = "SELECT topic, min_insync_replicas AS least, configs FROM t"
     assert {
-        r["topic"]: (r["least"], r["configs"]) for r in read(before / "topics", told)
+        r["topic"]: (r["least"], r["configs"]) for r in read(before / "topics", query)
     } == dict.fromkeys(TOPICS, (1, {"retention.ms": RETENTION_MS, "min.insync.replicas": "1"}))
     racks = {r["broker"]: r["rack"] for r in read(before / "brokers", "SELECT * FROM t")}
     assert racks == {1: "a", 2: "b", 3: "a", 4: "b"}

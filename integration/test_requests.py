@@ -245,12 +245,12 @@ def test_the_parts_of_a_request_are_one_request(
     assert (summary["total"], summary["done"]) == (2, 2)
     assert (summary["reason"], summary["requested_by"]) == ("two parts", "ann")
 
-    def told() -> dict[str, int]:
+    def logged() -> dict[str, int]:
         return {r["id"]: r["partitions"]["total"] for r in daemon.status()["requests"]}
 
     # Logged from time to time, after the outcome is written.
-    eventually(lambda: told().get("the-whole") == 2, within_s=10, what="both parts are told of")
-    assert not told().keys() & {first, second}
+    eventually(lambda: logged().get("the-whole") == 2, within_s=10, what="both parts are logged")
+    assert not logged().keys() & {first, second}
 
 
 @pytest.mark.slow
@@ -273,15 +273,15 @@ def test_a_plan_too_large_for_one_znode_is_one_request(
             cluster, "execute", str(plan), "--timeout", "240", "--reason", "large"
         )
         assert code == 3, text[-2000:]
-        (told,) = daemon.status()["requests"]
-        counts = told["partitions"]
+        (shown,) = daemon.status()["requests"]
+        counts = shown["partitions"]
         assert (counts["total"], counts["done"]) == (MANY + FILLERS, MANY - 3)
         assert counts["refused"] == FILLERS
         submitted = {w.path for w in writes(cluster) if w.path.startswith(f"{REQUESTS}/")}
         assert len(submitted - submitted_before) >= 2
-        code, text = reassigner(cluster, "cancel", told["id"], "--wait")
+        code, text = reassigner(cluster, "cancel", shown["id"], "--wait")
         assert code == 0, text
-    summary = await_outcome(cluster, told["id"], within_s=30)
+    summary = await_outcome(cluster, shown["id"], within_s=30)
     assert (summary["total"], summary["done"]) == (MANY + FILLERS, MANY - 3)
     assert summary["fates"] == {"rolled_back": 3}
     assert len(summary["refused"]) + summary["refused_left_out"] == FILLERS

@@ -29,9 +29,9 @@ from integration.rigs.reserved_ports import LOCALHOST
 from integration.shown_moves import (
     THROTTLE,
     TOKEN,
-    await_told,
+    await_request,
     configured,
-    told,
+    status_of_request,
     write,
 )
 
@@ -89,7 +89,7 @@ def test_page_shows_a_move_and_what_became_of_it(
     topic, targets, written = moved
     daemon = daemons.start("--copy-refresh", "1")
     request = submit_request(cluster, targets, throttle=THROTTLE, reason="<i>drain</i>")
-    during = await_told(daemon, request, lambda r: r["eta_s"] is not None, within_s=90)
+    during = await_request(daemon, request, lambda r: r["eta_s"] is not None, within_s=90)
     html = browser.dom(f"{daemon.url}/?topic={topic}&phase=in_flight&still=1")
     page = Counted(html)
     assert page.of("progress"), html
@@ -103,7 +103,7 @@ def test_page_shows_a_move_and_what_became_of_it(
     browser.screenshot(daemon.url, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
     await_end(cluster, targets, within_s=240)
-    await_told(daemon, request, lambda r: r["state"] == "done", within_s=20)
+    await_request(daemon, request, lambda r: r["state"] == "done", within_s=20)
     history = Counted(browser.dom(f"{daemon.url}/history?request={request}"))
     assert len(history.of("rect", class_="span")) >= 2 * PARTITIONS
     assert f"/history?request={request}" in browser.dom(f"{daemon.url}/?still=1")
@@ -117,7 +117,7 @@ def test_bytes_agree_with_the_disks(
     topic, targets, written = moved
     daemon = daemons.start("--copy-refresh", "1")
     request = submit_request(cluster, targets, throttle=4 * THROTTLE)
-    during = await_told(
+    during = await_request(
         daemon,
         request,
         lambda r: bool(r["bytes"] and r["bytes"]["moved"] > 0 and not r["sizes_unknown"]),
@@ -129,7 +129,7 @@ def test_bytes_agree_with_the_disks(
     assert total == on_disk
     assert during["bytes"]["moved"] + during["bytes"]["remaining"] == total
     await_end(cluster, targets, within_s=240)
-    after = await_told(daemon, request, lambda r: r["state"] == "done", within_s=20)
+    after = await_request(daemon, request, lambda r: r["state"] == "done", within_s=20)
     assert after["bytes"] == {"total": total, "moved": total, "remaining": 0}
     assert metric(daemon, "reassigner_copied_bytes_total") == total
     assert metric(daemon, "reassigner_broker_served_bytes_total", broker="1") == total
@@ -161,15 +161,15 @@ def test_token_pauses_resumes_and_cancels(
     options = configured(tmp_path, http_token=TOKEN)
     daemon = daemons.start(*options, "--max-partitions-in-flight", "1")
     request = submit_request(cluster, targets, throttle=THROTTLE)
-    await_told(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
+    await_request(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
     assert press(daemon, "pause", request, token="wrong" * 5) == http.HTTPStatus.FORBIDDEN
     assert press(daemon, "pause", request) == http.HTTPStatus.SEE_OTHER
-    await_told(daemon, request, lambda r: r["reason"] is not None, within_s=20)
+    await_request(daemon, request, lambda r: r["reason"] is not None, within_s=20)
     assert press(daemon, "resume", request) == http.HTTPStatus.SEE_OTHER
-    await_told(daemon, request, lambda r: r["reason"] is None, within_s=20)
+    await_request(daemon, request, lambda r: r["reason"] is None, within_s=20)
     assert press(daemon, "cancel", request) == http.HTTPStatus.SEE_OTHER
     await_end(cluster, {(topic, n): (1, 2) for n in range(PARTITIONS)}, within_s=120)
-    await_told(daemon, request, lambda r: r["state"] == "cancelled", within_s=20)
+    await_request(daemon, request, lambda r: r["state"] == "cancelled", within_s=20)
     assert press(daemon, "pause", "request_9999999999") == http.HTTPStatus.CONFLICT
     steered = [(x["action"], x["result"]) for x in journal(daemon) if x["kind"] == "steered"]
     assert steered[:4] == [
@@ -178,7 +178,7 @@ def test_token_pauses_resumes_and_cancels(
         ("resume", "done"),
         ("cancel", "done"),
     ]
-    assert told(daemon, request)["partitions"]["cancelled"] == PARTITIONS
+    assert status_of_request(daemon, request)["partitions"]["cancelled"] == PARTITIONS
 
 
 def press(daemon: Daemon, action: str, request: str, *, token: str = TOKEN) -> int:

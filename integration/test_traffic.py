@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.rigs.traffic import UNTOLD, Record, audit
+from integration.rigs.traffic import UNKNOWN_OFFSET, Record, audit
 
 FIRST, SECOND = Record("t", 0, 0, 10), Record("t", 0, 1, 11)
 
@@ -26,10 +26,10 @@ def test_what_is_elsewhere_or_gone_is_missing() -> None:
 
 def test_what_was_acknowledged_without_an_offset_may_be_anywhere_in_its_partition() -> None:
     """A leader that had it already returns no offset (DUPLICATE_SEQUENCE_NUMBER)."""
-    untold = FIRST._replace(offset=UNTOLD)
-    assert audit([untold], [FIRST]).is_clean
-    assert audit([untold], [SECOND]).missing == (untold,)
-    assert audit([untold], [FIRST._replace(partition=1)]).missing == (untold,)
+    unacknowledged = FIRST._replace(offset=UNKNOWN_OFFSET)
+    assert audit([unacknowledged], [FIRST]).is_clean
+    assert audit([unacknowledged], [SECOND]).missing == (unacknowledged,)
+    assert audit([unacknowledged], [FIRST._replace(partition=1)]).missing == (unacknowledged,)
 
 
 def test_what_is_there_twice_is_excused_only_by_a_new_epoch_of_the_producer() -> None:

@@ -23,7 +23,7 @@ from integration.rigs.plans import Daemons, Targets, await_end
 from integration.rigs.processes import dying_with_parent
 from integration.rigs.requests import submit_request
 from integration.rigs.waiting import eventually
-from integration.shown_moves import THROTTLE, await_told, write
+from integration.shown_moves import THROTTLE, await_request, write
 
 PARTITIONS = 4
 REFRESH = ("--copy-refresh", "1", "--max-partitions-in-flight", "2", "--tenure-linger", "1")
@@ -44,7 +44,7 @@ def test_every_number_of_a_running_move_is_drawn(
     daemon = daemons.start(*REFRESH)
     topic = next(iter(targets))[0]
     request = submit_request(cluster, targets, throttle=THROTTLE)
-    await_told(daemon, request, lambda r: r["eta_s"] is not None, within_s=120)
+    await_request(daemon, request, lambda r: r["eta_s"] is not None, within_s=120)
     status = eventually(
         lambda: _busy_status(daemon), within_s=30, what="copies have a rate and others wait"
     )
@@ -81,7 +81,7 @@ def test_a_cancelled_request_ends_the_watch_with_four(
     """And Ctrl-C before that with two, without a word about it to the daemon."""
     daemon = daemons.start(*REFRESH)
     request = submit_request(cluster, targets, throttle=THROTTLE)
-    await_told(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
+    await_request(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
     assert _interrupted(cluster, request) == 2
     with ThreadPoolExecutor(1) as pool:
         watching = pool.submit(run_reassigner, "watch", request, "--json", *_connect(cluster))

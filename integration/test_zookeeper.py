@@ -81,9 +81,9 @@ class _Client:
         # The answer to a read comes after the news of what was before it, and so does the marker.
         self._client.sync("/")
         self._client.exists("/")
-        told = threading.Event()
-        self._client.handler.dispatch_callback(Callback("watch", told.set, ()))
-        assert told.wait(30)
+        called = threading.Event()
+        self._client.handler.dispatch_callback(Callback("watch", called.set, ()))
+        assert called.wait(30)
         return self._fired[:]
 
     def close(self) -> None:
@@ -94,11 +94,11 @@ class _Client:
         if not name:
             return None
 
-        def tell(event: WatchedEvent) -> None:
+        def watch(event: WatchedEvent) -> None:
             if event.type != EventType.NONE:  # that is the session's end
                 self._fired.append(name)
 
-        return self._watches.setdefault(name, tell)
+        return self._watches.setdefault(name, watch)
 
 
 def _add(multi: Any, operation: AnyOperation) -> None:  # noqa: ANN401 - kazoo has no types

@@ -61,7 +61,7 @@ GIVEN_UP = Stopping(frozenset(), frozenset({BrokerId(2)}), NOW)
 Names = set[Failpoint]
 
 
-class Told:
+class PassedFailpoints:
     """A view with one reassignment in a phase, and the failpoints that it passes."""
 
     def __init__(self, phase: Phase) -> None:
@@ -123,7 +123,7 @@ def test_a_commit_is_named_by_the_phases_it_leaves_and_enters(
     before: Phase, after: Phase, about_to: Failpoint | None, done: Failpoint | None
 ) -> None:
     """Before it, by what was awaited; after it, by what is written."""
-    named = Told(before).commit(entering(after))
+    named = PassedFailpoints(before).commit(entering(after))
     assert named == ({about_to} - {None}, {done} - {None})
 
 
@@ -155,66 +155,66 @@ def test_a_request_is_named_by_the_latest_commit_of_its_partition(
     phase: Phase, names: list[Failpoint | None]
 ) -> None:
     """The same LeaderAndIsr is A2, B3 or B8 by what was written before it."""
-    told = Told(Syncing())
-    told.commit(entering(phase))
+    passed = PassedFailpoints(Syncing())
+    passed.commit(entering(phase))
     assigned = leader_and_isr(tp(), leader=1, replicas=(1, 3))
     named = [
-        told.send(1, assigned),
-        told.send(3, assigned),
-        told.send(2, stop_replica(tp(), leader_epoch=1, delete=False)),
-        told.send(2, stop_replica(tp(), leader_epoch=1, delete=True)),
+        passed.send(1, assigned),
+        passed.send(3, assigned),
+        passed.send(2, stop_replica(tp(), leader_epoch=1, delete=False)),
+        passed.send(2, stop_replica(tp(), leader_epoch=1, delete=True)),
     ]
     assert named == [(set(), {name} - {None}) for name in names]
 
 
 def test_the_first_request_of_a_claim_is_known_by_having_no_partitions() -> None:
     """Before it no broker knows of the claim."""
-    named = Told(Pending()).send(1, update_metadata((1, 2)))
+    named = PassedFailpoints(Pending()).send(1, update_metadata((1, 2)))
     assert named == ({Failpoint.CLAIMED}, {Failpoint.LIVE_BROKERS_NOTIFIED})
 
 
 def test_requests_about_partitions_without_a_reassignment_have_no_failpoint() -> None:
     """The duties of a controller are not part of a reassignment."""
-    told = Told(Pending())
-    assert told.send(1, leader_and_isr(tp(), leader=1, replicas=(1, 2))) == (set(), set())
+    passed = PassedFailpoints(Pending())
+    assert passed.send(1, leader_and_isr(tp(), leader=1, replicas=(1, 2))) == (set(), set())
 
 
 def test_a_goal_is_accepted_once() -> None:
     """A record that is replaced, or that is only in memory, is not an acceptance."""
     spec = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY)
     foreign = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.FOREIGN)
-    told = Told(Pending())
-    assert told.commit(SpecRecord(tp(), spec)) == (
+    passed = PassedFailpoints(Pending())
+    assert passed.commit(SpecRecord(tp(), spec)) == (
         {Failpoint.BEFORE_ACCEPTED},
         {Failpoint.ACCEPTED},
     )
-    assert told.commit(SpecRecord(tp(), foreign)) == (set(), set())
+    assert passed.commit(SpecRecord(tp(), foreign)) == (set(), set())
 
 
 def test_another_target_and_the_way_back_are_named_apart() -> None:
     """A record that is replaced leads elsewhere, or back; the same target anew is no news."""
-    told = Told(Syncing())
+    passed = PassedFailpoints(Syncing())
     recorded = ReassignmentSpec(
         replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST, ZkVersion(0)
     )
     other = replace(recorded, target=replicas(1, 4))
     back = recorded.led_back(replicas(1, 2), RequestId("c"))
-    assert told.commit(SpecRecord(tp(), recorded)) == (set(), set())
-    named = told.commit(SpecRecord(tp(), other))
+    assert passed.commit(SpecRecord(tp(), recorded)) == (set(), set())
+    named = passed.commit(SpecRecord(tp(), other))
     assert named == ({Failpoint.BEFORE_RETARGETED}, {Failpoint.RETARGETED})
-    named = told.commit(SpecRecord(tp(), back))
+    named = passed.commit(SpecRecord(tp(), back))
     assert named == ({Failpoint.BEFORE_CANCELLED}, {Failpoint.CANCELLED})
 
 
 def test_a_step_that_turns_round_adds_nothing_new() -> None:
     """The next step of an ordinary way does."""
-    told = Told(Syncing())
-    told.has(PartitionAssignment(replicas(1, 2, 3), replicas(3)))
+    passed = PassedFailpoints(Syncing())
+    passed.has(PartitionAssignment(replicas(1, 2, 3), replicas(3)))
     turned = PartitionAssignment(replicas(1, 2, 3), replicas(3), replicas(3))
     following = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
-    _, named = told.commit(AssignmentRecord(tp(), turned), entering(STARTING))
+    _, named = passed.commit(AssignmentRecord(tp(), turned), entering(STARTING))
     assert named == {Failpoint.STEP_TURNED}
-    _, named = told.commit(AssignmentRecord(tp(), following), entering(STARTING))
+    _, named = passed.commit(AssignmentRecord(tp(), following), entering(STARTING))
     assert named == {Failpoint.NEXT_STEP_WRITTEN}
 
 
@@ -249,26 +249,26 @@ def test_what_becomes_of_what_was_asked_for_has_names(
     record: Record, about_to: Failpoint | None, done: Failpoint
 ) -> None:
     """Requests, cancellations and throttles are written beside the steps."""
-    assert Told(Pending()).commit(record) == ({about_to} - {None}, {done})
+    assert PassedFailpoints(Pending()).commit(record) == ({about_to} - {None}, {done})
 
 
 def test_a_preferred_election_is_known_by_the_note_that_it_was_held() -> None:
     """Its write is like that of any other duty, and only its own leader hears of it first."""
-    told = Told(Pending())
+    passed = PassedFailpoints(Pending())
     write = StateRecord(
         tp(), BrokerId(1), LeaderEpoch(1), replicas(1, 2), ControllerEpoch(1), ZkVersion(0)
     )
-    assert told.commit(write) == (set(), set())
-    named = told.commit(write, PreferredTriedRecord((tp(),), NOW))
+    assert passed.commit(write) == (set(), set())
+    named = passed.commit(write, PreferredTriedRecord((tp(),), NOW))
     assert named == (set(), {Failpoint.ELECTION_WRITTEN})
     assigned = leader_and_isr(tp(), leader=1, replicas=(1, 2))
-    assert told.send(2, assigned) == (set(), set())
-    assert told.send(1, assigned) == (set(), {Failpoint.ELECTION_LEADER_NOTIFIED})
+    assert passed.send(2, assigned) == (set(), set())
+    assert passed.send(1, assigned) == (set(), {Failpoint.ELECTION_LEADER_NOTIFIED})
 
 
 def test_taking_entries_out_of_the_legacy_znode_has_a_name_of_its_own() -> None:
     """With an end beside it, it is the end that counts."""
-    told = Told(Syncing())
-    assert told.commit(LegacyEntryRecord(tp(), None)) == (set(), {Failpoint.UNLISTED})
-    named = told.commit(LegacyEntryRecord(tp(), None), entering(Ended()))
+    passed = PassedFailpoints(Syncing())
+    assert passed.commit(LegacyEntryRecord(tp(), None)) == (set(), {Failpoint.UNLISTED})
+    named = passed.commit(LegacyEntryRecord(tp(), None), entering(Ended()))
     assert named == ({Failpoint.SYNCED}, {Failpoint.B6_WRITTEN})

@@ -27,9 +27,9 @@ class Fault(NamedTuple):
     """Something that has just been broken."""
 
     kind: str
-    told: str
+    description: str
     lasts_s: float
-    mend: Callable[[], None]
+    repair: Callable[[], None]
 
 
 class ClusterFaults:
@@ -39,13 +39,15 @@ class ClusterFaults:
     Args:
         cluster: With an ensemble, linked brokers and two disks each.
         dice: Where chance comes from.
-        tell: Called with a description of what an operator would have to do.
+        report: Called with a description of what an operator would have to do.
     """
 
-    def __init__(self, cluster: Cluster, dice: random.Random, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, dice: random.Random, report: Callable[[str], None]
+    ) -> None:
         self._cluster = cluster
         self._dice = dice
-        self._tell = tell
+        self._report = report
 
     def draw(self) -> Fault:
         """Break something."""
@@ -89,35 +91,35 @@ class ClusterFaults:
     def _broker_frozen(self, broker: Broker) -> Fault:
         broker.freeze()
 
-        def mend() -> None:
+        def repair() -> None:
             broker.thaw()
             self._await_registered(broker)
 
-        return Fault("broker frozen", f"{broker.name} hangs", self._some_s(), mend)
+        return Fault("broker frozen", f"{broker.name} hangs", self._some_s(), repair)
 
     def _disk_failed(self, broker: Broker) -> Fault:
         failed = broker.fail_disk(self._dice.randrange(len(broker.log_dirs)))
 
-        def mend() -> None:
+        def repair() -> None:
             broker.stop()
             broker.repair_disks()
             self._start(broker)()
 
-        return Fault("disk failed", f"{broker.name} loses {failed.name}", self._some_s(), mend)
+        return Fault("disk failed", f"{broker.name} loses {failed.name}", self._some_s(), repair)
 
     def _link_refused(self, broker: Broker) -> Fault:
         link = broker.link
         assert link is not None
         link.refuse()
-        told = f"connections of daemons to {broker.name} break"
-        return Fault("link refused", told, self._some_s(), link.mend)
+        description = f"connections of daemons to {broker.name} break"
+        return Fault("link refused", description, self._some_s(), link.repair)
 
     def _link_swallows(self, broker: Broker) -> Fault:
         link = broker.link
         assert link is not None
         link.swallow()
-        told = f"what daemons send to {broker.name} goes nowhere"
-        return Fault("link black hole", told, self._some_s(), link.mend)
+        description = f"what daemons send to {broker.name} goes nowhere"
+        return Fault("link black hole", description, self._some_s(), link.repair)
 
     def _member_killed(self, server: ZooKeeperServer) -> Fault:
         server.kill()
@@ -127,25 +129,25 @@ class ClusterFaults:
         leading = [server for server in self._cluster.zookeepers if server.mode() == "leader"]
         leader = leading[0] if leading else otherwise
         leader.kill()
-        told = f"{leader.name}, which leads, is killed"
-        return Fault("zookeeper leader killed", told, self._some_s(), leader.start)
+        description = f"{leader.name}, which leads, is killed"
+        return Fault("zookeeper leader killed", description, self._some_s(), leader.start)
 
     def _ensemble_restarted(self) -> Fault:
         for server in self._cluster.zookeepers:
             server.kill()
         # At once: nothing that asks ZooKeeper, such as the campaign itself, gets an answer before.
         self._cluster.start_zookeepers()
-        told = "every ZooKeeper is killed and started"
-        return Fault("zookeeper restarted", told, 0.0, _nothing)
+        description = "every ZooKeeper is killed and started"
+        return Fault("zookeeper restarted", description, 0.0, _nothing)
 
     def _start(self, broker: Broker) -> Callable[[], None]:
-        def mend() -> None:
+        def repair() -> None:
             for left in broker.clear_aborted_logs():
-                self._tell(f"{broker.name} left {left.parent.name}/{left.name} empty: deleted")
+                self._report(f"{broker.name} left {left.parent.name}/{left.name} empty: deleted")
             broker.start()
             self._await_registered(broker)
 
-        return mend
+        return repair
 
     def _await_registered(self, broker: Broker) -> None:
         eventually(
@@ -217,8 +219,8 @@ class DaemonFaults:
         try:
             self._cluster.zk.delete("/controller")
         except (NoNodeError, KazooException):
-            return Fault("role seized", "nobody has the role", 0.0, _nothing)
-        return Fault("role seized", "the role is taken from whoever has it", 0.0, _nothing)
+            return Fault("role seized", "the role is free", 0.0, _nothing)
+        return Fault("role seized", "the role is taken from its owner", 0.0, _nothing)
 
     def _holder(self) -> int | None:
         """Return the session of a daemon that is the controller, None when a broker is."""

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from integration.rigs.cluster import QUIET, Cluster
-from integration.rigs.traffic import UNTOLD, Record, Traffic, record_of
+from integration.rigs.traffic import UNKNOWN_OFFSET, Record, Traffic, record_of
 from integration.rigs.waiting import eventually
 
 _OFFSETS_WITHIN_S: Final = 30.0
@@ -161,7 +161,7 @@ def unnoticed(
         eventually(lambda: len(member.consumed) > 100, within_s=60, what="records flow")
         yield Clients(traffic, member)
         traffic.stop()
-        acknowledged = frozenset(r for r in traffic.acknowledged if r.offset != UNTOLD)
+        acknowledged = frozenset(r for r in traffic.acknowledged if r.offset != UNKNOWN_OFFSET)
         eventually(
             lambda: member.consumed >= acknowledged,
             within_s=60,

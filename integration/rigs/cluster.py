@@ -33,7 +33,7 @@ _RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1
 """Soon, as servers here go away on purpose; kazoo's own pauses grow to a minute."""
 _PASSING: Final = (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN)
 """What a controller answers whose role or ZooKeeper session has just gone."""
-_NOBODY: Final = "waiting for controller"
+_NO_CONTROLLER: Final = "waiting for controller"
 """What the client says that knew of no controller: it sent nothing."""
 
 
@@ -127,7 +127,7 @@ class Cluster:
         self.start_zookeepers()
         for broker in self.brokers.values():
             if broker.link is not None:
-                broker.link.mend()
+                broker.link.repair()
             if broker.failed_disks:
                 broker.stop()
                 broker.repair_disks()
@@ -265,7 +265,7 @@ class Cluster:
                 for future in ask().values():
                     future.result(timeout=35)
             except KafkaException as error:
-                if error.args[0].code() in _PASSING or _NOBODY in error.args[0].str():
+                if error.args[0].code() in _PASSING or _NO_CONTROLLER in error.args[0].str():
                     return False
                 raise
             return True

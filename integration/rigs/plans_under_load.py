@@ -123,5 +123,5 @@ def in_flight(daemon: Daemon) -> dict[int, dict[str, Any]]:
 def controller_session(cluster: Cluster) -> int:
     """Return the session of the controller."""
     stat = cluster.zk.exists("/controller")
-    assert stat is not None, "nobody is the controller"
+    assert stat is not None, "there is no controller"
     return int(stat.ephemeralOwner)

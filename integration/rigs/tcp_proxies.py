@@ -35,9 +35,9 @@ class Link:
         self._flowing = threading.Event()
         self._ends: set[socket.socket] = set()
         self._listener: socket.socket | None = None
-        self.mend()
+        self.repair()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let everything through again; nothing happens when the link is whole."""
         self._flowing.set()
         with self._lock:

@@ -30,7 +30,7 @@ from integration.rigs.waiting import eventually
 
 _FLUSH_WITHIN_S: Final = 120.0
 _SOME_RECORDS: Final = 20
-UNTOLD: Final = -1
+UNKNOWN_OFFSET: Final = -1
 """The offset of what a leader had already when it was sent again: that it has it is all it says."""
 
 
@@ -215,7 +215,7 @@ class Traffic:
         if error is not None:
             self._failed[error.name()] += 1
             return
-        record = record_of(message, untold=UNTOLD)
+        record = record_of(message, unacknowledged=UNKNOWN_OFFSET)
         self._acknowledged.append(record)
         where, now = (record.topic, record.partition), time.monotonic()
         self._counts[where] += 1
@@ -280,7 +280,7 @@ def audit(
 def _is_readable(
     record: Record, present: Collection[Record], keys: Collection[tuple[str, int, int]]
 ) -> bool:
-    if record.offset == UNTOLD:
+    if record.offset == UNKNOWN_OFFSET:
         return (record.topic, record.partition, record.key) in keys
     return record in present
 
@@ -326,20 +326,20 @@ def _take(message: Message, records: list[Record], unread: set[tuple[str, int]])
         unread.discard((str(message.topic()), int(message.partition() or 0)))
 
 
-def record_of(message: Message, *, untold: int | None = None) -> Record:
+def record_of(message: Message, *, unacknowledged: int | None = None) -> Record:
     """
     Return a record of ``Traffic`` as it was read or acknowledged.
 
     Args:
         message: The record.
-        untold: Its offset where the message has none; None where it has to have one.
+        unacknowledged: Its offset where the message has none; None where it has to have one.
 
     Raises:
         ValueError: It was produced by another client.
     """
     topic, partition, key = message.topic(), message.partition(), message.key()
     offset = message.offset()
-    offset = untold if offset is None else offset
+    offset = unacknowledged if offset is None else offset
     if topic is None or partition is None or offset is None or key is None:
         raise ValueError(f"not one of ours: {topic}-{partition} at {offset}, key {key!r}")
     return Record(topic, partition, offset, int(key))

@@ -52,6 +52,8 @@ def eventually(
                 return result
             seen = result
         if last:
-            told = what() if callable(what) else what
-            raise GaveUpError(f"not within {within_s:g} s: {told or predicate}; last: {seen!r}")
+            description = what() if callable(what) else what
+            raise GaveUpError(
+                f"not within {within_s:g} s: {description or predicate}; last: {seen!r}"
+            )
         time.sleep(every_s)

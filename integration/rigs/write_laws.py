@@ -68,16 +68,16 @@ class _Judge:
             return
         needs_the_role = write.path.startswith(_TOPICS) or write.path == _LEGACY_PLAN
         if needs_the_role and not self._may_write_as_controller(write.session):
-            yield f"{_told(write)} is written without the controller role"
+            yield f"{_text(write)} is written without the controller role"
         is_paperwork = write.path.startswith(_PAPERWORK) and not write.path.startswith(_CLAIMS)
         if is_paperwork and write.session != self._leader:
-            yield f"{_told(write)} is written by a daemon that does not lead"
+            yield f"{_text(write)} is written by a daemon that does not lead"
         state, before = write.content, self._states.get(_partition_of(write))
         if write.path.endswith("/state") and state:
             if state["controller_epoch"] != self._epoch:
-                yield f"{_told(write)} is not of controller epoch {self._epoch}"
+                yield f"{_text(write)} is not of controller epoch {self._epoch}"
             if before is not None and state["leader_epoch"] != before["leader_epoch"] + 1:
-                yield f"{_told(write)} does not raise leader epoch {before['leader_epoch']} by one"
+                yield f"{_text(write)} does not raise leader epoch {before['leader_epoch']} by one"
 
     def _may_write_as_controller(self, session: int) -> bool:
         """
@@ -97,10 +97,10 @@ class _Judge:
             if not write.path.endswith("/state") or state is None or topic not in self._topics:
                 continue
             if state["leader"] not in (-1, *state["isr"]):
-                yield f"{_told(write)} has a leader outside the ISR"
+                yield f"{_text(write)} has a leader outside the ISR"
             replicas = self._topics[topic]["partitions"].get(partition, [])
             if not set(state["isr"]) <= set(replicas):
-                yield f"{_told(write)} has an ISR beyond the replicas {replicas}"
+                yield f"{_text(write)} has an ISR beyond the replicas {replicas}"
 
     def _remember(self, write: Write) -> None:
         if write.path == "/controller":
@@ -122,5 +122,5 @@ def _partition_of(write: Write) -> tuple[str, str]:
     return topic, rest.removesuffix("/state")
 
 
-def _told(write: Write) -> str:
+def _text(write: Write) -> str:
     return f"{write.path} = {(write.data or b'')[:300]!r} (zxid {write.zxid:#x})"

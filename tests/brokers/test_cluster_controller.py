@@ -95,7 +95,7 @@ def led_by(orders: ClusterController, *fakes: FakeBroker) -> None:
     orders.update_controller(BrokerId(1))
 
 
-def told(inbox: CollectingInbox) -> ReassignmentsAltered:
+def altered(inbox: CollectingInbox) -> ReassignmentsAltered:
     """Return the next answer."""
     event = inbox.next()
     assert isinstance(event, ReassignmentsAltered)
@@ -110,7 +110,7 @@ def test_entries_of_a_call_are_sent_together_and_answered_one_by_one(
     with FakeBroker(script=lambda _: answer(refused), understood=UNDERSTOOD) as fake:
         led_by(orders, fake)
         orders.alter([MOVE, CANCEL])
-        event = told(inbox)
+        event = altered(inbox)
         (topic,) = fake.received.get(timeout=10).message.topics
         rows = [(p.partition_index, p.replicas) for p in topic.partitions]
         assert rows == [(0, [2, 3]), (1, None)]
@@ -129,7 +129,7 @@ def test_an_error_of_the_whole_request_is_everybodys(
     with FakeBroker(script=lambda _: answer({}, whole), understood=UNDERSTOOD) as fake:
         led_by(orders, fake)
         orders.alter([MOVE, CANCEL])
-        assert {r.error for r in told(inbox).results} == {CLUSTER_AUTHORIZATION_FAILED}
+        assert {r.error for r in altered(inbox).results} == {CLUSTER_AUTHORIZATION_FAILED}
 
 
 def test_what_the_controller_says_nothing_of_is_an_error(
@@ -139,7 +139,7 @@ def test_what_the_controller_says_nothing_of_is_an_error(
     with FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD) as fake:
         led_by(orders, fake)
         orders.alter([MOVE, CANCEL])
-        assert [r.error for r in told(inbox).results] == [0, UNKNOWN_SERVER_ERROR]
+        assert [r.error for r in altered(inbox).results] == [0, UNKNOWN_SERVER_ERROR]
 
 
 def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
@@ -156,7 +156,7 @@ def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
         later = stack.enter_context(FakeBroker(understood=UNDERSTOOD))
         led_by(orders, former, later)
         orders.alter([MOVE])
-        assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
+        assert [r.fate for r in altered(inbox).results] == [AlterOutcome.UNSENT]
         orders.vouch()
         time.sleep(NO_MORE_S)
         assert later.received.empty()
@@ -172,7 +172,7 @@ def test_an_entry_without_an_answer_is_not_sent_again(
     ):
         led_by(orders, dying, later)
         orders.alter([CANCEL])
-        event = told(inbox)
+        event = altered(inbox)
         assert event.controller is None
         assert [(r.partition, r.target, r.fate) for r in event.results] == [
             (CANCEL.partition, CANCEL.target, AlterOutcome.UNKNOWN)
@@ -189,11 +189,11 @@ def test_an_entry_that_reaches_no_controller_is_answered_at_once(
 ) -> None:
     """There is no controller, or its address refuses connections."""
     orders.alter([MOVE])
-    assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
+    assert [r.fate for r in altered(inbox).results] == [AlterOutcome.UNSENT]
     with FakeBroker(understood=UNDERSTOOD) as gone:
         led_by(orders, gone)
     orders.alter([MOVE])
-    assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
+    assert [r.fate for r in altered(inbox).results] == [AlterOutcome.UNSENT]
 
 
 @contextmanager
@@ -215,7 +215,7 @@ def test_a_forgotten_entry_is_not_sent(orders: ClusterController, inbox: Collect
         orders.forget()
         orders.alter([MOVE._replace(target=(BrokerId(4),))])
         released.set()
-        assert told(inbox).results[0].target == (4,)
+        assert altered(inbox).results[0].target == (4,)
         assert fake.received.qsize() == 1
 
 
@@ -228,10 +228,10 @@ def test_an_entry_that_waited_too_long_is_not_sent(
         time.sleep(FRESH_S + 0.2)
         orders.vouch()
         released.set()
-        assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
+        assert [r.fate for r in altered(inbox).results] == [AlterOutcome.UNSENT]
         assert fake.received.empty()
         orders.alter([MOVE])
-        assert [r.fate for r in told(inbox).results] == [AlterOutcome.ANSWERED]
+        assert [r.fate for r in altered(inbox).results] == [AlterOutcome.ANSWERED]
         assert fake.connections == 1
 
 
@@ -243,7 +243,7 @@ def test_a_loop_that_stood_still_sends_nothing_more(
         orders.alter([MOVE])
         time.sleep(VOUCHED_S + 0.2)
         released.set()
-        (result,) = told(inbox).results
+        (result,) = altered(inbox).results
         assert result.fate is AlterOutcome.UNSENT
         assert "lead" in result.why
         assert fake.received.empty()
@@ -256,7 +256,7 @@ def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
     with FakeBroker(script=lambda _: ELECTED, understood=UNDERSTOOD) as fake:
         orders.elect([FIRST])
         orders.alter([MOVE])
-        assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
+        assert [r.fate for r in altered(inbox).results] == [AlterOutcome.UNSENT]
         led_by(orders, fake)
         assert fake.received.get(timeout=10).api_key == ELECT_LEADERS
 
@@ -308,7 +308,7 @@ def test_preferred_leaders_are_elected_by_the_controller(
         led_by(orders, fake)
         orders.elect([FIRST, SECOND])
         orders.alter([MOVE])
-        assert [r.error for r in told(inbox).results] == [0]
+        assert [r.error for r in altered(inbox).results] == [0]
         received = fake.received.get(timeout=10)
     assert received.api_key == ELECT_LEADERS
     (topic,) = received.message.topic_partitions

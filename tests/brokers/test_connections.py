@@ -28,12 +28,12 @@ def test_closed_gate_stays_closed() -> None:
 def test_close_waits_for_who_is_inside() -> None:
     """When ``close`` returns, what was being done inside is done."""
     gate, order = Gate(), list[str]()
-    inside, go_on = threading.Event(), threading.Event()
+    inside, resume = threading.Event(), threading.Event()
 
     def pass_through() -> None:
         with gate.passing():
             inside.set()
-            go_on.wait(10)
+            resume.wait(10)
             order.append("done inside")
 
     passing = threading.Thread(target=pass_through)
@@ -46,7 +46,7 @@ def test_close_waits_for_who_is_inside() -> None:
 
     closing = threading.Thread(target=close)
     closing.start()
-    go_on.set()
+    resume.set()
     closing.join(10)
     passing.join(10)
     assert order == ["done inside", "closed"]

@@ -147,13 +147,13 @@ def describing(broker_id: int, least: str, held_by: threading.Event | None = Non
 
     def script(received: Received) -> Answer | Hold:
         rows = [
-            (0, None, r.resource_type, r.resource_name, [(name, value) for name, value in told])
+            (0, None, r.resource_type, r.resource_name, [(name, value) for name, value in settings])
             for r in received.message.resources
         ]
         answer = Answer(_described(received.version, rows))
         return answer if held_by is None else Hold(held_by, answer)
 
-    told = ((MIN_INSYNC_REPLICAS, least), (UNCLEAN_LEADER_ELECTION, "false"))
+    settings = ((MIN_INSYNC_REPLICAS, least), (UNCLEAN_LEADER_ELECTION, "false"))
     return FakeBroker(broker_id, script, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)})
 
 
@@ -186,7 +186,7 @@ def _described(version: int, rows: list[tuple[Any, ...]]) -> DescribeConfigsResp
     )
 
 
-def least_told(inbox: CollectingInbox) -> int | str:
+def next_minimum(inbox: CollectingInbox) -> int | str:
     """Return the next minimum that is reported, well before a query would time out."""
     event = inbox.events.get(timeout=LIMITS.request_timeout_s / 2)
     assert isinstance(event, TopicConfigsRead)
@@ -204,7 +204,7 @@ def test_a_broker_that_hangs_delays_nothing_for_long(
         configs.update_brokers([first.registration(), second.registration()])
         for _ in range(3):
             configs.describe(["orders"], FIRST)
-            assert least_told(inbox) == 2
+            assert next_minimum(inbox) == 2
         hung.set()
         configs.stop()
         assert first.received.qsize() == 1
@@ -217,13 +217,13 @@ def test_a_broker_that_failed_goes_last(configs: TopicConfigQuery, inbox: Collec
         configs.update_brokers([unreachable(1), second.registration()])
         for _ in range(2):
             configs.describe(["orders"], FIRST)
-            assert least_told(inbox) == 2
+            assert next_minimum(inbox) == 2
         configs.update_brokers([first.registration(), second.registration()])
         configs.describe(["orders"], FIRST)
-        assert least_told(inbox) == 2, "the connection that is open is used"
+        assert next_minimum(inbox) == 2, "the connection that is open is used"
         second.disconnect()
         configs.describe(["orders"], FIRST)
-        assert least_told(inbox) == 1
+        assert next_minimum(inbox) == 1
 
 
 def test_a_broker_that_alone_is_slow_is_waited_for(
@@ -237,7 +237,7 @@ def test_a_broker_that_alone_is_slow_is_waited_for(
         configs.describe(["orders"], FIRST)
         only.received.get(timeout=WAIT_S)
         hung.set()
-        assert least_told(inbox) == 1
+        assert next_minimum(inbox) == 1
         configs.stop()
 
 

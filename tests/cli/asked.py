@@ -110,9 +110,9 @@ class Asked:
         spec = self.specs.pop(partition)
         assert isinstance(spec, ReassignmentSpec)
         self._put(partition, spec.original or ())
-        self.tell(PartitionOutcome(spec.request, partition, fate, detail))
+        self.record_outcome(PartitionOutcome(spec.request, partition, fate, detail))
 
-    def tell(self, ending: PartitionOutcome) -> None:
+    def record_outcome(self, ending: PartitionOutcome) -> None:
         """Keep how something ended."""
         known = self.histories.get(ending.request) or RequestHistory(
             request=ending.request, czxid=CANCEL_CZXID

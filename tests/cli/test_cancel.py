@@ -40,7 +40,9 @@ def a_cluster() -> FakeCluster:
         spec = ReassignmentSpec(target, replicas(1, 2), request, Route.REQUEST, ZkVersion(0))
         cluster.specs[partition] = spec
         cluster.accepted[request] = [AcceptedEntry(partition, replicas(1, 2), target)]
-        cluster.tell(PartitionOutcome(request, TopicPartition("x", 0), OutcomeKind.SUPERSEDED))
+        cluster.record_outcome(
+            PartitionOutcome(request, TopicPartition("x", 0), OutcomeKind.SUPERSEDED)
+        )
     return cluster
 
 
@@ -57,7 +59,7 @@ def take_up(cluster: FakeCluster) -> None:
 def end(cluster: FakeCluster) -> None:
     """Let everything be back, one of it skipped, and the cancellation end."""
     cluster.cancellation = None
-    cluster.tell(
+    cluster.record_outcome(
         PartitionOutcome(CANCEL, tp(9), OutcomeKind.SKIPPED, "nobody knows where it was before")
     )
     cluster.conclude(CANCEL, kind="cancel")
@@ -249,8 +251,8 @@ def test_wait_counts_what_was_rolled_back() -> None:
 
     def complete(cluster: FakeCluster) -> None:
         cluster.cancellation = None
-        cluster.tell(PartitionOutcome(CANCEL, tp(0), OutcomeKind.ROLLED_BACK))
-        cluster.tell(PartitionOutcome(CANCEL, tp(1), OutcomeKind.CANCELLED))
+        cluster.record_outcome(PartitionOutcome(CANCEL, tp(0), OutcomeKind.ROLLED_BACK))
+        cluster.record_outcome(PartitionOutcome(CANCEL, tp(1), OutcomeKind.CANCELLED))
         cluster.conclude(CANCEL, kind="cancel", done=5)
 
     terminal = Terminal(a_cluster(), steps=[take_up, complete])

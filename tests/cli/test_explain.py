@@ -104,8 +104,8 @@ def test_a_partition_that_copies_is_not_explained_as_blocked(*, stalled: bool) -
     assert "waits for" not in printed
     assert ("STALLED" in printed) is stalled
     assert (ADVICE[BlockedBy.REPLICA_NOT_IN_ISR] in printed) is stalled
-    told = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
-    assert (told["state"], told["blocked_on"]) == ("copying", None)
+    document = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
+    assert (document["state"], document["blocked_on"]) == ("copying", None)
 
 
 def test_without_a_daemon_zookeeper_alone_explains() -> None:
@@ -158,20 +158,20 @@ def test_the_last_request_that_did_not_reach_its_target_is_named() -> None:
     cluster = FakeCluster(leader=None).assign(tp(), (1, 2))
     for name, fate in (("old", OutcomeKind.ROLLED_BACK), ("new", OutcomeKind.SUPERSEDED)):
         request = RequestId(name)
-        told = (
+        rows = (
             PartitionOutcome(request, tp(), fate, by=RequestId("another")),
             PartitionOutcome(request, tp(1), OutcomeKind.CANCELLED),
         )
         summary = Summary(request=request, kind="request", total=2, done=0, fates={fate: 2})
         cluster.ended = (summary, *cluster.ended)
         cluster.histories[request] = RequestHistory(
-            request=request, czxid=Zxid(1), endings=told, summary=summary
+            request=request, czxid=Zxid(1), endings=rows, summary=summary
         )
     text = Terminal(cluster).run("explain", "t-0").stdout
     assert text.splitlines()[-1] == "  ended       new: t-0 was superseded: by another"
     document = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
-    told_ending = {"request": "new", "fate": "superseded", "detail": "by another"}
-    assert document["last_ending"] == told_ending
+    ending_row = {"request": "new", "fate": "superseded", "detail": "by another"}
+    assert document["last_ending"] == ending_row
 
 
 def test_a_reassignment_without_our_record_is_foreign() -> None:
@@ -215,7 +215,7 @@ def test_records_of_a_partition_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("u-0",), "there is no topic u"),
         (("t-7",), "topic t has no partition 7"),
@@ -224,13 +224,13 @@ def test_records_of_a_partition_are_listed() -> None:
         (("broken-0",), "the topic znode of broken cannot be decoded: not JSON"),
     ],
 )
-def test_what_does_not_exist_is_an_error(words: tuple[str, ...], told: str) -> None:
+def test_what_does_not_exist_is_an_error(words: tuple[str, ...], message: str) -> None:
     """Exit code 1 and one line."""
     cluster = FakeCluster().assign(tp(), (1, 2))
     cluster.topics["broken"] = "not JSON"
     result = Terminal(cluster).run("explain", *words)
     assert result.exit_code == 1
-    assert told in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 

@@ -48,8 +48,8 @@ def test_an_open_request_is_counted_from_zookeeper_alone(cluster: FakeCluster) -
 def test_an_open_request_is_described_by_the_daemon(cluster: FakeCluster) -> None:
     """Where it answers, it knows more."""
     cluster.take_up()
-    told = {**a_request(total=3, in_flight=2, waiting=1), "id": FIRST}
-    cluster.statuses = [a_status(requests=[told])]
+    documented = {**a_request(total=3, in_flight=2, waiting=1), "id": FIRST}
+    cluster.statuses = [a_status(requests=[documented])]
     assert "2 in flight, 1 waiting" in Terminal(cluster).run("list").stdout
     document = json.loads(Terminal(cluster).run("list", "--json").stdout)
     assert document["daemon_answers"] is True
@@ -82,7 +82,7 @@ def test_history_lists_what_ended_the_newest_first(cluster: FakeCluster) -> None
     cluster.reach(tp(0))
     cluster.call_off(tp(1), OutcomeKind.ROLLED_BACK)
     cluster.conclude(FIRST, done=1)
-    cluster.tell(PartitionOutcome(CANCEL, tp(1), OutcomeKind.SKIPPED))
+    cluster.record_outcome(PartitionOutcome(CANCEL, tp(1), OutcomeKind.SKIPPED))
     cluster.conclude(CANCEL, kind="cancel")
     result = Terminal(cluster).run("list", "--history")
     first, second = result.stdout.splitlines()

@@ -87,9 +87,9 @@ def test_many_wrong_entries_are_summed_up(path: Path) -> None:
     path.write_text(json.dumps({"version": 1, "partitions": [{"n": n} for n in range(50)]}))
     with pytest.raises(InvalidInputError) as refused:
         read_plan_file(path)
-    told = str(refused.value).splitlines()
-    assert told[0].endswith("50 entries are invalid:")
-    assert told[-1] == "  and 30 more"
+    lines = str(refused.value).splitlines()
+    assert lines[0].endswith("50 entries are invalid:")
+    assert lines[-1] == "  and 30 more"
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:

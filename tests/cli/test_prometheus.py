@@ -69,12 +69,12 @@ def vector(*series: tuple[dict[str, str], str]) -> dict[str, Any]:
 
 def test_rates_are_added_up_by_topic_and_partition() -> None:
     """Several brokers may report one topic; without a partition label the rate is that of all."""
-    told = vector(
+    response = vector(
         ({"topic": "orders", "instance": "a"}, "10.5"),
         ({"topic": "orders", "instance": "b"}, "2"),
         ({"topic": "clicks", "partition": "3"}, "7"),
     )
-    with answering(told) as server:
+    with answering(response) as server:
         assert read_rates(server.url) == {("orders", None): 12.5, ("clicks", 3): 7.0}
         (asked,) = server.asked
     split = urlsplit(asked)

@@ -72,16 +72,16 @@ def test_partitions_already_in_flight_are_listed_before_they_are_queued(
 ) -> None:
     """By any route; an operator who queues it all the same is warned again."""
     cluster.accept(tp(0), (1, 4), (1, 2))
-    told = f"would supersede 1 partition of request {REQUEST}: t-0"
+    warning = f"would supersede 1 partition of request {REQUEST}: t-0"
     preview = Terminal(cluster).run("queue", "add", file, "--dry-run")
     assert preview.exit_code == 0
-    assert told in preview.stdout.splitlines()
+    assert warning in preview.stdout.splitlines()
     document = json.loads(Terminal(cluster).run("queue", "add", file, "--dry-run", "--json").stdout)
     assert document["conflicts"] == [
         {"request": REQUEST, "would": "supersede", "partitions": ["t-0"]}
     ]
     assert cluster.queue is None
-    assert f"Note: {told}" in Terminal(cluster).run("queue", "add", file).stderr.splitlines()
+    assert f"Note: {warning}" in Terminal(cluster).run("queue", "add", file).stderr.splitlines()
 
 
 def test_the_queue_is_listed(cluster: FakeCluster) -> None:

@@ -241,7 +241,7 @@ def test_what_cannot_be_cancelled_is_an_error(scene: Scene) -> None:
     def skip(cluster: FakeCluster) -> None:
         cluster.specs.clear()
         cluster.cancellation = None
-        cluster.tell(
+        cluster.record_outcome(
             PartitionOutcome(RequestId(CANCEL), tp(0), OutcomeKind.SKIPPED, "it would go offline")
         )
 

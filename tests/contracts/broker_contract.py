@@ -113,7 +113,7 @@ class Controller:
         """Return live brokers without partitions."""
         return UpdateMetadata(self.rig.epoch, (), self.rig.live() if live is None else live)
 
-    def told(self, state: PartitionState, replicas: Replicas) -> LeaderAndIsr:
+    def request_of(self, state: PartitionState, replicas: Replicas) -> LeaderAndIsr:
         """Return the LeaderAndIsr request with a state."""
         sent = LeaderAndIsrState(
             partition=self.rig.partition,
@@ -131,9 +131,9 @@ class Controller:
         leaders = tuple(b for b in self.rig.live() if b.id == state.leader)
         return LeaderAndIsr(self.rig.epoch, (sent,), leaders)
 
-    def tell(self, broker: BrokerId, state: PartitionState, replicas: Replicas) -> int:
+    def send_state(self, broker: BrokerId, state: PartitionState, replicas: Replicas) -> int:
         """Send a state to a broker; return the error of its partition."""
-        answer = self.rig.ask(broker, self.told(state, replicas))
+        answer = self.rig.ask(broker, self.request_of(state, replicas))
         assert isinstance(answer, LeaderAndIsrAnswered)
         assert answer.error == NONE
         return answer.results[0].error
@@ -175,7 +175,7 @@ class BrokerContract(ControlledContract):
         state = StopReplicaState(rig.partition, NO_EPOCH, delete=True)
         for request in (
             UpdateMetadata(former, (), rig.live()),
-            replace(controller.told(rig.state(), (ONE,)), controller_epoch=former),
+            replace(controller.request_of(rig.state(), (ONE,)), controller_epoch=former),
             StopReplica(former, (state,)),
         ):
             assert rig.ask(ONE, request).error == STALE_CONTROLLER_EPOCH
@@ -194,14 +194,14 @@ class BrokerContract(ControlledContract):
     ) -> None:
         """For the partition, with the name of another error."""
         state = controller.rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE,)) == NONE
+        assert controller.send_state(ONE, state, (ONE,)) == NONE
         again = replace(state, leader_epoch=LeaderEpoch(state.leader_epoch - older_by))
-        assert controller.tell(ONE, again, (ONE,)) == STALE_CONTROLLER_EPOCH
+        assert controller.send_state(ONE, again, (ONE,)) == STALE_CONTROLLER_EPOCH
 
     def test_a_broker_that_is_no_replica_says_so(self, controller: Controller) -> None:
         """And makes no log."""
         state = controller.rig.change(ONE, (ONE,))
-        assert controller.tell(TWO, state, (ONE,)) == UNKNOWN_TOPIC_OR_PARTITION
+        assert controller.send_state(TWO, state, (ONE,)) == UNKNOWN_TOPIC_OR_PARTITION
         assert not controller.rig.has_log(TWO)
 
     def test_following_an_unknown_leader_is_passed_over(self, controller: Controller) -> None:
@@ -209,31 +209,31 @@ class BrokerContract(ControlledContract):
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         astray = replace(state, leader=STRANGER)
-        assert controller.tell(TWO, astray, (ONE, TWO)) == NONE
+        assert controller.send_state(TWO, astray, (ONE, TWO)) == NONE
         rig.wait_until(lambda: rig.has_log(TWO))
-        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
-        assert controller.tell(TWO, state, (ONE, TWO)) == STALE_CONTROLLER_EPOCH
+        assert controller.send_state(TWO, state, (ONE, TWO)) == NONE
+        assert controller.send_state(TWO, state, (ONE, TWO)) == STALE_CONTROLLER_EPOCH
 
     def test_an_older_partition_epoch_is_passed_over(self, controller: Controller) -> None:
         """Without an error: the leader keeps the version that it has, and can go on writing."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE,)) == NONE
+        assert controller.send_state(ONE, state, (ONE,)) == NONE
         older = replace(
             state,
             leader=TWO,
             leader_epoch=LeaderEpoch(state.leader_epoch + 1),
             version=ZkVersion(state.version - 1),
         )
-        assert controller.tell(ONE, older, (ONE, TWO)) == NONE
-        assert controller.tell(ONE, older, (ONE, TWO)) == NONE
+        assert controller.send_state(ONE, older, (ONE, TWO)) == NONE
+        assert controller.send_state(ONE, older, (ONE, TWO)) == NONE
 
     def test_a_leader_takes_a_follower_into_the_isr_by_itself(self, controller: Controller) -> None:
         """With the version and the epochs of its last LeaderAndIsr."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE, TWO)) == NONE
-        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+        assert controller.send_state(ONE, state, (ONE, TWO)) == NONE
+        assert controller.send_state(TWO, state, (ONE, TWO)) == NONE
         rig.wait_until(lambda: set(rig.state().isr) == {ONE, TWO})
         grown = rig.state()
         assert replace(grown, isr=state.isr, version=state.version) == state
@@ -258,13 +258,13 @@ class BrokerContract(ControlledContract):
         """The follower stays in until the leader knows the version again."""
         rig = controller.rig
         grown = _grow(controller)
-        untold = rig.change(ONE, (ONE, TWO))
+        unsent = rig.change(ONE, (ONE, TWO))
         assert controller.stop(TWO, grown.leader_epoch, delete=False) == NONE
         rig.write()
-        assert rig.state() == untold
-        assert controller.tell(ONE, untold, (ONE, TWO)) == NONE
+        assert rig.state() == unsent
+        assert controller.send_state(ONE, unsent, (ONE, TWO)) == NONE
         rig.wait_until(lambda: rig.state().isr == (ONE,))
-        assert rig.state().version == untold.version + 1
+        assert rig.state().version == unsent.version + 1
 
     def test_a_leader_notifies_the_controller_of_its_isr_changes(
         self, controller: Controller
@@ -279,13 +279,13 @@ class BrokerContract(ControlledContract):
     ) -> None:
         """Its version is not the present one; only the next LeaderAndIsr brings another."""
         rig = controller.rig
-        told = rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, told, (ONE, TWO)) == NONE
-        untold = rig.change(ONE, (ONE,))
-        assert controller.tell(TWO, told, (ONE, TWO)) == NONE
-        assert rig.state() == untold
-        assert controller.tell(ONE, untold, (ONE, TWO)) == NONE
-        assert controller.tell(TWO, untold, (ONE, TWO)) == NONE
+        known = rig.change(ONE, (ONE,))
+        assert controller.send_state(ONE, known, (ONE, TWO)) == NONE
+        unsent = rig.change(ONE, (ONE,))
+        assert controller.send_state(TWO, known, (ONE, TWO)) == NONE
+        assert rig.state() == unsent
+        assert controller.send_state(ONE, unsent, (ONE, TWO)) == NONE
+        assert controller.send_state(TWO, unsent, (ONE, TWO)) == NONE
         rig.wait_until(lambda: set(rig.state().isr) == {ONE, TWO})
 
     # --- StopReplica ---------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class BrokerContract(ControlledContract):
     def test_an_older_leader_epoch_stops_nothing(self, controller: Controller) -> None:
         """It is fenced, and the log stays."""
         state = controller.rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE,)) == NONE
+        assert controller.send_state(ONE, state, (ONE,)) == NONE
         older = LeaderEpoch(state.leader_epoch - 1)
         assert controller.stop(ONE, older, delete=True) == FENCED_LEADER_EPOCH
         assert controller.rig.has_log(ONE)
@@ -303,7 +303,7 @@ class BrokerContract(ControlledContract):
         """So does a newer one."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE,)) == NONE
+        assert controller.send_state(ONE, state, (ONE,)) == NONE
         epoch = LeaderEpoch(state.leader_epoch + newer_by)
         assert controller.stop(ONE, epoch, delete=True) == NONE
         rig.wait_until(lambda: not rig.has_log(ONE))
@@ -321,10 +321,10 @@ class BrokerContract(ControlledContract):
         """And a LeaderAndIsr makes the replica continue."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE,)) == NONE
+        assert controller.send_state(ONE, state, (ONE,)) == NONE
         assert controller.stop(ONE, state.leader_epoch, delete=False) == NONE
         assert rig.has_log(ONE)
-        assert controller.tell(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
+        assert controller.send_state(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
 
     def test_a_replica_that_is_not_there_can_be_deleted(self, controller: Controller) -> None:
         """The sender need not know whether it was deleted before."""
@@ -338,11 +338,11 @@ class BrokerContract(ControlledContract):
         """With its log the broker forgot the epoch."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE, TWO)) == NONE
-        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+        assert controller.send_state(ONE, state, (ONE, TWO)) == NONE
+        assert controller.send_state(TWO, state, (ONE, TWO)) == NONE
         assert controller.stop(TWO, state.leader_epoch, delete=True) == NONE
         rig.wait_until(lambda: not rig.has_log(TWO))
-        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+        assert controller.send_state(TWO, state, (ONE, TWO)) == NONE
         rig.wait_until(lambda: rig.has_log(TWO))
 
 
@@ -350,7 +350,7 @@ def _grow(controller: Controller) -> PartitionState:
     """Have ``TWO`` follow ``ONE`` until it is in the ISR; return the state of then."""
     rig = controller.rig
     state = rig.change(ONE, (ONE,))
-    assert controller.tell(ONE, state, (ONE, TWO)) == NONE
-    assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+    assert controller.send_state(ONE, state, (ONE, TWO)) == NONE
+    assert controller.send_state(TWO, state, (ONE, TWO)) == NONE
     rig.wait_until(lambda: set(rig.state().isr) == {ONE, TWO})
     return rig.state()

@@ -56,7 +56,7 @@ class DiskContract(ControlledContract):
         rig.wait_until(lambda: rig.announced(ONE))
         state = rig.change(ONE, (ONE,))
         for _ in range(2):
-            assert controller.tell(ONE, state, (ONE,)) == KAFKA_STORAGE_ERROR
+            assert controller.send_state(ONE, state, (ONE,)) == KAFKA_STORAGE_ERROR
         for delete in (False, True):
             assert controller.stop(ONE, state.leader_epoch, delete=delete) == KAFKA_STORAGE_ERROR
 
@@ -65,7 +65,7 @@ class DiskContract(ControlledContract):
     ) -> None:
         """What is new cannot be on the disk that failed."""
         _lose_a_disk_without_replica(rig, controller)
-        assert controller.tell(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
+        assert controller.send_state(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
         rig.wait_until(lambda: rig.has_log(ONE))
 
     def test_any_other_is_offline_until_the_broker_restarts(
@@ -73,13 +73,13 @@ class DiskContract(ControlledContract):
     ) -> None:
         """It may be on the disk that failed; neither as a new one nor to be deleted is it known."""
         _lose_a_disk_without_replica(rig, controller)
-        told = controller.told(rig.change(ONE, (ONE,)), (ONE,))
-        known = replace(told, states=tuple(replace(s, is_new=False) for s in told.states))
+        request = controller.request_of(rig.change(ONE, (ONE,)), (ONE,))
+        known = replace(request, states=tuple(replace(s, is_new=False) for s in request.states))
         refused = rig.ask(ONE, known)
         assert isinstance(refused, LeaderAndIsrAnswered)
         assert refused.results[0].error == KAFKA_STORAGE_ERROR
         state = rig.change(ONE, (ONE,))
-        assert controller.tell(ONE, state, (ONE,)) == KAFKA_STORAGE_ERROR
+        assert controller.send_state(ONE, state, (ONE,)) == KAFKA_STORAGE_ERROR
         assert controller.stop(ONE, state.leader_epoch, delete=True) == KAFKA_STORAGE_ERROR
         assert not rig.has_log(ONE)
 

@@ -338,9 +338,9 @@ class RequestContract(Rigs):
             rig.store.read(znode)
         plan, queue = rig.wait_for(LegacyPlanRead).plan, rig.wait_for(QueueRead).plan
         cancellation = rig.wait_for(CancellationRead).cancellation
-        for told in (plan, queue, cancellation):
-            assert told is not None
-            assert told.unreadable is not None
+        for read in (plan, queue, cancellation):
+            assert read is not None
+            assert read.unreadable is not None
         controls = rig.wait_for(ControlsRead).controls
         assert controls.unreadable.keys() == {paths.PAUSES}
         assert controls.throttle == 5
@@ -392,7 +392,7 @@ class RequestContract(Rigs):
         part = Part(R1, 9, 1000, RequestOptions(priority=2))
         unknown = Part(R2, 0, UNKNOWN_MS)
         refusal = Refusal(R1, "e", RefusalReason.MALFORMED, "d", P1)
-        ending = PartitionOutcome(R1, P0, OutcomeKind.CANCELLED, "told so")
+        ending = PartitionOutcome(R1, P0, OutcomeKind.CANCELLED, "as requested")
         parent = paths.history_path(R1)
         rig.put(f"{parent}/part-{R1}", encode_part(part))
         rig.put(f"{parent}/part-{R2}", b"garbage")
@@ -414,7 +414,7 @@ class RequestContract(Rigs):
         parent = paths.history_path(R1)
         rows = tuple(AcceptedEntry(p, ONE, TWO) for p in (P0, P1))
         rig.put(f"{parent}/accepted-6-0-2", encode_accepted(rows))
-        ending = PartitionOutcome(R1, P0, OutcomeKind.CANCELLED, "told so")
+        ending = PartitionOutcome(R1, P0, OutcomeKind.CANCELLED, "as requested")
         rig.put(f"{parent}/ended-6-1-1", encode_ended([], [ending]))
         rig.store.read_accepted(R1)
         assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, rows, elsewhere=frozenset({P0}))

@@ -453,9 +453,9 @@ class StoreContract(Rigs):
         state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
         rig.put(paths.state_path(P0), state)
         rig.store.read_states([P0, P1], watch=True, read_generation=1)
-        told = rig.wait_for(StatesRead)
-        assert told.armed == frozenset({P0}), "where there is nothing, nothing is watched"
-        states = told.states
+        event = rig.wait_for(StatesRead)
+        assert event.armed == frozenset({P0}), "where there is nothing, nothing is watched"
+        states = event.states
         read = states[P0]
         assert isinstance(read, PartitionState)
         assert (read.leader_epoch, read.version) == (2, 0)
@@ -463,9 +463,9 @@ class StoreContract(Rigs):
         rig.put(paths.state_path(P0), b"garbage")
         assert rig.wait_for(StateChanged).partition == P0
         rig.store.read_states([P0], watch=False, read_generation=1)
-        told = rig.wait_for(StatesRead)
-        assert isinstance(told.states[P0], str)
-        assert told.armed is None
+        event = rig.wait_for(StatesRead)
+        assert isinstance(event.states[P0], str)
+        assert event.armed is None
         rig.put(paths.state_path(P0), state)
         assert rig.is_quiet(StateChanged)
 

@@ -51,8 +51,8 @@ def test_a_move_of_others_is_followed_and_counted() -> None:
     assert followed.blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
     assert driver.view.tenure.in_flight == 0
     ends(driver)
-    told = driver.view.work.requests[FOREIGN]
-    assert (told.kind, told.total, told.done, told.open) == ("foreign", 1, 1, 0)
+    request = driver.view.work.requests[FOREIGN]
+    assert (request.kind, request.total, request.done, request.open) == ("foreign", 1, 1, 0)
     assert driver.orders == []
     assert driver.wrote_for_kafka() == []
 

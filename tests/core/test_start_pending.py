@@ -101,7 +101,7 @@ def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
         assert scan_again(driver)
     assert not scan_again(driver)
     assert driver.view.tenure.in_flight == 2
-    waits = {told(driver, p) for p in driver.view.tenure.waiting}
+    waits = {reason_of(driver, p) for p in driver.view.tenure.waiting}
     assert waits == {"broker 6 receives its limit of copies"}
 
 
@@ -125,7 +125,7 @@ def test_no_partition_that_could_begin_waits_and_every_reason_is_true() -> None:
             budget = Budget(driver.view, driver.now)
             step = native.advance(driver.view, partition, driver.now, budget)
             assert isinstance(step, Blocked)
-            assert told(driver, partition) in true
+            assert reason_of(driver, partition) in true
             looked += 1
         moving = [p for p, r in driver.view.work.reassignments.items() if r.in_flight]
         driver.catch_up(moving[looked % len(moving)])
@@ -148,7 +148,7 @@ def full_brokers(driver: Driver) -> set[str]:
     }
 
 
-def told(driver: Driver, partition: TopicPartition) -> str:
+def reason_of(driver: Driver, partition: TopicPartition) -> str:
     """Return what a partition is said to wait for."""
     blocked = driver.view.work.reassignments[partition].blocked
     assert blocked is not None

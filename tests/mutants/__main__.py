@@ -257,9 +257,9 @@ def judge(mutants: list[Mutant], trials: Trials, ledger: Ledger, ends_at: float)
             verdicts = trials.judge(left, executions, histories, ends_at)
             for number, (mutant, verdict) in enumerate(verdicts, start=1):
                 of = f"{verdict.judges} {'histories' if histories else 'tests'}"
-                told = verdict.killed_by or f"SURVIVED {of}"
+                result = verdict.killed_by or f"SURVIVED {of}"
                 at = f"{mutant.path}:{mutant.line}"
-                sys.stdout.write(f"{number}/{len(left)} {at} {mutant.function}: {told}\n")
+                sys.stdout.write(f"{number}/{len(left)} {at} {mutant.function}: {result}\n")
                 sys.stdout.flush()
     finally:
         trials.end()

@@ -140,7 +140,7 @@ def test_accepted_entries_of_a_request_share_one_shard() -> None:
 
 def test_shards_of_several_requests_and_kinds_have_different_numbers() -> None:
     """Refusals and endings stand together, apart from what was accepted."""
-    ending = PartitionOutcome(R1, tp(9), OutcomeKind.CANCELLED, "told so")
+    ending = PartitionOutcome(R1, tp(9), OutcomeKind.CANCELLED, "as requested")
     operations = only(
         a_view(),
         accepted(tp(0)),

@@ -97,7 +97,7 @@ def test_a_member_of_the_isr_is_never_new() -> None:
     written = replace(driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1))
     driver.view.tenure.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
-    ((state,),) = told(drain(driver, outbox))
+    ((state,),) = states_sent(drain(driver, outbox))
     assert not state.is_new
 
 
@@ -111,7 +111,7 @@ def test_a_replica_that_entered_the_isr_before_its_request_was_sent_is_not_new()
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     driver.change_isr(tp(0), replicas(2, 1))
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
-    ((state,),) = told(drain(driver, outbox))
+    ((state,),) = states_sent(drain(driver, outbox))
     assert (state.isr, state.is_new) == (replicas(2, 1), False)
 
 
@@ -124,7 +124,7 @@ def test_a_replica_of_a_new_partition_is_new_in_its_first_request() -> None:
     )
     driver.view.tenure.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
-    ((state,),) = told(drain(driver, outbox))
+    ((state,),) = states_sent(drain(driver, outbox))
     assert (state.leader_epoch, state.is_new) == (1, True)
 
 
@@ -182,8 +182,8 @@ def test_metadata_for_all_brokers_is_never_older_than_that_of_a_broker_that_join
     outbox.add_update_metadata(driver.view, [tp(0)], [ONE])
     later = Instant(NOW + METADATA_EVERY_S)
     sent = [*drain(driver, outbox), *drain(driver, outbox, now=later)]
-    told = [r for r in sent if isinstance(r, UpdateMetadata)]
-    assert [s.isr for r in told for s in r.states] == [replicas(1)] * 2
+    published = [r for r in sent if isinstance(r, UpdateMetadata)]
+    assert [s.isr for r in published for s in r.states] == [replicas(1)] * 2
 
 
 def test_what_is_for_clients_alone_waits_after_the_last_of_its_kind() -> None:
@@ -232,7 +232,7 @@ def crowded(replicas_: int) -> tuple[Driver, Outbox]:
     return driver, outbox
 
 
-def told(requests: list[BrokerRequest]) -> list[tuple[LeaderAndIsrState, ...]]:
+def states_sent(requests: list[BrokerRequest]) -> list[tuple[LeaderAndIsrState, ...]]:
     """Return the states of each LeaderAndIsr."""
     return [r.states for r in requests if isinstance(r, LeaderAndIsr)]
 
@@ -243,10 +243,10 @@ def test_replicas_to_create_are_sent_in_smaller_batches() -> None:
     everything = list(driver.assignments)
     for partition in everything:
         outbox.add_leader_and_isr(driver.view, partition, [ONE], ())
-    assert [len(s) for s in told(drain(driver, outbox))] == [LEADER_AND_ISR_CHUNK, 1]
+    assert [len(s) for s in states_sent(drain(driver, outbox))] == [LEADER_AND_ISR_CHUNK, 1]
     for partition in everything:
         outbox.add_leader_and_isr(driver.view, partition, [ONE], [ONE])
-    chunks = [len(s) for s in told(drain(driver, outbox))]
+    chunks = [len(s) for s in states_sent(drain(driver, outbox))]
     assert chunks == [*[NEW_REPLICAS_CHUNK] * 4, 1]
 
 
@@ -259,7 +259,7 @@ def test_what_creates_no_replica_does_not_wait_behind_all_that_do() -> None:
     ((_, first),) = outbox.take(driver.view, NOW)
     outbox.add_leader_and_isr(driver.view, elected, [ONE], ())
     outbox.answered(ONE)
-    requests = told([first, *drain(driver, outbox)])
+    requests = states_sent([first, *drain(driver, outbox)])
     assert [elected in {s.partition for s in states} for states in requests[:2]] == [False, True]
     assert sorted(s.partition for states in requests for s in states) == sorted([*created, elected])
 
@@ -274,7 +274,7 @@ def test_a_waiting_state_is_sent_in_its_newest_version() -> None:
     driver.change_isr(last, replicas(1))
     outbox.add_leader_and_isr(driver.view, last, [ONE], ())
     outbox.answered(ONE)
-    ((state,),) = told(drain(driver, outbox))
+    ((state,),) = states_sent(drain(driver, outbox))
     assert (state.partition, state.isr, state.is_new) == (last, replicas(1), True)
 
 

@@ -51,7 +51,7 @@ def opened(partitions: int) -> tuple[Driver, Outbox]:
     return driver, outbox
 
 
-def told(outbox: Outbox, driver: Driver, *, but: BrokerId | None = None) -> list[BrokerRequest]:
+def sent_by(outbox: Outbox, driver: Driver, *, but: BrokerId | None = None) -> list[BrokerRequest]:
     """Return what goes out until nothing is left, with one broker that never answers."""
     sent: list[BrokerRequest] = []
     now = NOW
@@ -85,7 +85,7 @@ def test_brokers_that_are_free_at_other_times_get_the_same_parts() -> None:
     outbox.add_update_metadata(driver.view, everything[2 * MANY :], None)
     outbox.answered(ONE)
     outbox.answered(TWO)
-    later = states_of(told(outbox, driver))
+    later = states_of(sent_by(outbox, driver))
     parts = [*states_of([*first.values(), *second.values()]), *later]
     assert {len(p) for p in parts} == {MANY, UPDATE_METADATA_CHUNK}
     assert sorted(s.partition for p in {id(p): p for p in parts}.values() for s in p) == sorted(
@@ -106,7 +106,9 @@ def test_the_newest_state_of_a_partition_is_sent_last() -> None:
         list(outbox.take(driver.view, NOW))
     outbox.answered(ONE)
     outbox.answered(TWO)
-    seen = [s.isr for part in states_of(told(outbox, driver)) for s in part if s.partition == tp(0)]
+    seen = [
+        s.isr for part in states_of(sent_by(outbox, driver)) for s in part if s.partition == tp(0)
+    ]
     assert seen[-1] == replicas(2)
 
 
@@ -127,9 +129,9 @@ def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
         waiting = appended(waiting, news, len(everything))
         held = sum(len(n.states) for n in waiting)
         assert held <= STATES_EACH * len(everything)
-    told_of = [s.partition for part in updates_of(waiting) for s in part]
-    assert len(told_of) == held
-    assert len(set(told_of)) == min(100 * each, len(everything))
+    queued_for = [s.partition for part in updates_of(waiting) for s in part]
+    assert len(queued_for) == held
+    assert len(set(queued_for)) == min(100 * each, len(everything))
 
 
 def test_a_broker_that_was_silent_gets_the_newest_state_once() -> None:
@@ -142,7 +144,7 @@ def test_a_broker_that_was_silent_gets_the_newest_state_once() -> None:
         outbox.add_update_metadata(driver.view, [tp(1)], None)
         assert list(outbox.take(driver.view, NOW)) == []
     outbox.answered(TWO)
-    ((state,),) = states_of(told(outbox, driver, but=ONE))
+    ((state,),) = states_of(sent_by(outbox, driver, but=ONE))
     assert (state.partition, state.isr) == (tp(1), replicas(1))
 
 
@@ -172,7 +174,7 @@ def test_metadata_that_waits_for_a_replica_is_not_sent_after_newer_metadata() ->
     outbox.add_update_metadata(driver.view, list(driver.assignments), None)
     list(outbox.take(driver.view, NOW))
     outbox.answered(ONE)
-    sent = told(outbox, driver, but=TWO)
+    sent = sent_by(outbox, driver, but=TWO)
     assert sum(isinstance(r, LeaderAndIsr) for r in sent) > 1
     seen = [s.isr for part in states_of(sent) for s in part if s.partition == late]
     assert seen == [replicas(1)]
@@ -186,27 +188,27 @@ class Trial:
         self.dice = dice
         self.driver, self.outbox = opened(6)
         self.now = NOW
-        self.told: dict[tuple[BrokerId, TopicPartition], int] = {}
+        self.sent: dict[tuple[BrokerId, TopicPartition], int] = {}
         self.believed: dict[tuple[BrokerId, TopicPartition], int] = {}
 
     def act(self) -> None:
         """Do one thing."""
         some = self.dice.sample(list(self.driver.assignments), self.dice.randint(1, 6))
-        self.dice.choice((self.change, self.tell_all, self.tell_one, self.order, self.go, self.go))(
-            some
-        )
+        self.dice.choice(
+            (self.change, self.send_to_both, self.send_to_one, self.order, self.go, self.go)
+        )(some)
 
     def change(self, some: list[TopicPartition]) -> None:
         """Have a partition in another state."""
         isr = self.dice.choice(((1,), (2,), (1, 2)))
         self.driver.change_isr(some[0], replicas(*isr))
 
-    def tell_all(self, some: list[TopicPartition]) -> None:
+    def send_to_both(self, some: list[TopicPartition]) -> None:
         """Send to both brokers."""
         self.outbox.add_update_metadata(self.driver.view, some, None)
         self.expect(some, ONE, TWO)
 
-    def tell_one(self, some: list[TopicPartition]) -> None:
+    def send_to_one(self, some: list[TopicPartition]) -> None:
         """Send to one of them."""
         broker = self.dice.choice((ONE, TWO))
         self.outbox.add_update_metadata(self.driver.view, some, [broker])
@@ -215,7 +217,7 @@ class Trial:
     def expect(self, some: list[TopicPartition], *brokers: BrokerId) -> None:
         """Queue the present metadata of partitions for brokers."""
         versions = {p: self.driver.view.tenure.states[p].version for p in some}
-        self.told |= {(b, p): version for b in brokers for p, version in versions.items()}
+        self.sent |= {(b, p): version for b in brokers for p, version in versions.items()}
 
     def order(self, some: list[TopicPartition]) -> None:
         """Have a replica created or changed: of these there are as many as wait."""
@@ -264,7 +266,7 @@ def test_whatever_is_merged_and_parted_a_broker_never_hears_of_an_older_state_la
     for _ in range(60):
         trial.act()
     trial.end()
-    assert all(trial.believed.get(told, -1) >= version for told, version in trial.told.items())
+    assert all(trial.believed.get(key, -1) >= version for key, version in trial.sent.items())
 
 
 def claimed_with(deletions: frozenset[str]) -> Driver:

@@ -43,7 +43,7 @@ from tests.sim.order_rules import OrderRules
 from tests.sim.schedule import Schedule
 from tests.sim.store import SimStore
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Put
+from tests.sim.zookeeper import NO_SESSION, Put
 
 QUIET_S: Final = 5.0
 """A command ends when nothing was written or sent for so long."""
@@ -262,7 +262,7 @@ class ScenarioCluster:
             self._world.submit_plan(_plan(command))
         else:
             data = encode_legacy_plan(_plan(command))
-            zookeeper.transact(NOBODY, [Put(paths.LEGACY_PLAN, data)])
+            zookeeper.transact(NO_SESSION, [Put(paths.LEGACY_PLAN, data)])
 
     def _queue(self, command: Command) -> None:
         self._world.submit_queue(_plan(command))

@@ -148,10 +148,10 @@ def _outcome(parts: list[str], after: Znode | None) -> Iterator[str]:
         return
     document = json.loads(after.data)
     counts = {"done": document["done"], **document["fates"], "refused": len(document["refused"])}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    ends = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     total = document["total"]
     entries = "1 entry" if total == 1 else f"{total} entries"
-    yield f"outcome    {request}  {entries}: {told or 'nothing to do'}"
+    yield f"outcome    {request}  {entries}: {ends or 'nothing to do'}"
     for refusal in document["refused"]:
         yield f"           {refusal['entry']} is refused: {refusal['detail']}"
 

@@ -10,7 +10,7 @@ from controller.reactor.ports import AlterEntry, BrokerRequest
 from tests.scenarios import descriptions
 from tests.sim.daemons import SimDaemon
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Transaction
+from tests.sim.zookeeper import NO_SESSION, Transaction
 
 CONTROLLER: Final = -1
 """The receiver of what is sent to the cluster's own controller."""
@@ -58,7 +58,7 @@ class Transcript:
 
     def _transacted(self, transaction: Transaction) -> None:
         lines = [line for change in transaction.written for line in descriptions.written(change)]
-        if not lines or transaction.session == NOBODY:
+        if not lines or transaction.session == NO_SESSION:
             return
         self._flush()
         self.last_at = self._world.now

@@ -80,7 +80,7 @@ class BrokerFaults:
                 broker.session.resume()
             if broker.offline_directories:
                 broker.kill()
-                self._mend(broker)
+                self._repair(broker)
             broker.start()
 
     @property
@@ -103,7 +103,7 @@ class BrokerFaults:
 
         def return_() -> None:
             if not broker.is_alive:
-                self._mend(broker)
+                self._repair(broker)
                 broker.start()
 
         self._world.schedule.call_between(*away_s, return_)
@@ -161,7 +161,7 @@ class BrokerFaults:
 
         def restart() -> None:
             broker.kill()
-            self._mend(broker)
+            self._repair(broker)
             broker.start()
 
         self._world.schedule.call_between(*AWAY_S, restart)
@@ -181,14 +181,14 @@ class BrokerFaults:
 
         def repair() -> None:
             broker.kill()
-            self._mend(broker)
+            self._repair(broker)
             broker.start()
 
         self._world.schedule.call_between(*BOUNCE_S, restart)
         self._world.schedule.call_between(*WITHOUT_DISK_S, repair)
         return True
 
-    def _mend(self, broker: SimBroker) -> None:
+    def _repair(self, broker: SimBroker) -> None:
         """Repair failed disks of a broker that is down, or replace those without needed logs."""
         world = self._world
         for partition in list(broker.unseen):
@@ -234,7 +234,7 @@ class BrokerFaults:
         def recover() -> None:
             fabric.kafka_crash_rate = 0.0
             for broker in self._world.brokers.values():
-                self._mend(broker) if not broker.is_alive else None
+                self._repair(broker) if not broker.is_alive else None
                 broker.start()
 
         self._world.schedule.call_between(*PASSING_S, recover)

@@ -68,13 +68,13 @@ def attempt(seed: int) -> Played:
     try:
         play(seed, plot, world)
     except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
-        failure = told(error, world)
+        failure = failure_text(error, world)
     judge = world.invariants.judge
     met = world.fabric.struck + Counter({r: n for r, n in judge.applied.items() if r is not None})
     return Played(seed, plot.name, world.schedule.events, judge.checks, failure, met)
 
 
-def told(error: Exception, world: World) -> str:
+def failure_text(error: Exception, world: World) -> str:
     """Say what went wrong in a history, and what was done to the cluster before."""
     done = "\n".join(f"  {at:9.3f} {what}" for at, what in world.fabric.chronicle)
     return f"{type(error).__name__}: {error}\nwhat was done:\n{done}"

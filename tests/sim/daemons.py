@@ -225,14 +225,14 @@ class SimDaemon:
         if loses_connection:
             self.store.session.suspend()
 
-        def go_on() -> None:
+        def resume() -> None:
             self._paused = False
             self._resumed_at = self._fabric.schedule.now()
             if self.is_alive:
                 self.store.session.resume()
                 self._turn_soon()
 
-        self._fabric.schedule.call_in(seconds, go_on)
+        self._fabric.schedule.call_in(seconds, resume)
 
     def _pass_boundary(self, reached: Collection[Failpoint]) -> None:
         self.failpoints += 1

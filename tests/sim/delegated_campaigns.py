@@ -12,12 +12,12 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from tests.sim.campaigns import campaign, seeds_of, told
+from tests.sim.campaigns import campaign, failure_text, seeds_of
 from tests.sim.delegated_histories import play, plot_of
 from tests.sim.lost_logs import LostLogs
 from tests.sim.world import World
 
-TELLING: Final = 300
+NOTABLE: Final = 300
 """So many histories without a single dead broker's drop would say that none can be seen."""
 
 
@@ -39,7 +39,7 @@ def attempt(seed: int) -> Played:
     try:
         play(seed, world=world, lost=lost)
     except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
-        failure = f"{plot_of(seed).name}\n{told(error, world)}"
+        failure = f"{plot_of(seed).name}\n{failure_text(error, world)}"
     return Played(seed, lost.seen, failure)
 
 
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         f"{len(seeds)} histories of the delegated engine, {failed} failed, {drops} dead brokers' "
         f"drops seen, {time.monotonic() - began:.0f} s\n"
     )
-    if len(seeds) >= TELLING and not drops:
+    if len(seeds) >= NOTABLE and not drops:
         sys.stdout.write("no drop of a dead broker's replica was seen: the rule judged nothing\n")
         failed += 1
     return min(failed, 100)

@@ -198,13 +198,13 @@ class Operators:
     def _submit(self, entries: Mapping[TopicPartition, Replicas]) -> None:
         request = self._world.submit_request(entries)
         self.wishes.ask(request, entries)
-        self._world.fabric.tell(f"request {request}: {entries}")
+        self._world.fabric.note(f"request {request}: {entries}")
 
     def toggle(self) -> None:
         """Change the settings of a topic, and later ask for what they may forbid."""
         world, chance = self._world, self._chance
         change = chance.choice((toggle_min_isr, toggle_min_isr, toggle_unclean))
-        world.fabric.tell(f"{change(world, chance)}")
+        world.fabric.note(f"{change(world, chance)}")
         entries = {chance.choice(self._partitions()): self._replicas(1)}
         world.schedule.call_between(0.0, ROUND_S / 3, lambda: self._submit(entries))
 
@@ -214,13 +214,13 @@ class Operators:
         partition = self._chance.choice(self._partitions())
         if self._plot.cancels and self._chance.random() < 0.5:
             chosen = [partition] if self._chance.random() < 0.5 else []
-            world.fabric.tell(f"cancel {chosen or 'everything'}")
+            world.fabric.note(f"cancel {chosen or 'everything'}")
             world.cancel(partitions=chosen)
         elif self._plot.rivals:
             active = world.active_kafka_controller()
             if active is not None and active.duties is not None:
                 target = self._replicas(len(world.assignment(partition).target_replicas))
-                world.fabric.tell(f"others move {partition} to {target}")
+                world.fabric.note(f"others move {partition} to {target}")
                 active.duties.alter(partition, self._chance.choice((target, target, None)))
         else:
             self._submit({partition: self._replicas(3)})

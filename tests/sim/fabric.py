@@ -99,7 +99,7 @@ class Fabric:
         """Count what took effect: what is drawn may never do."""
         self.struck[what] += 1
 
-    def tell(self, what: str) -> None:
+    def note(self, what: str) -> None:
         """Write down what was done to the cluster."""
         self.chronicle.append((self.schedule.now(), what))
 

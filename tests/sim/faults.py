@@ -135,7 +135,7 @@ class Faults:
     def heal(self) -> None:
         """End every fault: all brokers run, with all their disks, and enough daemons live."""
         self._is_running = False
-        self._world.fabric.tell("all faults end")
+        self._world.fabric.note("all faults end")
         self._brokers.heal()
         self._daemons.heal()
 
@@ -151,5 +151,5 @@ class Faults:
             self.drawn[name] += 1
             if name not in LATENT:
                 self._world.fabric.strike(name)
-            self._world.fabric.tell(name)
+            self._world.fabric.note(name)
         self._later()

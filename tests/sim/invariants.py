@@ -32,7 +32,7 @@ from tests.sim.judges import Judge, Znodes
 from tests.sim.record_rules import RecordRules
 from tests.sim.rules import Rule
 from tests.sim.state_rules import StateRules
-from tests.sim.zookeeper import NOBODY, Transaction, Written
+from tests.sim.zookeeper import NO_SESSION, Transaction, Written
 
 if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
@@ -111,7 +111,7 @@ class Invariants:
             self._data.nothing_is_lost(partition)
         self.records.nothing_is_left()
 
-    def told(self, to: BrokerId, request: LeaderAndIsr) -> None:
+    def sent(self, to: BrokerId, request: LeaderAndIsr) -> None:
         """Judge a LeaderAndIsr that the daemon hands over: what it says must be durable."""
         for sent in request.states:
             state = self._znodes.states.get(sent.partition)
@@ -224,7 +224,7 @@ class Invariants:
 
     def _unreadable(self, transaction: Transaction, written: Written, why: str) -> None:
         """Only a test that plays the vandal writes garbage."""
-        vandalized = transaction.session == NOBODY
+        vandalized = transaction.session == NO_SESSION
         self.judge.ensure(vandalized, f"{written.path} cannot be read: {why}")
 
     def _epoch_moved(self, written: Written) -> None:

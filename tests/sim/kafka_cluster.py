@@ -214,7 +214,7 @@ class KafkaCluster:
         if link is not None:
             link.close()
 
-    def tell(
+    def send_state(
         self, partition: TopicPartition, brokers: Iterable[BrokerId], new: Replicas = ()
     ) -> None:
         """Gather a LeaderAndIsr for these brokers and an UpdateMetadata for all."""

@@ -146,7 +146,7 @@ class KafkaDuties:
             assignment = cluster.assignment(partition)
             cluster.publish(partition, (broker,))
             if assignment is not None and broker in assignment.replicas:
-                cluster.tell(partition, (broker,))
+                cluster.send_state(partition, (broker,))
 
     # --- partitions ----------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class KafkaDuties:
             live = tuple(r for r in assignment.replicas if cluster.is_live(r, partition))
             if live:
                 cluster.create_state(partition, live[0], live)
-                cluster.tell(partition, live, new=live)
+                cluster.send_state(partition, live, new=live)
 
     def _repair(self, partition: TopicPartition) -> None:
         """Elect where the leader is gone; take replicas that are gone out of the ISR."""
@@ -191,7 +191,7 @@ class KafkaDuties:
             return
         cluster.write_state(partition, leader, isr)
         live = [r for r in assignment.replicas if cluster.is_live(r, partition)]
-        cluster.tell(partition, live)
+        cluster.send_state(partition, live)
 
     # --- notifications, elections --------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class KafkaDuties:
                 # A replica being deleted takes no part: from there to online is no valid transition
                 # (``ReplicaStateMachine``), and a LeaderAndIsr would make its log anew.
                 if assignment is not None and partition.topic not in self._doomed:
-                    told = assignment.replicas if directory == paths.LOG_DIR_EVENTS else ()
-                    cluster.tell(partition, [r for r in told if r in cluster.live])
+                    receivers = assignment.replicas if directory == paths.LOG_DIR_EVENTS else ()
+                    cluster.send_state(partition, [r for r in receivers if r in cluster.live])
             cluster.write([Delete(f"{directory}/{name}", None) for name in names])
 
     def _preferred(self) -> None:
@@ -223,7 +223,7 @@ class KafkaDuties:
             leader = self._preferred_leader(partition, state)
             if leader is not None and leader != state.leader:
                 cluster.write_state(partition, leader, state.isr)
-                cluster.tell(partition, assignment.replicas)
+                cluster.send_state(partition, assignment.replicas)
         cluster.write([Delete(paths.PREFERRED_ELECTION, None)])
 
     def _preferred_leader(

@@ -127,12 +127,12 @@ class KafkaReassignments:
         if isr != state.isr and isr:
             leader = state.leader if state.leader in isr else isr[0]
             cluster.write_state(partition, leader, isr)
-            cluster.tell(partition, replicas)
+            cluster.send_state(partition, replicas)
         self._stop(partition, dropped)
         if not adding and not removing:
             # Only the order changes: straight to B, with an epoch bump and no change of the leader.
             cluster.write_state(partition, cluster.states[partition].leader, isr or state.isr)
-            cluster.tell(partition, replicas)
+            cluster.send_state(partition, replicas)
             self._entry_done(partition, target)
 
     def _entry_done(self, partition: TopicPartition, target: Replicas | None) -> None:
@@ -165,7 +165,7 @@ class KafkaReassignments:
             cluster.write_state(partition, state.leader, state.isr)
             # Kafka's takes a member of the ISR for new, too; what it loses by that is not ours.
             new = tuple(r for r in stored.adding_replicas if r not in state.isr)
-            cluster.tell(partition, stored.replicas, new=new)
+            cluster.send_state(partition, stored.replicas, new=new)
         return False
 
     def _move_leader(
@@ -179,7 +179,7 @@ class KafkaReassignments:
             leader = reassigned_leader(target, state.isr, lambda r: cluster.is_live(r, partition))
         if leader is not None:
             cluster.write_state(partition, leader, state.isr)
-            cluster.tell(partition, target)
+            cluster.send_state(partition, target)
 
     def _shrink(
         self, partition: TopicPartition, stored: PartitionAssignment, state: PartitionState
@@ -191,7 +191,7 @@ class KafkaReassignments:
         if present and len(state.isr) > 1:
             leader = NO_LEADER if state.leader == present[0] else state.leader
             cluster.write_state(partition, leader, tuple(r for r in state.isr if r != present[0]))
-            cluster.tell(partition, target)
+            cluster.send_state(partition, target)
             return True
         self._stop(partition, stored.removing_replicas)
         cluster.write_assignment(partition, PartitionAssignment(target))

@@ -36,7 +36,7 @@ from controller.znodes.reassignments import decode_spec
 from controller.znodes.submissions import decode_submission
 from tests.sim.cancel_rules import CancelRules, cancellation_of
 from tests.sim.rules import Rule
-from tests.sim.zookeeper import NOBODY, Transaction, Written, Znode
+from tests.sim.zookeeper import NO_SESSION, Transaction, Written, Znode
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -223,12 +223,12 @@ class Ledger:
     ) -> None:
         before = self._specs.pop(partition, None)
         if written.after is None:
-            if before is not None and transaction.session != NOBODY:
+            if before is not None and transaction.session != NO_SESSION:
                 self._ended(partition, before.spec)
             return
         spec = decode_spec(written.after.data, ZkVersion(written.after.version))
         if isinstance(spec, str):
-            self._judge.ensure(transaction.session == NOBODY, f"{written.path}: {spec}")
+            self._judge.ensure(transaction.session == NO_SESSION, f"{written.path}: {spec}")
             return
         self._specs[partition] = Standing(spec, Zxid(written.after.czxid))
         self._from_where_it_was(partition, before, spec)

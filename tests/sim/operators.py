@@ -23,7 +23,7 @@ from tests.sim.ledgers import Ledger
 from tests.sim.requesters import Requesters
 from tests.sim.settings import Settings
 from tests.sim.wishes import Wishes
-from tests.sim.zookeeper import NOBODY, Put, Transaction, Znode
+from tests.sim.zookeeper import NO_SESSION, Put, Transaction, Znode
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -135,11 +135,11 @@ class Operators:
         """Ask for a move of every partition, unless a plan is being carried out."""
         if self._entries() is None:
             plan = {p: self._target(p) for p in self._world.partitions()}
-            self._world.fabric.tell(f"plan for all: {self._submit(plan)}")
+            self._world.fabric.note(f"plan for all: {self._submit(plan)}")
 
     def submit_request_for_all(self) -> None:
         """Submit a request to move every partition."""
-        self._world.fabric.tell(f"request for all: {self._requesters.submit_for_all()}")
+        self._world.fabric.note(f"request for all: {self._requesters.submit_for_all()}")
 
     def stop(self) -> None:
         """Ask for nothing more, and hold nothing up any more."""
@@ -159,7 +159,7 @@ class Operators:
         if done is not None:
             self.done[name] += 1
             self._world.fabric.strike(name)
-            self._world.fabric.tell(f"{name}: {done}")
+            self._world.fabric.note(f"{name}: {done}")
 
     @property
     def _chance(self) -> Random:
@@ -200,12 +200,12 @@ class Operators:
             after = {} if written.after is None else _decoded(written.after)
             if is_daemon:
                 self.wishes.plan_rewritten(self._world, before, after)
-            elif transaction.session != NOBODY:
+            elif transaction.session != NO_SESSION:
                 self.wishes.rewritten_by_kafka(self._world, before, after)
 
     def _rewrite(self, entries: Plan) -> None:
         write = Put(paths.LEGACY_PLAN, encode_legacy_plan(entries))
-        self._world.zookeeper.transact(NOBODY, [write])
+        self._world.zookeeper.transact(NO_SESSION, [write])
 
     def _submit_plan(self) -> str | None:
         """Write a plan as the stock tool does: only where there is none."""
@@ -254,7 +254,7 @@ class Operators:
         """Delete the znode, as operators of old Kafka do to stop a plan."""
         if self._entries() is None:
             return None
-        self._world.zookeeper.transact(NOBODY, [Delete(paths.LEGACY_PLAN, None)])
+        self._world.zookeeper.transact(NO_SESSION, [Delete(paths.LEGACY_PLAN, None)])
         self.wishes.take_back_all()
         return "no plan is left"
 
@@ -338,7 +338,7 @@ class Operators:
             known = [p for p in world.partitions() if p.topic == topic]
             if self._is_running and known:
                 entries = {p: world.assignment(p).target_replicas[:1] for p in known}
-                world.fabric.tell(f"too few: {world.submit_request(entries)} {_text(entries)}")
+                world.fabric.note(f"too few: {world.submit_request(entries)} {_text(entries)}")
 
         good_for_s = world.invariants.settings_good_for_s
         world.schedule.call_between(good_for_s, good_for_s + LATER_S, ask)
@@ -369,7 +369,7 @@ class Operators:
         def end() -> None:
             config = world.fabric.config(topic)
             permits = not config.unclean_leader_election
-            world.fabric.tell(f"{topic} permits unclean elections: {permits}; {leader.id} stops")
+            world.fabric.note(f"{topic} permits unclean elections: {permits}; {leader.id} stops")
             world.fabric.change_config(topic, replace(config, unclean_leader_election=permits))
             leader.stop()
             for broker in behind:

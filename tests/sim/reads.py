@@ -56,7 +56,7 @@ from controller.znodes.partition_lists import (
 from controller.znodes.reassignments import decode_spec
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.requests import SimRequests
-from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
+from tests.sim.zookeeper import NO_SESSION, SimZooKeeper, Watch
 
 if TYPE_CHECKING:
     from tests.sim.lanes import Lane, Lanes
@@ -129,11 +129,11 @@ class SimReads:
             meant = isinstance(event, CancellationRead) and event.cancellation is not None
             before = [self._readers[other]() for other in CANCELLABLE] if meant else []
             lane = self._lanes.bulk if znode in OWN_RECORDS else self._lanes.levels
-            return lambda: lane.put(lambda: self._tell((*before, event)))
+            return lambda: lane.put(lambda: self._report((*before, event)))
 
         self._session.ask(at_server)
 
-    def _tell(self, events: Sequence[Event]) -> None:
+    def _report(self, events: Sequence[Event]) -> None:
         for event in events:
             self._inbox.put(event)
 
@@ -248,7 +248,8 @@ class SimReads:
         read = None if controller is None else decode_controller(controller.data)
         return ClaimGuardsRead(
             controller_broker=None if read is None or isinstance(read, str) else read.broker_id,
-            controller_is_ephemeral=controller is not None and controller.ephemeral_owner != NOBODY,
+            controller_is_ephemeral=controller is not None
+            and controller.ephemeral_owner != NO_SESSION,
             kraft_controller_epoch=(
                 -1 if read is None or isinstance(read, str) else read.kraft_controller_epoch
             ),
@@ -293,13 +294,13 @@ class SimReads:
         def at_server() -> Callable[[], None]:
             states = {partition: self._state(partition, watch=watch) for partition in wanted}
 
-            def tell() -> None:
+            def report() -> None:
                 armed = frozenset(self._watched_states.intersection(wanted)) if watch else None
                 self._inbox.put(StatesRead(states, read_generation, armed))
 
             def answer() -> None:
                 del self._reading_states[number]
-                self._lanes.bulk.put(tell)
+                self._lanes.bulk.put(report)
 
             return answer
 

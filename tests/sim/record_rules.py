@@ -23,7 +23,7 @@ from controller.reactor.ports import Check
 from controller.znodes import paths
 from controller.znodes.reassignments import decode_spec
 from tests.sim.rules import Rule
-from tests.sim.zookeeper import NOBODY, Transaction, Written
+from tests.sim.zookeeper import NO_SESSION, Transaction, Written
 
 if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
@@ -69,7 +69,7 @@ class RecordRules:
             isinstance(op, Check) and op.path == self.fence for op in transaction.operations
         )
         self._judge.ensure(
-            fenced or transaction.session == NOBODY,
+            fenced or transaction.session == NO_SESSION,
             f"{written.path} was written without a check of the claim",
             Rule.WRITTEN_UNDER_CLAIM,
         )

@@ -28,7 +28,7 @@ from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.submissions import CancelScope, RequestOptions, StepSize, Window
 from controller.reactor.ports import Delete
 from controller.znodes import paths
-from tests.sim.zookeeper import NOBODY, Make, Put
+from tests.sim.zookeeper import NO_SESSION, Make, Put
 
 if TYPE_CHECKING:
     from tests.sim.settings import Settings
@@ -191,7 +191,7 @@ class Requesters:
         garbage = self._chance.choice(GARBAGE)
         self._world.zookeeper.ensure(paths.REQUESTS)
         make = Make(paths.submissions_path(), garbage, sequential=True)
-        self._world.zookeeper.transact(NOBODY, [make])
+        self._world.zookeeper.transact(NO_SESSION, [make])
         return repr(garbage)
 
     # --- cancellations -------------------------------------------------------------------------
@@ -248,16 +248,16 @@ class Requesters:
             case _:
                 self._pauses = replace(self._pauses, everything=pause)
         self._world.pause(self._pauses)
-        self._world.schedule.call_between(*PAUSED_S, self._go_on)
+        self._world.schedule.call_between(*PAUSED_S, self._continue)
         return str(self._pauses)
 
     def _resume(self) -> str | None:
         if self._pauses == Pauses():
             return None
-        self._go_on()
+        self._continue()
         return "everything"
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self._pauses = Pauses()
         self._world.pause(self._pauses)
 
@@ -310,7 +310,7 @@ class Requesters:
         if zookeeper.get(path) is None:
             zookeeper.ensure(path, garbage)
         elif may_replace:
-            zookeeper.transact(NOBODY, [Put(path, garbage)])
+            zookeeper.transact(NO_SESSION, [Put(path, garbage)])
         else:
             return None
         return f"{path} {garbage!r}"
@@ -321,7 +321,7 @@ class Requesters:
         """Set the throttle for all, change it or take it away."""
         zookeeper = self._world.zookeeper
         if zookeeper.get(paths.THROTTLE) is not None and self._chance.random() < 0.3:
-            zookeeper.transact(NOBODY, [Delete(paths.THROTTLE, None)])
+            zookeeper.transact(NO_SESSION, [Delete(paths.THROTTLE, None)])
             return "none"
         rate = self._chance.choice(RATES)
         self._world.throttle(rate)

@@ -175,8 +175,8 @@ class SimRequests:
         if isinstance(read, str):
             return None
         refused, endings = read
-        told = (*(r.partition for r in refused), *(e.partition for e in endings))
-        return frozenset(p for p in told if p is not None)
+        listed = (*(r.partition for r in refused), *(e.partition for e in endings))
+        return frozenset(p for p in listed if p is not None)
 
     def _part(self, request: RequestId, name: str) -> Part | None:
         znode = self._zookeeper.get(f"{paths.history_path(request)}/{name}")

@@ -163,7 +163,7 @@ class SimSession:
         self._connected_at = self._schedule.now()
         self._connection += 1
         if not self.is_open:
-            self._tell_expired()
+            self._report_expiry()
             return
         for number in list(self._heard):
             self._deliver(number)
@@ -175,7 +175,7 @@ class SimSession:
         if self.is_open:
             self._zookeeper.close_session(self.id)
             if self.is_connected:
-                self._tell_expired()
+                self._report_expiry()
 
     def close(self) -> None:
         """End the session as a client does on a clean exit."""
@@ -188,11 +188,11 @@ class SimSession:
         self._connection += 1
         self._schedule.call_in(self._timeout_s, lambda: self._zookeeper.close_session(self.id))
 
-    def _tell_expired(self) -> None:
-        def tell() -> None:
+    def _report_expiry(self) -> None:
+        def report() -> None:
             if not self._abandoned:
                 self._abandoned = True
                 if self._expired is not None:
                     self._expired()
 
-        self._schedule.call_between(*NOTICE_EXPIRY_S, tell)
+        self._schedule.call_between(*NOTICE_EXPIRY_S, report)

@@ -18,7 +18,7 @@ from controller.znodes.entity_configs import (
     encode_entity_config,
 )
 from tests.sim.rules import Rule
-from tests.sim.zookeeper import NOBODY, Make, Put
+from tests.sim.zookeeper import NO_SESSION, Make, Put
 
 if TYPE_CHECKING:
     from tests.sim.judges import Judge
@@ -51,7 +51,7 @@ class Settings:
         is_there = self._zookeeper.get(path) is not None
         announce = Make(paths.announcements_path(), encode_announcement(entity), sequential=True)
         write = Put(path, data) if is_there else Make(path, data)
-        self._zookeeper.transact(NOBODY, [write, announce])
+        self._zookeeper.transact(NO_SESSION, [write, announce])
 
     def values(self, entity: Entity) -> dict[str, str]:
         """Return everything that stands there."""

@@ -21,7 +21,7 @@ from controller.znodes import paths
 from tests.sim.copy_rules import CopyRules
 from tests.sim.decoded import read_state
 from tests.sim.rules import Rule
-from tests.sim.zookeeper import NOBODY, Transaction, Written
+from tests.sim.zookeeper import NO_SESSION, Transaction, Written
 
 if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
@@ -79,7 +79,7 @@ class StateRules:
             return
         after = read_state(written.after)
         if isinstance(after, str):
-            vandalized = transaction.session == NOBODY
+            vandalized = transaction.session == NO_SESSION
             self._judge.ensure(vandalized, f"{written.path} cannot be read: {after}")
             return
         self._znodes.states[partition] = after

@@ -58,7 +58,7 @@ from tests.sim.reads import SimReads
 from tests.sim.sessions import SimSession
 from tests.sim.store_faults import CommitFaults
 from tests.sim.zookeeper import (
-    NOBODY,
+    NO_SESSION,
     AnyOperation,
     Make,
     SessionExpiredError,
@@ -255,7 +255,7 @@ class SimStore:
             return self._claimed(self._tried)
         if controller is not None:
             read = decode_controller(controller.data)
-            if controller.ephemeral_owner == NOBODY or isinstance(read, str):
+            if controller.ephemeral_owner == NO_SESSION or isinstance(read, str):
                 return self._claim_failed("/controller is not an ordinary one")
         if self._competes and self._leadership is None:
             return self._claim_failed("another daemon leads")
@@ -313,14 +313,14 @@ class SimStore:
 
         session = self.session
 
-        def tell() -> None:
+        def report() -> None:
             if session is not self.session:
                 self._inbox.put(ClaimFailed("the session ended meanwhile"))
                 return
             self._claim = claim
             self._inbox.put(ControllerClaimed(claim.epoch))
 
-        return lambda: self.lanes.claims.put(tell)
+        return lambda: self.lanes.claims.put(report)
 
     def _watch_controller(self) -> None:
         session = self.session

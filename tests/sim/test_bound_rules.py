@@ -60,8 +60,10 @@ def test_an_order_beyond_the_bound_is_judged(
     world = _world()
     rules = BoundRules(world, 1)
     _stands(world, [1, 2], [])
-    told = nullcontext() if is_right else pytest.raises(InvariantViolationError, match="an order")
-    with told:
+    expectation = (
+        nullcontext() if is_right else pytest.raises(InvariantViolationError, match="an order")
+    )
+    with expectation:
         _judge(rules, world, target, cancels=cancels)
 
 

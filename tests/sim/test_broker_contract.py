@@ -30,7 +30,7 @@ from tests.sim.builders import Recorder
 from tests.sim.channels import SimChannels
 from tests.sim.fabric import Fabric
 from tests.sim.schedule import Schedule
-from tests.sim.zookeeper import NOBODY, SimZooKeeper
+from tests.sim.zookeeper import NO_SESSION, SimZooKeeper
 
 SOON_S = 10.0
 
@@ -62,7 +62,7 @@ class _SimRig:
         controller = Controller(self)
         for live in self.live():
             self.ask(live.id, controller.metadata())
-        assert controller.tell(ONE, self.state(), (ONE,)) == 0
+        assert controller.send_state(ONE, self.state(), (ONE,)) == 0
 
     def live(self) -> tuple[LiveBroker, ...]:
         return tuple(LiveBroker(b.id, b.epoch, ()) for b in self._fabric.brokers.values())
@@ -95,7 +95,7 @@ class _SimRig:
             leader_recovery_state=0,
         )
         write = SetData(paths.state_path(self.partition), data, before.version)
-        self._zookeeper.transact(NOBODY, [write])
+        self._zookeeper.transact(NO_SESSION, [write])
         return self.state()
 
     def has_log(self, broker: BrokerId) -> bool:

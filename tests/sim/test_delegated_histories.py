@@ -201,8 +201,8 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
     world.run_until(lambda: isr_of(world) == {3}, within_s=30.0)
     world.run_for(known_s)
     order = AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)
-    told = pytest.raises(InvariantViolationError, match="none of which is in sync")
-    with told if is_judged else nullcontext():
+    expectation = pytest.raises(InvariantViolationError, match="none of which is in sync")
+    with expectation if is_judged else nullcontext():
         rules.judge(order, Way(world.now - way_s, world.now))
 
 
@@ -225,12 +225,12 @@ class DeposedInBetween(NamedFailpoints):
 
 def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> None:
     """Whatever it is; here, that the daemon does not lead any more."""
-    world, plot, told = World(1), plot_of(4), Kept()
+    world, plot, kept = World(1), plot_of(4), Kept()
     between = DeposedInBetween(lambda _: None)
 
     class Told(SimControllerOrders):
         def alter(self, orders: Sequence[AlterEntry]) -> None:
-            told.put(orders)
+            kept.put(orders)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -253,7 +253,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
     world.submit_request({PARTITION: [3, 4]})
     world.run_for(20.0)
     assert between.count > 0
-    assert told.events == []
+    assert kept.events == []
 
 
 def a_world() -> tuple[World, Kept, SimControllerOrders]:

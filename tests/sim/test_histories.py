@@ -36,7 +36,7 @@ REGRESSIONS: Final = {
     39: "A plan replaced between tenures was lost, its entries overwritten by the one before.",
     1092: "Without a linger the role was given back before an orphan's deletion was answered.",
     1101: "A replica was added again in the very write that gave up its deletion.",
-    1171: "A leader that restarted was told the ISR as it had been before its last change.",
+    1171: "A leader that restarted got the ISR from before its last change.",
     1543: "Topics and states in doubt were believed to be as an older, overtaken read said.",
 }
 ASKED_REGRESSIONS: Final = {
@@ -55,7 +55,7 @@ ASKED_REGRESSIONS: Final = {
     222: "A queue's takeover of a legacy entry was tried in vain until its znode was read again.",
     227: "A refused atomic request ended the record of a step that it had taken over in flight.",
     355: "(The simulator's:) where partitions were before the first write was not known.",
-    511: "A request was told to be done before the rest of it, listed but unread, was accepted.",
+    511: "A request ended as done before the rest of it, listed but unread, was accepted.",
     520: "A claim was forgotten where the throttles that stand were read last.",
     708: "A plan's entry that stood already ended the way back of another plan's as done.",
     732: "A plan's entry was taken out after others had dropped an original, its log untold.",
@@ -74,7 +74,7 @@ ASKED_REGRESSIONS: Final = {
     3372: "A move of others took the place of the request that had just taken its.",
     4284: "A good copy waited for originals that only the step after the one it left in adds.",
     4758: "What shared a refused write with the record of a deleted topic's was never ended.",
-    4795: "Brokers were told the former replicas of a topic that was in doubt after a claim.",
+    4795: "Brokers got the former replicas of a topic that was stale after a claim.",
     5920: "A topic made in the turn in which the role was lost was never read.",
     8333: "A step without a leader held up the deletion of its topic, and that all the rest.",
     8603: "After a claim what a cancellation moves back was copied without its throttle.",

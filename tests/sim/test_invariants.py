@@ -46,7 +46,7 @@ from tests.sim.store import SimStore
 from tests.sim.wishes import Wishes
 from tests.sim.witnesses import SILENT_S, VAIN_MAX, HistoryObserver
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Put
+from tests.sim.zookeeper import NO_SESSION, Put
 
 P = TopicPartition("t", 0)
 
@@ -363,7 +363,7 @@ def test_two_writers_with_one_epoch_are_noticed(bench: _Bench) -> None:
     """Whatever wrote them."""
     bench.write_state([1, 2, 3])
     with pytest.raises(InvariantViolationError, match="two writers"):
-        bench.write_state([1, 2, 3], session=NOBODY)
+        bench.write_state([1, 2, 3], session=NO_SESSION)
 
 
 def test_an_unfenced_write_of_a_state_is_noticed(bench: _Bench) -> None:
@@ -517,7 +517,7 @@ def test_sending_what_is_not_durable_is_noticed(bench: _Bench) -> None:
     """A LeaderAndIsr with an epoch, or an ISR, that ZooKeeper does not have."""
     state = bench.world.state(P)
     assert state is not None
-    told = bench.world.invariants.told
+    send = bench.world.invariants.sent
 
     def request(isr: Sequence[int]) -> LeaderAndIsr:
         return leader_and_isr(
@@ -528,12 +528,12 @@ def test_sending_what_is_not_durable_is_noticed(bench: _Bench) -> None:
             partition_epoch=state.version,
         )
 
-    told(BrokerId(1), request(state.isr))
+    send(BrokerId(1), request(state.isr))
     with pytest.raises(InvariantViolationError, match="ZooKeeper says"):
-        told(BrokerId(1), request([1]))
+        send(BrokerId(1), request([1]))
     newer = leader_and_isr(P, leader=1, replicas=[1, 2, 3], leader_epoch=state.leader_epoch + 1)
     with pytest.raises(InvariantViolationError, match="ZooKeeper says"):
-        told(BrokerId(1), newer)
+        send(BrokerId(1), newer)
 
 
 def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Bench) -> None:
@@ -550,13 +550,13 @@ def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Ben
             partition_epoch=state.version,
         )
 
-    told = bench.world.invariants.told
-    told(BrokerId(1), request())
+    send = bench.world.invariants.sent
+    send(BrokerId(1), request())
     bench.write_state([1, 2, 3])
     bench.isr_changes([1, 2])
-    told(BrokerId(3), request())
+    send(BrokerId(3), request())
     with pytest.raises(InvariantViolationError, match="make its log anew"):
-        told(BrokerId(1), request())
+        send(BrokerId(1), request())
 
 
 @pytest.mark.parametrize(
@@ -591,7 +591,7 @@ def test_what_was_queued_before_a_replica_entered_the_isr_is_sent_late_only_to_b
         controller_epoch=bench.epoch + offset,
     )
     with pytest.raises(InvariantViolationError, match="anew") if is_broken else nullcontext():
-        bench.world.invariants.told(BrokerId(3), request)
+        bench.world.invariants.sent(BrokerId(3), request)
 
 
 @pytest.mark.parametrize("says_why", [False, True])
@@ -632,7 +632,7 @@ def test_trying_in_vain_is_noticed(
 def test_skipping_a_controller_epoch_is_noticed(bench: _Bench) -> None:
     """It goes up by one."""
     with pytest.raises(InvariantViolationError, match="controller_epoch went"):
-        bench.world.zookeeper.transact(NOBODY, [Put(paths.CONTROLLER_EPOCH, b"9")])
+        bench.world.zookeeper.transact(NO_SESSION, [Put(paths.CONTROLLER_EPOCH, b"9")])
 
 
 def test_a_violation_lists_what_happened_before(bench: _Bench) -> None:

@@ -9,7 +9,7 @@ from controller.znodes import paths
 from controller.znodes.controller import decode_controller
 from tests.sim.builders import ids
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Put
+from tests.sim.zookeeper import NO_SESSION, Put
 
 P = TopicPartition("t", 0)
 
@@ -108,7 +108,7 @@ def test_what_the_topic_znode_says_is_finished_by_the_next_controller() -> None:
     world = _world()
     topic = b'{"version":2,"partitions":{"0":[4,5,1,2,3]},"adding_replicas":{"0":[4,5]},'
     topic += b'"removing_replicas":{"0":[1,2,3]}}'
-    world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), topic)])
+    world.zookeeper.transact(NO_SESSION, [Put(paths.topic_path("t"), topic)])
     world.remove_controller()
     world.run_until(lambda: world.is_healthy(P), within_s=30.0)
     assert world.assignment(P).replicas == (4, 5)
@@ -122,7 +122,7 @@ def test_an_edited_plan_is_ignored_until_it_is_created_anew() -> None:
     world.submit_plan({P: [1, 2, 5]})
     world.run_for(2.0)
     edited = b'{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[2,3,4]}]}'
-    world.zookeeper.transact(NOBODY, [Put(paths.LEGACY_PLAN, edited)])
+    world.zookeeper.transact(NO_SESSION, [Put(paths.LEGACY_PLAN, edited)])
     world.run_for(5.0)
     assert world.assignment(other).replicas == (1, 2, 3)
     world.remove_controller()

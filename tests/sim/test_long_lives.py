@@ -56,7 +56,7 @@ class Days:
     def happen(self, day: int) -> None:
         """Let something happen, another thing every day of the week."""
         kind = self._kinds[day % len(self._kinds)]
-        self._world.fabric.tell(f"day {day}: {kind.__name__}")
+        self._world.fabric.note(f"day {day}: {kind.__name__}")
         kind()
 
     def _restart_one_by_one(self) -> None:

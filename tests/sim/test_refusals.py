@@ -20,7 +20,7 @@ from controller.znodes.submissions import encode_submission
 from tests.sim.histories import SilentObserver, is_finished, reactors
 from tests.sim.store_faults import Refusal
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Make, Put
+from tests.sim.zookeeper import NO_SESSION, Make, Put
 
 P: Final = TopicPartition("t", 0)
 
@@ -68,7 +68,7 @@ def test_a_request_that_its_client_corrects_is_carried_out_as_corrected(
     request = world.submit_request({P: [1, 3]}, wanted)
     world.run_for(3.0)
     corrected = encode_submission({P: (BrokerId(1), BrokerId(4))}, wanted)
-    world.zookeeper.transact(NOBODY, [Put(paths.submission_path(request), corrected)])
+    world.zookeeper.transact(NO_SESSION, [Put(paths.submission_path(request), corrected)])
     world.run_for(3.0)
     second = RequestOptions(part_of=request, atomic=True, parts=2)
     world.submit_request({TopicPartition("t", 1): [1, 3]}, second)
@@ -111,7 +111,7 @@ def test_a_plan_with_very_many_malformed_entries_ends(world: World, path: str) -
     data = json.dumps({"version": 1, "partitions": rows}, separators=(",", ":")).encode()
     world.zookeeper.ensure(paths.REQUESTS)
     is_request = path == paths.submissions_path()
-    (made,) = world.zookeeper.transact(NOBODY, [Make(path, data, sequential=is_request)])
+    (made,) = world.zookeeper.transact(NO_SESSION, [Make(path, data, sequential=is_request)])
     world.run_for(120.0)
     assert world.zookeeper.get(made) is None
     assert not holds_role(world)

@@ -23,7 +23,7 @@ from tests.sim import codes
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import ids, leader_and_isr, update_metadata
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Make, Put
+from tests.sim.zookeeper import NO_SESSION, Make, Put
 
 P = TopicPartition("t", 0)
 
@@ -39,13 +39,13 @@ class _Bench:
         topic = encode_topic(TopicAssignment(assignment, ZkVersion(0), Zxid(0)))
         made = [Make(paths.topic_path("t"), topic), Make(paths.partitions_path("t"))]
         made += [Make(paths.partition_path(P)), Make(paths.state_path(P), _state(isr, epoch=0))]
-        self.world.zookeeper.transact(NOBODY, [Put(paths.CONTROLLER_EPOCH, b"1"), *made])
-        self.tell([1, 2, 3], isr=isr)
+        self.world.zookeeper.transact(NO_SESSION, [Put(paths.CONTROLLER_EPOCH, b"1"), *made])
+        self.send_state([1, 2, 3], isr=isr)
 
     def broker(self, number: int) -> SimBroker:
         return self.world.brokers[BrokerId(number)]
 
-    def tell(
+    def send_state(
         self,
         replicas: Sequence[int],
         *,
@@ -73,7 +73,7 @@ class _Bench:
         """Write the state as a controller does; return its new version."""
         data = _state(isr, leader=leader, epoch=epoch)
         fence = Check(paths.CONTROLLER_EPOCH, ZkVersion(1))
-        self.world.zookeeper.transact(NOBODY, [fence, Put(paths.state_path(P), data)])
+        self.world.zookeeper.transact(NO_SESSION, [fence, Put(paths.state_path(P), data)])
         znode = self.world.zookeeper.get(paths.state_path(P))
         return -1 if znode is None else znode.version
 
@@ -148,8 +148,8 @@ def test_only_a_replica_that_the_leader_knows_enters_the_isr() -> None:
     """A broker outside ``replicas`` is not even served."""
     bench = _Bench(isr=[1], min_isr=1)
     version = bench.write_state([1], epoch=1)
-    bench.tell([1, 2], isr=[1], epoch=1, version=version, brokers=[1, 2])
-    bench.tell([1, 2, 3], isr=[1], epoch=1, version=version, brokers=[3])
+    bench.send_state([1, 2], isr=[1], epoch=1, version=version, brokers=[1, 2])
+    bench.send_state([1, 2, 3], isr=[1], epoch=1, version=version, brokers=[3])
     bench.produce(5)
     bench.world.run_for(10.0)
     assert bench.isr() == {1, 2}
@@ -163,7 +163,7 @@ def test_a_leader_with_a_stale_version_cannot_change_the_isr() -> None:
     bench.produce(5)
     bench.world.run_for(10.0)
     assert bench.isr() == {1}
-    bench.tell([1, 2, 3], isr=[1], epoch=1, version=version)
+    bench.send_state([1, 2, 3], isr=[1], epoch=1, version=version)
     bench.world.run_for(1.0)
     assert bench.isr() == {1, 2, 3}
 
@@ -206,7 +206,7 @@ def test_a_new_leader_makes_followers_cut_off_what_it_does_not_have() -> None:
     bench.broker(2).start()
     bench.broker(3).start()
     version = bench.write_state([1, 2, 3], leader=2, epoch=1)
-    bench.tell([1, 2, 3], isr=[1, 2, 3], leader=2, epoch=1, version=version)
+    bench.send_state([1, 2, 3], isr=[1, 2, 3], leader=2, epoch=1, version=version)
     bench.world.run_for(1.0)
     assert [bench.broker(n).logs[P].end for n in (1, 2, 3)] == [3, 3, 3]
     assert bench.answers == [codes.NONE] * 3 + [codes.NOT_LEADER_OR_FOLLOWER] * 2
@@ -217,7 +217,7 @@ def test_a_deposed_leader_cannot_acknowledge_alone() -> None:
     """It does not know yet; its followers do not fetch from it any more."""
     bench = _Bench()
     version = bench.write_state([2, 3], leader=2, epoch=1)
-    bench.tell([2, 3], isr=[2, 3], leader=2, epoch=1, version=version, brokers=[2, 3])
+    bench.send_state([2, 3], isr=[2, 3], leader=2, epoch=1, version=version, brokers=[2, 3])
     bench.produce(to=1)
     bench.world.run_for(10.0)
     assert bench.answers == []

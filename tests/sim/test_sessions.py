@@ -8,7 +8,7 @@ import pytest
 
 from tests.sim.schedule import Schedule
 from tests.sim.sessions import SimSession
-from tests.sim.zookeeper import NOBODY, Make, Put, SimZooKeeper
+from tests.sim.zookeeper import NO_SESSION, Make, Put, SimZooKeeper
 
 
 class _Bench:
@@ -17,7 +17,7 @@ class _Bench:
     def __init__(self, seed: int = 1, timeout_s: float = 10.0) -> None:
         self.schedule = Schedule(seed)
         self.zookeeper = SimZooKeeper()
-        self.zookeeper.transact(NOBODY, [Make("/a", b"0")])
+        self.zookeeper.transact(NO_SESSION, [Make("/a", b"0")])
         self.heard: list[str] = []
         self.session = SimSession(
             self.zookeeper,
@@ -45,7 +45,7 @@ def test_a_client_hears_things_in_the_servers_order(seed: int) -> None:
     bench = _Bench(seed)
     bench.session.ask(bench.read)
     bench.run()
-    bench.zookeeper.transact(NOBODY, [Put("/a", b"1")])
+    bench.zookeeper.transact(NO_SESSION, [Put("/a", b"1")])
     bench.session.ask(bench.read)
     assert bench.run() == ["0", "!", "1"]
 
@@ -58,7 +58,7 @@ def test_requests_are_answered_after_a_suspension(seed: int) -> None:
     bench.run(seconds=bench.schedule.random.uniform(0.0, 0.007))
     was_heard = list(bench.heard)
     bench.session.suspend()
-    bench.zookeeper.transact(NOBODY, [Put("/a", b"1")])
+    bench.zookeeper.transact(NO_SESSION, [Put("/a", b"1")])
     assert bench.run() == was_heard
     bench.session.resume()
     heard = bench.run()

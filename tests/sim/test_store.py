@@ -40,7 +40,7 @@ from controller.znodes import paths
 from tests.sim.builders import Recorder
 from tests.sim.store import SimStore
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Make, Put
+from tests.sim.zookeeper import NO_SESSION, Make, Put
 
 P = TopicPartition("t", 0)
 ID = BrokerId(1000000)
@@ -147,7 +147,7 @@ def test_paperwork_is_fenced_by_the_leadership_alone(bench: _Bench) -> None:
     assert bench.store.commit([[first]]) == [Committed()]
     epoch = bench.data(paths.EPOCH)
     assert epoch is not None
-    bench.world.zookeeper.transact(NOBODY, [Put(paths.EPOCH, str(int(epoch) + 1).encode())])
+    bench.world.zookeeper.transact(NO_SESSION, [Put(paths.EPOCH, str(int(epoch) + 1).encode())])
     with pytest.raises(ControllerMovedError):
         bench.store.commit([[second]])
     assert bench.data(second.path) is None
@@ -236,7 +236,7 @@ def test_reading_watches_and_reads_again_at_every_change(bench: _Bench) -> None:
     bench.world.run_for(0.1)
     bench.world.submit_plan({P: [2, 3, 1]})
     bench.world.run_for(0.1)
-    bench.world.zookeeper.transact(NOBODY, [Put(paths.LEGACY_PLAN, b"?")])
+    bench.world.zookeeper.transact(NO_SESSION, [Put(paths.LEGACY_PLAN, b"?")])
     bench.world.run_for(0.1)
     first, second, third = (e.plan for e in bench.inbox.of(LegacyPlanRead))
     assert first is None
@@ -262,7 +262,7 @@ def test_a_bounced_broker_has_another_epoch(bench: _Bench) -> None:
 
 def test_topics_are_listed_and_read(bench: _Bench) -> None:
     """One that does not exist is None; one that cannot be understood is a text."""
-    bench.world.zookeeper.transact(NOBODY, [Make(paths.topic_path("odd"), b"[]")])
+    bench.world.zookeeper.transact(NO_SESSION, [Make(paths.topic_path("odd"), b"[]")])
     bench.store.read(Znode.TOPICS)
     bench.store.read_topics(["t", "odd", "none"], read_generation=1)
     bench.world.run_for(0.1)

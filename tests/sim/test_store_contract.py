@@ -20,7 +20,7 @@ from tests.sim.schedule import Schedule
 from tests.sim.sessions import SimSession
 from tests.sim.store import SimStore
 from tests.sim.zookeeper import (
-    NOBODY,
+    NO_SESSION,
     AnyOperation,
     Make,
     Put,
@@ -54,10 +54,10 @@ class _SimRig:
         if self._zookeeper.get(path) is None:
             self._zookeeper.ensure(path, data)
         else:
-            self._zookeeper.transact(NOBODY, [Put(path, data)])
+            self._zookeeper.transact(NO_SESSION, [Put(path, data)])
 
     def remove(self, path: str) -> None:
-        self._zookeeper.transact(NOBODY, [Delete(path, None)])
+        self._zookeeper.transact(NO_SESSION, [Delete(path, None)])
 
     def get(self, path: str) -> tuple[bytes, ZkVersion] | None:
         znode = self._zookeeper.get(path)
@@ -81,7 +81,7 @@ class _SimRig:
     def write_as_controller(self, path: str, version: ZkVersion) -> bool:
         check = Check(paths.CONTROLLER_EPOCH, version)
         try:
-            self._zookeeper.transact(NOBODY, [check, Make(path, b"", ephemeral=False)])
+            self._zookeeper.transact(NO_SESSION, [check, Make(path, b"", ephemeral=False)])
         except TransactionFailedError:
             return False
         return True

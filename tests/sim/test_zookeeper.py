@@ -8,7 +8,7 @@ from controller.core.model import ZkVersion
 from controller.reactor.ports import Check, Create, WriteError
 from tests.contracts.zookeeper_contract import Connect, ZooKeeperContract
 from tests.sim.zookeeper import (
-    NOBODY,
+    NO_SESSION,
     AnyOperation,
     Callback,
     Make,
@@ -70,14 +70,14 @@ class TestSimZooKeeper(ZooKeeperContract):
 def zookeeper() -> SimZooKeeper:
     """Return a server with one znode."""
     server = SimZooKeeper()
-    server.transact(NOBODY, [Make("/a", b"one")])
+    server.transact(NO_SESSION, [Make("/a", b"one")])
     return server
 
 
 def test_too_much_data_is_refused(zookeeper: SimZooKeeper) -> None:
     """A real server ends the connection instead, of which clients make the same."""
     with pytest.raises(TransactionFailedError) as caught:
-        zookeeper.transact(NOBODY, [Put("/a", b""), Create("/b", bytes(2 << 20))])
+        zookeeper.transact(NO_SESSION, [Put("/a", b""), Create("/b", bytes(2 << 20))])
     assert (caught.value.index, caught.value.error) == (1, WriteError.TOO_LARGE)
 
 
@@ -85,7 +85,7 @@ def test_a_refused_transaction_leaves_the_zxid_as_it_was(zookeeper: SimZooKeeper
     """Listeners get the znodes before and after."""
     before = zookeeper.zxid
     with pytest.raises(TransactionFailedError):
-        zookeeper.transact(NOBODY, [Put("/a", b"2"), Put("/b", b"")])
+        zookeeper.transact(NO_SESSION, [Put("/a", b"2"), Put("/b", b"")])
     assert zookeeper.zxid == before
 
 
@@ -101,7 +101,7 @@ def test_listeners_see_each_znode_once_with_what_it_was_before(zookeeper: SimZoo
     """However often a transaction wrote it."""
     seen: list[Transaction] = []
     zookeeper.listeners.append(seen.append)
-    zookeeper.transact(NOBODY, [Put("/a", b"2"), Put("/a", b"3"), Check("/a", ZkVersion(2))])
+    zookeeper.transact(NO_SESSION, [Put("/a", b"2"), Put("/a", b"3"), Check("/a", ZkVersion(2))])
     (written,) = seen[0].written
     assert written.before is not None
     assert written.after is not None

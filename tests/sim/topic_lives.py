@@ -133,7 +133,7 @@ class TopicLives:
         known = self._world.zookeeper.get(paths.topic_path(name))
         kinds: list[Callable[[str], str]]
         kinds = [self._create] if known is None else [self._grow, self._grow, self._delete]
-        self._world.fabric.tell(self._chance.choice(kinds)(name))
+        self._world.fabric.note(self._chance.choice(kinds)(name))
         self.changes += 1
         for _ in range(self._chance.choice((1, 1, 2))):
             after_s = self._chance.choice(WISH_AFTER_S)
@@ -183,4 +183,4 @@ class TopicLives:
         entries = {TopicPartition(name, n): self._replicas(size) for n in sorted(chosen)}
         request = world.submit_request(entries)
         self._wishes.ask(request, entries)
-        world.fabric.tell(f"request {request}: {entries}")
+        world.fabric.note(f"request {request}: {entries}")

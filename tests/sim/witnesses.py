@@ -59,7 +59,7 @@ class HistoryObserver:
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Judge that nothing is sent that is not durable."""
         if isinstance(request, LeaderAndIsr):
-            self._world.invariants.told(broker, request)
+            self._world.invariants.sent(broker, request)
 
     def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002
         """Judge that whatever stands still says why, and that nothing is tried in vain for long."""

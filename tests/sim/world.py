@@ -40,7 +40,7 @@ from tests.sim.invariants import Invariants
 from tests.sim.kafka_controller import KafkaController
 from tests.sim.producers import SimProducer
 from tests.sim.schedule import Schedule
-from tests.sim.zookeeper import NOBODY, Make, Put, SimZooKeeper
+from tests.sim.zookeeper import NO_SESSION, Make, Put, SimZooKeeper
 
 DIRECTORIES: Final = (
     paths.BROKER_IDS,
@@ -166,7 +166,7 @@ class World:
         self.fabric.former_configs.pop(name, None)
         partitions = {n: PartitionAssignment(_ids(r)) for n, r in assignment.items()}
         data = encode_topic(TopicAssignment(partitions, ZkVersion(0), Zxid(0)))
-        self.zookeeper.transact(NOBODY, [Make(paths.topic_path(name), data)])
+        self.zookeeper.transact(NO_SESSION, [Make(paths.topic_path(name), data)])
         if produce:
             self.producer.partitions += [TopicPartition(name, n) for n in assignment]
 
@@ -179,17 +179,17 @@ class World:
         """Write assignments into a topic znode, as others than the daemon do."""
         topic = self.topic(name)
         after = replace(topic, partitions={**topic.partitions, **assignment})
-        self.zookeeper.transact(NOBODY, [Put(paths.topic_path(name), encode_topic(after))])
+        self.zookeeper.transact(NO_SESSION, [Put(paths.topic_path(name), encode_topic(after))])
 
     def delete_topic(self, name: str) -> None:
         """Queue a topic for deletion."""
         self.producer.partitions = [p for p in self.producer.partitions if p.topic != name]
-        self.zookeeper.transact(NOBODY, [Make(f"{paths.DELETIONS}/{name}")])
+        self.zookeeper.transact(NO_SESSION, [Make(f"{paths.DELETIONS}/{name}")])
 
     def submit_plan(self, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write ``/admin/reassign_partitions``, as the stock tool does."""
         data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()})
-        self.zookeeper.transact(NOBODY, [Make(paths.LEGACY_PLAN, data)])
+        self.zookeeper.transact(NO_SESSION, [Make(paths.LEGACY_PLAN, data)])
 
     def submit_request(
         self,
@@ -202,7 +202,7 @@ class World:
         data = encode_submission(wanted, options)
         self.zookeeper.ensure(paths.REQUESTS)
         make = Make(paths.submissions_path(), data, sequential=True)
-        (path,) = self.zookeeper.transact(NOBODY, [make])
+        (path,) = self.zookeeper.transact(NO_SESSION, [make])
         return options.part_of or RequestId(path.rpartition("/")[2])
 
     def cancel(
@@ -228,7 +228,7 @@ class World:
     def submit_queue(self, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write ``/admin/reassign_partitions_queue``."""
         data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()})
-        self.zookeeper.transact(NOBODY, [Make(paths.QUEUE, data)])
+        self.zookeeper.transact(NO_SESSION, [Make(paths.QUEUE, data)])
 
     def disable(self) -> None:
         """Throw the kill switch."""
@@ -255,13 +255,13 @@ class World:
         if self.zookeeper.get(path) is None:
             self.zookeeper.ensure(path, data)
         else:
-            self.zookeeper.transact(NOBODY, [Put(path, data)])
+            self.zookeeper.transact(NO_SESSION, [Put(path, data)])
 
     def request_preferred_election(self, partitions: Sequence[TopicPartition]) -> None:
         """Write ``/admin/preferred_replica_election``, as the stock tool did."""
         listed = [{"topic": p.topic, "partition": p.partition} for p in partitions]
         data = json.dumps({"version": 1, "partitions": listed}).encode()
-        self.zookeeper.transact(NOBODY, [Make(paths.PREFERRED_ELECTION, data)])
+        self.zookeeper.transact(NO_SESSION, [Make(paths.PREFERRED_ELECTION, data)])
 
     def remove_controller(self) -> None:
         """Delete ``/controller``, as operators do to move the role."""

@@ -17,7 +17,7 @@ from controller.reactor.ports import Check, Create, CreateSequential, Delete, Se
 
 Callback = Callable[[], None]
 SessionId = int
-NOBODY: Final = 0
+NO_SESSION: Final = 0
 """The ephemeral owner of persistent znodes."""
 MAX_DATA_BYTES: Final = 1 << 20
 """ZooKeeper's ``jute.maxbuffer``."""
@@ -156,8 +156,8 @@ class SimZooKeeper:
         self.zxid = 0
         self._now_ms = now_ms
         self.listeners: list[Callable[[Transaction], None]] = []
-        self._nodes: dict[str, _Node] = {"/": _Node(b"", 0, 0, NOBODY)}
-        self._sessions: dict[SessionId, dict[str, None]] = {NOBODY: {}}
+        self._nodes: dict[str, _Node] = {"/": _Node(b"", 0, 0, NO_SESSION)}
+        self._sessions: dict[SessionId, dict[str, None]] = {NO_SESSION: {}}
         self._next_session = 1
         self._watches: dict[tuple[WatchKind, str], dict[tuple[SessionId, str], Watch]] = {}
 
@@ -252,13 +252,13 @@ class SimZooKeeper:
         if path in self._nodes:
             return
         self.ensure(parent_of(path))
-        self.transact(NOBODY, [Make(path, data)])
+        self.transact(NO_SESSION, [Make(path, data)])
 
     def hide(self, path: str) -> None:
         """Hide its data from now on: reads return only its stat."""
         self._nodes[path].data = HIDDEN
 
-    def remove_tree(self, path: str, session: SessionId = NOBODY) -> None:
+    def remove_tree(self, path: str, session: SessionId = NO_SESSION) -> None:
         """Remove a znode and everything below it, if it exists."""
         found = [path]
         for known in found:
@@ -273,7 +273,7 @@ class SimZooKeeper:
             is_new = before is None or after is None or before.czxid != after.czxid
             if before is not None and is_new:
                 self._sessions.get(before.ephemeral_owner, {}).pop(path, None)
-            if after is not None and is_new and after.ephemeral_owner != NOBODY:
+            if after is not None and is_new and after.ephemeral_owner != NO_SESSION:
                 self._sessions[after.ephemeral_owner][path] = None
             fired += self._fire(WatchKind.DATA, path)
             if is_new:
@@ -308,11 +308,11 @@ class _Pending:
                     return WriteError.NO_NODE
                 return path if node.version == version else WriteError.BAD_VERSION
             case Create(path, data):
-                return self._create(path, data, NOBODY, sequential=False)
+                return self._create(path, data, NO_SESSION, sequential=False)
             case CreateSequential(path, data):
-                return self._create(path, data, NOBODY, sequential=True)
+                return self._create(path, data, NO_SESSION, sequential=True)
             case Make(path, data, ephemeral, sequential):
-                owner = self._session if ephemeral else NOBODY
+                owner = self._session if ephemeral else NO_SESSION
                 return self._create(path, data, owner, sequential=sequential)
             case SetData(path, data, version):
                 return self._set(path, data, version)
@@ -338,7 +338,7 @@ class _Pending:
         parent = self._nodes.get(parent_path)
         if parent is None:
             return WriteError.NO_NODE
-        if parent.owner != NOBODY:
+        if parent.owner != NO_SESSION:
             return WriteError.OTHER
         if len(data) > MAX_DATA_BYTES:
             return WriteError.TOO_LARGE

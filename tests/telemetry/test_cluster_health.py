@@ -47,7 +47,7 @@ def throttled(view: ClusterView, rate: str) -> None:
         observe(view, SizesRead({tp(): size}), Instant(NOW + seconds))
 
 
-def told(events: HealthEvents, view: ClusterView) -> list[str]:
+def kinds(events: HealthEvents, view: ClusterView) -> list[str]:
     """Return the kinds of the present events."""
     return [note.kind for note in events.of(view, (tp(),))]
 
@@ -63,36 +63,36 @@ def test_under_min_isr_is_logged_at_start_and_end() -> None:
     view, events = a_view(), HealthEvents()
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
-    assert told(events, view) == ["under_min_isr"]
-    assert told(events, view) == []
+    assert kinds(events, view) == ["under_min_isr"]
+    assert kinds(events, view) == []
     shown = cluster_health(view, ()).as_status()["under_min_isr"]
     assert shown["partitions"] == 1
     assert "u-0" in shown["detail"]
     isr(view, tp(0, "u"), 4, 5)
-    assert told(events, view) == ["under_min_isr_ended"]
+    assert kinds(events, view) == ["under_min_isr_ended"]
 
 
 def test_throttle_below_the_produce_rate_is_logged_once() -> None:
     """Copies under it may never end."""
     view, events = a_view(), HealthEvents()
     throttled(view, "50")
-    assert told(events, view) == ["throttle_below_produce_rate"]
-    assert told(events, view) == []
+    assert kinds(events, view) == ["throttle_below_produce_rate"]
+    assert kinds(events, view) == []
     (shown,) = cluster_health(view, (tp(),)).slow
     assert shown.startswith("broker 4 receives copies at 50 bytes/s")
     throttled(view, "5000")
     assert cluster_health(view, (tp(),)).slow == ()
-    assert told(events, view) == []
+    assert kinds(events, view) == []
     throttled(view, "50")
-    assert told(events, view) == ["throttle_below_produce_rate"]
+    assert kinds(events, view) == ["throttle_below_produce_rate"]
 
 
 def test_setting_of_others_is_logged_once_and_in_the_status() -> None:
     """It explains the rate of the copies."""
     view, events = a_view(), HealthEvents()
     view.own_records.kept_throttles[BROKER_4] = (f"{LEADER_RATE}=7",)
-    assert told(events, view) == ["throttle_of_others_kept"]
-    assert told(events, view) == []
+    assert kinds(events, view) == ["throttle_of_others_kept"]
+    assert kinds(events, view) == []
     assert cluster_health(view, ()).as_status()["throttles"]["kept"] == [
         f"brokers/4: {LEADER_RATE}=7"
     ]

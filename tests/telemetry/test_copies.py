@@ -33,7 +33,7 @@ def begun(view: ClusterView, before: type = Pending) -> Copies:
     return copies
 
 
-def told(copies: Copies, size: int) -> list[CopyEvent]:
+def copy_events(copies: Copies, size: int) -> list[CopyEvent]:
     """Let broker 4 say what it holds."""
     sizes = {tp(): {BrokerId(4): size, BrokerId(1): 1000}}
     return list(copies.sizes_read(SizesRead({tp(): 1000}, {}, sizes)))
@@ -63,7 +63,7 @@ def test_copy_is_whole_when_it_is_in_the_isr() -> None:
         a_copy(),
     ]
     assert isr(copies, view, 1, 2, 3, 4) == []
-    assert told(copies, 2000) == []
+    assert copy_events(copies, 2000) == []
     assert copies.held(tp()) == {}
 
 
@@ -72,10 +72,10 @@ def test_bytes_count_as_they_are_reported() -> None:
     view = adding_four().view
     view.work.sizes[tp()] = 1000
     copies = begun(view)
-    assert told(copies, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
-    assert told(copies, 300) == []
+    assert copy_events(copies, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
+    assert copy_events(copies, 300) == []
     assert copies.held(tp()) == {4: 300}
-    assert told(copies, 800) == [Received(BrokerId(1), BrokerId(4), 500)]
+    assert copy_events(copies, 800) == [Received(BrokerId(1), BrokerId(4), 500)]
     assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 200)
 
 
@@ -84,7 +84,7 @@ def test_bytes_of_an_inherited_copy_do_not_count() -> None:
     view = adding_four().view
     view.work.sizes[tp()] = 1000
     copies = begun(view, before=Expanding)
-    assert told(copies, 900) == []
+    assert copy_events(copies, 900) == []
     assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 100)
 
 
@@ -98,7 +98,7 @@ def test_copy_of_an_unwanted_replica_is_abandoned() -> None:
     """The target changed, or the request was cancelled."""
     built = adding_four()
     copies = begun(built.view)
-    told(copies, 300)
+    copy_events(copies, 300)
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(4,))
     change = replace(CHANGE, phase=LABELS[Stopping], before=LABELS[Starting])
     events = list(copies.committed(NOTHING, [change], built.view, Instant(AT + 5)))
@@ -114,7 +114,7 @@ def test_copies_end_with_the_reassignment_or_the_tenure() -> None:
     assert isr(copies, built.view, 1, 2, 3, 4) == []
     built = adding_four()
     copies = begun(built.view)
-    told(copies, 300)
+    copy_events(copies, 300)
     built.view.work.reassignments.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
     assert len(list(copies.committed(end, [], built.view, AT))) == 1

@@ -97,10 +97,10 @@ def test_console_format_is_aligned_text(stream: io.StringIO) -> None:
     configure_logging(LogFormat.CONSOLE, LogLevel.INFO, stream)
     structlog.stdlib.get_logger("controller.test").info("phase", topic="t")
     written()
-    told = stream.getvalue()
-    assert "phase" in told
-    assert "topic=t" in told
-    assert "\x1b" not in told
+    printed = stream.getvalue()
+    assert "phase" in printed
+    assert "topic=t" in printed
+    assert "\x1b" not in printed
 
 
 def test_configuring_twice_does_not_double_the_lines(stream: io.StringIO) -> None:

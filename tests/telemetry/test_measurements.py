@@ -121,9 +121,9 @@ def test_errors_of_requests_and_of_partitions_are_counted_by_name() -> None:
     """An unknown code does not become a label of its own."""
     seen, view = Measured(), a_view(1).view
     stopped = StopReplicaResult(tp(), LeaderEpoch(1), True, 12345)  # noqa: FBT003 - in the order of the protocol
-    told = LeaderAndIsrResult(tp(), LeaderEpoch(1), 56)
+    result = LeaderAndIsrResult(tp(), LeaderEpoch(1), 56)
     for event in (
-        LeaderAndIsrAnswered(ONE, EPOCH_OF_ONE, 0, (told, told), resent=False),
+        LeaderAndIsrAnswered(ONE, EPOCH_OF_ONE, 0, (result, result), resent=False),
         StopReplicaAnswered(ONE, EPOCH_OF_ONE, 77, (stopped,), resent=False),
     ):
         seen.measurements.event(event, view, had_tenure=True)

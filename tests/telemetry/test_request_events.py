@@ -45,7 +45,7 @@ def a_request(state: str = "in_flight", done: int = 0, **changes: Any) -> dict[s
     }
 
 
-def told(
+def kinds_of_status(
     events: RequestEvents, at: float, *requests: dict[str, Any], role: str = "leader"
 ) -> list[str]:
     """Return the kinds of the events of a status."""
@@ -63,33 +63,33 @@ def of(
 def test_request_is_logged_from_start_to_end() -> None:
     """With its progress at both and in between."""
     events = RequestEvents()
-    assert told(events, 0, a_request()) == ["request_begun", "progress"]
-    assert told(events, BUSY_EVERY_S - 1, a_request(done=1)) == []
-    assert told(events, BUSY_EVERY_S, a_request(done=1)) == ["progress"]
-    assert told(events, BUSY_EVERY_S + 1, a_request("done", done=10)) == [
+    assert kinds_of_status(events, 0, a_request()) == ["request_begun", "progress"]
+    assert kinds_of_status(events, BUSY_EVERY_S - 1, a_request(done=1)) == []
+    assert kinds_of_status(events, BUSY_EVERY_S, a_request(done=1)) == ["progress"]
+    assert kinds_of_status(events, BUSY_EVERY_S + 1, a_request("done", done=10)) == [
         "progress",
         "request_ended",
     ]
-    assert told(events, 1000, a_request("done", done=10)) == []
+    assert kinds_of_status(events, 1000, a_request("done", done=10)) == []
 
 
 def test_request_without_progress_is_logged_less_often() -> None:
     """A held request must not fill the journal."""
     events = RequestEvents()
-    told(events, 0, a_request("held"))
-    assert told(events, BUSY_EVERY_S, a_request("held")) == []
-    assert told(events, IDLE_EVERY_S, a_request("held")) == ["progress"]
+    kinds_of_status(events, 0, a_request("held"))
+    assert kinds_of_status(events, BUSY_EVERY_S, a_request("held")) == []
+    assert kinds_of_status(events, IDLE_EVERY_S, a_request("held")) == ["progress"]
 
 
 def test_request_that_ended_before_is_not_logged() -> None:
     """The daemon that led at its end logged it."""
-    assert told(RequestEvents(), 0, a_request("done")) == []
+    assert kinds_of_status(RequestEvents(), 0, a_request("done")) == []
 
 
 def test_short_request_is_logged_whole_with_its_outcome() -> None:
     """It started and ended between two status documents."""
     events = RequestEvents()
-    assert told(events, 0) == []
+    assert kinds_of_status(events, 0) == []
     events.concluded("r")
     assert events.owes_an_end()
     begun, progress, ended = of(events, 1, a_request("done", done=10))
@@ -100,20 +100,20 @@ def test_short_request_is_logged_whole_with_its_outcome() -> None:
     ]
     assert ended.fields["seconds"] == 0.125
     assert not events.owes_an_end()
-    assert told(events, 2, a_request("done", done=10)) == []
+    assert kinds_of_status(events, 2, a_request("done", done=10)) == []
 
 
 @pytest.mark.parametrize("outcome_first", [True, False])
 def test_end_is_logged_once_whether_outcome_or_status_comes_first(*, outcome_first: bool) -> None:
     """The outcome is written when nothing is open any more: before or after a status says so."""
     events = RequestEvents()
-    told(events, 0, a_request())
+    kinds_of_status(events, 0, a_request())
     if outcome_first:
         events.concluded("r")
-    kinds = told(events, 1, a_request("done", done=10))
+    kinds = kinds_of_status(events, 1, a_request("done", done=10))
     if not outcome_first:
         events.concluded("r")
-    kinds += told(events, 2, a_request("done", done=10))
+    kinds += kinds_of_status(events, 2, a_request("done", done=10))
     assert kinds == ["progress", "request_ended"]
 
 
@@ -124,14 +124,14 @@ def test_request_without_accepted_entries_is_not_logged_as_started() -> None:
     refused["partitions"]["refused"] = 10
     for short in (refused, a_request("done", kind="cancel")):
         events.concluded("r")
-        assert told(events, 1, short) == []
+        assert kinds_of_status(events, 1, short) == []
 
 
 def test_standby_logs_no_requests() -> None:
     """The leader does."""
     events = RequestEvents()
-    assert told(events, 0, a_request(), role="standby") == []
-    assert told(events, 1, a_request()) == ["request_begun", "progress"]
+    assert kinds_of_status(events, 0, a_request(), role="standby") == []
+    assert kinds_of_status(events, 1, a_request()) == ["request_begun", "progress"]
 
 
 def test_fields_are_those_of_the_journal() -> None:

@@ -158,9 +158,9 @@ def test_partition_in_flight_has_all_fields() -> None:
 def test_partition_without_a_read_state_has_null_fields() -> None:
     """At the begin of a tenure much is unknown; nothing of it is invented."""
     view = a_view(1).with_reassignment(tp(), (4, 5), Syncing(), original=None, step=1).view
-    told = status(view)["in_flight"][0]
-    assert (told["replicas"], told["isr"], told["leader"]) == ([], [], None)
-    assert told["original_replicas"] is None
+    document = status(view)["in_flight"][0]
+    assert (document["replicas"], document["isr"], document["leader"]) == ([], [], None)
+    assert document["original_replicas"] is None
 
 
 def test_a_partition_without_progress_is_stalled() -> None:
@@ -289,7 +289,7 @@ def test_entries_that_are_not_judged_yet_are_not_done() -> None:
 
 
 PAUSE = Pause("disk swap", "ann@desk", 1_750_000_000_000)
-TOLD = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
+PAUSED = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
 
 
 def test_every_pause_has_who_and_why() -> None:
@@ -300,7 +300,11 @@ def test_every_pause_has_who_and_why() -> None:
         Pauses(PAUSE, {REQUEST: PAUSE}, {BrokerId(5): PAUSE}), throttle=50_000_000
     )
     assert controls_of(view) == {
-        "paused": {"everything": TOLD, "requests": {REQUEST: TOLD}, "brokers": {"5": TOLD}},
+        "paused": {
+            "everything": PAUSED,
+            "requests": {REQUEST: PAUSED},
+            "brokers": {"5": PAUSED},
+        },
         "disabled": True,
         "throttle": 50_000_000,
     }

@@ -13,15 +13,15 @@ from tests.zk.fakes import WITHIN_S, FakeClient, connected_session
 
 def test_ping_is_timed_again_and_again() -> None:
     """Each response is reported with its seconds; a failure is left to the session."""
-    client, told = FakeClient(), queue.Queue[tuple[str, float]]()
+    client, answers = FakeClient(), queue.Queue[tuple[str, float]]()
     pings = Pings(
-        connected_session(client), lambda what, took: told.put((what, took)), every_s=0.001
+        connected_session(client), lambda what, took: answers.put((what, took)), every_s=0.001
     )
     client.put(paths.BROKER_IDS, b"")
     client.failures.append(ConnectionLoss())
     pings.start()
     try:
-        found = [told.get(timeout=WITHIN_S) for _ in range(3)]
+        found = [answers.get(timeout=WITHIN_S) for _ in range(3)]
     finally:
         pings.stop()
     assert not pings.is_alive

@@ -21,14 +21,14 @@ class _Listener:
     """A listener that records its events."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.events: list[object] = []
         self.has_lost = threading.Event()
 
     def connected(self, *, is_new: bool) -> None:
-        self.told.append(is_new)
+        self.events.append(is_new)
 
     def lost(self, reason: str) -> None:
-        self.told.append(reason)
+        self.events.append(reason)
         self.has_lost.set()
 
 
@@ -55,7 +55,7 @@ def test_a_short_interruption_is_no_loss() -> None:
     client = FakeClient()
     session, listener = _listened(client)
     client.reconnect()
-    assert listener.told == [False]
+    assert listener.events == [False]
     assert session.is_connected
 
 
@@ -64,7 +64,7 @@ def test_another_session_follows_a_loss() -> None:
     client = FakeClient()
     session, listener = _listened(client)
     client.reconnect(session=SESSION + 1)
-    assert listener.told == ["the ZooKeeper session expired", True]
+    assert listener.events == ["the ZooKeeper session expired", True]
     assert session.id == SESSION + 1
 
 
@@ -75,7 +75,7 @@ def test_silence_beyond_the_timeout_is_a_loss() -> None:
     client.clock.seconds += 0.01
     client.listener(KazooState.SUSPENDED)
     assert listener.has_lost.wait(WITHIN_S)
-    assert "no contact" in str(listener.told[0])
+    assert "no contact" in str(listener.events[0])
     assert not session.is_connected
 
 
@@ -100,7 +100,7 @@ def test_a_server_that_answers_again_silences_the_alarm() -> None:
     client.listener(KazooState.CONNECTED)
     client.clock.seconds += 5.0
     assert not listener.has_lost.wait(0.1)
-    assert listener.told == [False]
+    assert listener.events == [False]
 
 
 def test_our_own_stop_is_no_loss() -> None:
@@ -108,7 +108,7 @@ def test_our_own_stop_is_no_loss() -> None:
     client = FakeClient()
     session, listener = _listened(client)
     session.stop()
-    assert listener.told == []
+    assert listener.events == []
 
 
 def test_refused_credentials_make_the_session_unusable() -> None:

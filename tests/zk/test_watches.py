@@ -153,10 +153,10 @@ def test_what_zookeeper_refuses_to_show_holds_up_nothing_else(bench: _Bench) -> 
     bench.client.put(paths.topic_path("u"), TOPIC)
     bench.client.failures.append(NoAuthError())
     bench.watches.read_states([P, other], watched=True, read_generation=1)
-    told = bench.inbox.wait_for(StatesRead)
-    assert told.states[P] == "ZooKeeper does not show it: NoAuthError"
-    assert isinstance(told.states[other], PartitionState)
-    assert told.armed == frozenset({other})
+    read = bench.inbox.wait_for(StatesRead)
+    assert read.states[P] == "ZooKeeper does not show it: NoAuthError"
+    assert isinstance(read.states[other], PartitionState)
+    assert read.armed == frozenset({other})
     bench.client.failures.append(NoAuthError())
     bench.watches.read_topics(["t", "u"], read_generation=1)
     topics = bench.inbox.wait_for(TopicsRead).topics

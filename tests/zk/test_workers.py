@@ -64,15 +64,15 @@ def test_a_read_that_zookeeper_refused_is_tried_again() -> None:
     """The caller waits for it, and the permissions may have been corrected meanwhile."""
     worker = Worker("test", connected_session(FakeClient()), again_s=0.0)
     refusals = [NoAuthError(), NoAuthError()]
-    told = threading.Event()
+    called = threading.Event()
 
     def job() -> None:
         if refusals:
             raise refusals.pop()
-        told.set()
+        called.set()
 
     worker.put(job)
-    assert told.wait(WITHIN_S)
+    assert called.wait(WITHIN_S)
     worker.stop()
 
 

@@ -201,10 +201,10 @@ def test_every_znode_of_ours_is_in_the_table() -> None:
         and isinstance(value, str)
         and value.startswith(("/admin/reassign", "/admin/cancel", f"{paths.ROOT}/"))
     }
-    told = table.replace("`/limits`", f"`{paths.LIMITS}`").replace(
+    documented = table.replace("`/limits`", f"`{paths.LIMITS}`").replace(
         "`/throttle`", f"`{paths.THROTTLE}`"
     )
-    assert sorted(path for path in ours - {paths.CONTROLS} if f"`{path}" not in told) == []
+    assert sorted(path for path in ours - {paths.CONTROLS} if f"`{path}" not in documented) == []
 
 
 def test_every_key_of_a_request_is_explained() -> None:

@@ -469,8 +469,8 @@ def test_a_leader_whose_bounce_waits_hears_nothing_because_of_a_failed_disk() ->
     driver.fold(live(1, 2, bounced=(1,)))
     decision = decide(driver.view, take_due(driver.view), driver.now)
     assert driver.view.due.held
-    told = [e for e in decision.effects if isinstance(e, SendLeaderAndIsr)]
-    assert told == []
+    sent = [e for e in decision.effects if isinstance(e, SendLeaderAndIsr)]
+    assert sent == []
 
 
 def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:
@@ -488,8 +488,8 @@ def test_a_broker_that_joins_gets_all_metadata_and_the_others_learn_of_it() -> N
     driver.observe(live(1, 2, 3))
     kinds = [type(e) for e in driver.sent]
     assert kinds.index(OpenChannel) < kinds.index(SendLiveBrokers)
-    told = [e for e in driver.sent if isinstance(e, SendUpdateMetadata) and e.brokers]
-    assert set(told[0].partitions) == {tp(0), tp(1)}
+    sent = [e for e in driver.sent if isinstance(e, SendUpdateMetadata) and e.brokers]
+    assert set(sent[0].partitions) == {tp(0), tp(1)}
     introduced = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
     assert SendLeaderAndIsr(tp(1), replicas(3), ()) in introduced
     assert not any(e.partition == tp(0) and 3 in e.brokers for e in introduced)
@@ -570,8 +570,8 @@ def test_a_leader_that_restarted_is_not_sent_an_earlier_read() -> None:
     driver.answers_topics = False
     driver.sent.clear()
     driver.observe(live(1, 2, bounced=(1,)))
-    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
-    assert told == []
+    sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
+    assert sent == []
     reads = [e for e in driver.sent if isinstance(e, ReadStates) and tp() in e.partitions]
     assert reads
     changed = replace(driver.view.tenure.states[tp()], isr=replicas(1), version=ZkVersion(1))
@@ -595,8 +595,8 @@ def test_replicas_that_may_be_former_ones_are_not_sent() -> None:
     now = {0: PartitionAssignment(replicas(1, 3))}
     version = ZkVersion(topic.version + 1)
     driver.observe(TopicsRead({"t": TopicAssignment(now, version, topic.czxid)}))
-    told = [e.brokers for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
-    assert replicas(1, 3) in told
+    sent = [e.brokers for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+    assert replicas(1, 3) in sent
 
 
 def test_a_stale_topic_is_sent_as_read_after_its_leader_restarted() -> None:
@@ -610,8 +610,8 @@ def test_a_stale_topic_is_sent_as_read_after_its_leader_restarted() -> None:
     driver.observe(live(1, 2, bounced=(1,)))
     again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
     driver.observe(TopicsRead({"t": again}))
-    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
-    assert told == []
+    sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
+    assert sent == []
     known = driver.view.tenure.states[tp()]
     version = ZkVersion(known.version + 1)
     driver.observe(StatesRead({tp(): replace(known, isr=replicas(1, 2), version=version)}))
@@ -689,12 +689,12 @@ def test_an_unacknowledged_state_is_sent_again_during_other_waits() -> None:
     moved = driver.view.work.reassignments[tp()]
     assert isinstance(moved.phase, Starting)
     moved.wait(Blocked(BlockedBy.WRITE_REFUSED, "no_auth"), driver.now)
-    for passed, is_told in ((29.0, False), (2.0, True)):
+    for passed, is_sent in ((29.0, False), (2.0, True)):
         driver.sent.clear()
         driver.now = Instant(driver.now + passed)
         driver.observe(TimerFired("leader_acknowledgement"))
-        told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
-        assert bool(told) == is_told
+        sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+        assert bool(sent) == is_sent
 
 
 @pytest.mark.parametrize(("yielded", "leader"), [("", 1), ("t", 2)])
@@ -720,9 +720,9 @@ def test_a_broker_that_restarts_while_it_is_added_is_not_new_to_the_partition() 
     assert SendLeaderAndIsr(tp(), replicas(2, 3, 1), replicas(3)) in driver.sent
     driver.sent.clear()
     driver.observe(live(1, 2, 3, bounced=(3,)))
-    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and 3 in e.brokers]
-    assert told
-    assert all(not e.new for e in told)
+    sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and 3 in e.brokers]
+    assert sent
+    assert all(not e.new for e in sent)
 
 
 def test_a_broker_with_another_endpoint_gets_all_metadata_there() -> None:
@@ -753,8 +753,8 @@ def test_a_leader_that_bounced_is_not_sent_the_state_that_was_read(noted: str) -
     """It is to hear of the epoch of the repair only, whenever that is written."""
     driver = Driver({tp(): (1, 2)})
     view, due = driver.view, Worklist(seeded={tp(): None})
-    told = [e for e in send_reads(view, due).effects if isinstance(e, SendLeaderAndIsr)]
-    assert [e.brokers for e in told] == [(1, 2)]
+    sent = [e for e in send_reads(view, due).effects if isinstance(e, SendLeaderAndIsr)]
+    assert [e.brokers for e in sent] == [(1, 2)]
     bounced = {BrokerId(1)}
     match noted:
         case "bounced":

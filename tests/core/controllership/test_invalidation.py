@@ -138,8 +138,8 @@ def test_a_stale_topic_is_sent_when_it_was_read_again() -> None:
     driver.sent.clear()
     again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
     driver.observe(TopicsRead({"t": again}))
-    told = {e.partition for e in driver.sent if isinstance(e, SendLeaderAndIsr)}
-    assert told == {tp(0), tp(1)}
+    sent = {e.partition for e in driver.sent if isinstance(e, SendLeaderAndIsr)}
+    assert sent == {tp(0), tp(1)}
 
 
 def test_a_topic_deletion_that_cannot_end_does_not_keep_us_from_the_role() -> None:

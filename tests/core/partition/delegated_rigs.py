@@ -57,10 +57,10 @@ class DelegatedDriver(Driver):
         """Make what is ordered, and read what is asked for."""
         match effect:
             case AlterReassignment() if self.refuses is not None:
-                self._told(effect, *self.refuses)
+                self._sent(effect, *self.refuses)
             case AlterReassignment() if self.answers:
                 self.order(effect.partition, None if effect.cancels else effect.target)
-                self._told(effect, NONE, "")
+                self._sent(effect, NONE, "")
             case ReadStates(partitions=partitions, purpose=purpose):
                 if not self.answers_states:
                     return
@@ -74,7 +74,7 @@ class DelegatedDriver(Driver):
             case _:
                 super().answer(effect)
 
-    def _told(self, effect: AlterReassignment, error: int, why: str) -> None:
+    def _sent(self, effect: AlterReassignment, error: int, why: str) -> None:
         result = events.AlterResult(effect.partition, effect.target, error, why)
         self.fold(events.ReassignmentsAltered((result,), BrokerId(1)))
 

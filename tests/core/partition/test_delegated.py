@@ -340,18 +340,18 @@ def test_an_order_that_failed_is_decided_anew_after_a_rest(
     """Not at once: there may be no controller for a while."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=is_under_way)
     ask(driver, 2, 3)
-    told = replicas(0, 1, 2)
+    entry = replicas(0, 1, 2)
     if is_under_way:
         driver.answers = False
         cancel(driver)
-        told = replicas(0, 1)
+        entry = replicas(0, 1)
     count = len(driver.orders)
-    answer(driver, fate, *told)
+    answer(driver, fate, *entry)
     driver.pass_time(rest_s - 0.1)
     assert len(driver.orders) == count
     assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
     driver.pass_time(0.2)
-    assert driver.orders[count:] == [(told, is_under_way)]
+    assert driver.orders[count:] == [(entry, is_under_way)]
 
 
 def test_an_order_that_was_withdrawn_is_decided_anew_at_once() -> None:

@@ -50,10 +50,10 @@ def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> 
     _read(driver, PartitionAssignment(replicas(0, 1, 2, 3)))
     assert _stands(driver) == (Pending(), LATER)
     reassignment = driver.view.work.reassignments[tp()]
-    told = BlockedReasons(driver.view, driver.now).of(reassignment)
-    assert told is not None
-    assert told.by is BlockedBy.DRAINING
-    assert not is_stalled(reassignment, told, Instant(driver.now - 300.0))
+    blocked = BlockedReasons(driver.view, driver.now).of(reassignment)
+    assert blocked is not None
+    assert blocked.by is BlockedBy.DRAINING
+    assert not is_stalled(reassignment, blocked, Instant(driver.now - 300.0))
 
 
 def test_a_step_that_others_changed_is_taken_up_since_that_was_read() -> None:

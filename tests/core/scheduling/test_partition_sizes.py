@@ -47,7 +47,7 @@ def asked(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
     return partitions
 
 
-def told(view: ClusterView, seconds: float, **sizes: int) -> None:
+def report_sizes(view: ClusterView, seconds: float, **sizes: int) -> None:
     """Report sizes so long after the begin; ``p0`` is partition 0."""
     read = {tp(int(name[1:])): size for name, size in sizes.items()}
     observe(view, SizesRead(read), Instant(NOW + seconds))
@@ -101,9 +101,9 @@ def test_sizes_of_what_is_in_flight_do_not_sort_what_waits() -> None:
     reassign(view, tp(1), 1, 2, 4)
     view.work.reassignments[tp(0)].phase = Syncing()
     view.due.order = False
-    told(view, 0, p0=1000)
+    report_sizes(view, 0, p0=1000)
     assert not view.due.order
-    told(view, 1, p1=1000)
+    report_sizes(view, 1, p1=1000)
     assert view.due.order
 
 
@@ -137,9 +137,9 @@ def test_growth_is_what_was_added_per_second() -> None:
     view = a_view()
     for number in range(2):
         reassign(view, tp(number), 1, 2, 4)
-    told(view, 0, p0=1000, p1=1000)
+    report_sizes(view, 0, p0=1000, p1=1000)
     assert view.work.growth == {}
-    told(view, 60, p0=7000, p1=400)
+    report_sizes(view, 60, p0=7000, p1=400)
     assert view.work.growth == {tp(0): 100.0, tp(1): 0.0}
 
 
@@ -147,11 +147,11 @@ def test_sizes_that_follow_closely_make_no_rate() -> None:
     """A segment is counted when it is flushed; a second is too short for that."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
-    told(view, 0, p0=1000)
-    told(view, GROWTH_AFTER_S / 2, p0=99_000)
+    report_sizes(view, 0, p0=1000)
+    report_sizes(view, GROWTH_AFTER_S / 2, p0=99_000)
     assert view.work.growth == {}
     assert view.work.sizes == {tp(0): 99_000}
-    told(view, 10, p0=2000)
+    report_sizes(view, 10, p0=2000)
     assert view.work.growth == {tp(0): 100.0}
 
 
@@ -159,9 +159,9 @@ def test_sizes_of_what_is_done_are_forgotten() -> None:
     """And an answer that comes late does not bring them back."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
-    told(view, 0, p0=1000)
+    report_sizes(view, 0, p0=1000)
     apply(view, SpecEndedRecord(tp(0), None, RequestId("r"), "cancelled"), NOW)
-    told(view, 60, p0=7000)
+    report_sizes(view, 60, p0=7000)
     assert view.work.sizes == view.work.growth == {}
 
 
@@ -171,8 +171,8 @@ def copying(rate: str) -> ClusterView:
     for number in range(2):
         reassign(view, tp(number), 1, 2, 4)
         view.work.reassignments[tp(number)].load = Load(replicas(4), BrokerId(1))
-    told(view, 0, p0=0, p1=0)
-    told(view, 60, p0=6000, p1=6000)
+    report_sizes(view, 0, p0=0, p1=0)
+    report_sizes(view, 60, p0=6000, p1=6000)
     for broker_id in (1, 4):
         entity = Entity(f"brokers/{broker_id}")
         values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
