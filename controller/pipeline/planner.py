@@ -17,16 +17,9 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
+from controller.pipeline import cluster_frame as frames
 from controller.pipeline.bulk_moves import BulkMoves
 from controller.pipeline.candidates import candidates_above, candidates_by_size
-from controller.pipeline.cluster_frame import (
-    Cluster,
-    CollectedRows,
-    dice,
-    factors_of,
-    in_order,
-    ledger_of,
-)
 from controller.pipeline.fine_tuning import FineTuning
 from controller.pipeline.leadership_flows import leader_flows
 from controller.pipeline.placement_ledger import Change, PlacementLedger
@@ -55,7 +48,7 @@ class Bands:
 class Planned:
     """A plan, before it is written."""
 
-    cluster: Cluster
+    cluster: frames.Cluster
     options: PlanOptions
     rows: Any
     """topic, partition, size, replicas (before), after; one row for each partition."""
@@ -74,7 +67,7 @@ class Planner:
     """Make one plan."""
 
     def __init__(
-        self, spark: Any, cluster: Cluster, options: PlanOptions, progress: Progress
+        self, spark: Any, cluster: frames.Cluster, options: PlanOptions, progress: Progress
     ) -> None:
         """Select the topics of a loaded cluster that may change."""
         self._spark: Final = spark
@@ -87,7 +80,7 @@ class Planner:
             [(n,) for n, is_chosen in enumerate(chosen) if is_chosen], "topic INT"
         )
         self._movable: Final = cluster.parts.join(F.broadcast(movable), "topic", "left_semi")
-        self._changes: Final = CollectedRows(spark, CHANGES)
+        self._changes: Final = frames.CollectedRows(spark, CHANGES)
         self._bytes = self._moves = 0
         self._is_capped = False
         self._notes: list[str] = []
@@ -102,7 +95,7 @@ class Planner:
         """
         options, cluster = self._options, self._cluster
         self._progress("summing up the loads of brokers")
-        ledger = ledger_of(cluster, cluster.parts)
+        ledger = frames.ledger_of(cluster, cluster.parts)
         required = self._required()
         if options.replication_factor:
             ledger = self._with_factor(ledger, options.replication_factor)
@@ -147,7 +140,7 @@ class Planner:
         """Return the ledger with the shares of another replication factor."""
         changed = {
             found.replication_factor: (found.partitions, found.size)
-            for found in factors_of(self._movable)
+            for found in frames.factors_of(self._movable)
         }
         factors: dict[int, tuple[int, int]] = {}
         for found in ledger.factors:
@@ -173,14 +166,14 @@ class Planner:
         if required.replication_factor is not None:
             bad |= F.size("replicas") != required.replication_factor
         rows = self._movable.where(bad).select(
-            dice(self._options.seed, F.col("topic"), F.col("partition")).alias("rank"),
+            frames.dice(self._options.seed, F.col("topic"), F.col("partition")).alias("rank"),
             "topic",
             "partition",
             "size",
             "replicas",
         )
         placer = RequiredMoves(ledger, sizes, counts, required)
-        for row in in_order(rows, "rank", "topic", "partition"):
+        for row in frames.in_order(rows, "rank", "topic", "partition"):
             if self._is_capped:
                 self._notes.append("a cap ended the plan before all required moves")
                 break
@@ -294,7 +287,7 @@ class Planner:
         )
 
         def cost(b: Any, n: Any) -> Any:
-            drawn = dice(self._options.seed + 1, F.col("topic"), F.col("partition"), n)
+            drawn = frames.dice(self._options.seed + 1, F.col("topic"), F.col("partition"), n)
             return F.struct((drawn * F.get(fullness, b)).alias("cost"), n.alias("n"))
 
         followers = F.slice(F.transform("after", cost), 2, 1_000)
@@ -339,7 +332,7 @@ class Planner:
             "leader INT, follower INT, wanted INT",
         )
         # Sort within each pair instead of sorting all rows: pairs are many and small.
-        drawn = dice(self._options.seed + 2, F.col("topic"), F.col("partition"))
+        drawn = frames.dice(self._options.seed + 2, F.col("topic"), F.col("partition"))
         lined = (
             swaps.join(F.broadcast(wanted), ["leader", "follower"])
             .groupBy("leader", "follower", "wanted")

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core.apply import apply, versions_moved
-from controller.core.controllership.invalidation import (
-    invalidate,
-    invalidate_plans,
-    keep_bounces,
-    pass_over_shard,
-    retry_refused,
-    set_aside,
-)
+from controller.core.controllership import invalidation
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import Change
@@ -72,7 +65,7 @@ class Commits:
 
     def try_again(self) -> None:
         """Queue what was rejected for another decision, after ``RETRY_S``."""
-        retry_refused(self._view, self._refused)
+        invalidation.retry_refused(self._view, self._refused)
         self._refused.clear()
         for path in self._races.take_stubborn():
             reread_concerned(self._store, path)
@@ -121,7 +114,7 @@ class Commits:
                     self._set_aside_overtaken(refused, moved, left, now)
                 for change in left.values():
                     if self._is_being_read(change):
-                        keep_bounces(self._view, change)
+                        invalidation.keep_bounces(self._view, change)
                 return [c for c in left.values() if not self._is_being_read(c)]
         return []
 
@@ -194,7 +187,7 @@ class Commits:
         is_race = result.error in RACES
         # After another error the znode is still as the view has it: it is not read again.
         if is_race:
-            invalidate_plans(
+            invalidation.invalidate_plans(
                 self._view,
                 legacy=path == paths.LEGACY_PLAN,
                 queue=path == paths.QUEUE,
@@ -205,11 +198,13 @@ class Commits:
             self._refused.update(dict.fromkeys(c.partition for c in owning if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
             for change in owning:
-                for effect in set_aside(self._view, change, path, result.error.value, now):
+                for effect in invalidation.set_aside(
+                    self._view, change, path, result.error.value, now
+                ):
                     self._carry_out(effect, now)
         for change in owning:
             self._observer.on_rejected(change, result.error, self._view)
-            for effect in invalidate(self._view, change) if is_race else ():
+            for effect in invalidation.invalidate(self._view, change) if is_race else ():
                 self._carry_out(effect, now)
         if is_race or result.error is ports.WriteError.NOT_EMPTY:
             self._read_again(path, now)
@@ -226,7 +221,7 @@ class Commits:
         shard = paths.parse_shard(path.rpartition("/")[2])
         if shard is None or error is not ports.WriteError.NODE_EXISTS:
             return False
-        pass_over_shard(self._view, shard.number)
+        invalidation.pass_over_shard(self._view, shard.number)
         return True
 
     def _is_being_read(self, change: Change) -> bool:

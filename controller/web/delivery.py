@@ -24,14 +24,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
-from tenacity import (
-    RetryError,
-    Retrying,
-    retry_if_exception_type,
-    sleep_using_event,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+import tenacity
 
 from controller.core.model import Instant
 from controller.errors import RefusedError, TransientError
@@ -198,11 +191,11 @@ class DeliveryQueue:
         self._queue: queue.Queue[Notification | None] = queue.Queue(queue_max)
         self._closed = threading.Event()
         self._log = structlog.stdlib.get_logger(__name__)
-        self._retrying = Retrying(
-            stop=stop_after_attempt(tries),
-            wait=wait_random_exponential(first_pause_s, PAUSE_MAX_S),
-            retry=retry_if_exception_type(TemporaryDeliveryError),
-            sleep=sleep_using_event(self._closed),
+        self._retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(tries),
+            wait=tenacity.wait_random_exponential(first_pause_s, PAUSE_MAX_S),
+            retry=tenacity.retry_if_exception_type(TemporaryDeliveryError),
+            sleep=tenacity.sleep_using_event(self._closed),
         )
         name = f"notifications {target.name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -243,7 +236,7 @@ class DeliveryQueue:
         name, why = self._target.name, ""
         try:
             self._retrying(self._target.deliver, notification)
-        except RetryError as error:
+        except tenacity.RetryError as error:
             why = str(error.last_attempt.exception())
         except PermanentDeliveryError as error:
             why = str(error)

@@ -11,12 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.zk.znode_reads import Hidden, Znode, ZnodeReads, decode_many
+from controller.znodes import entity_configs as codecs
 from controller.znodes import paths
-from controller.znodes.entity_configs import (
-    decode_applied_throttle,
-    decode_entity_config,
-    decode_throttles,
-)
 
 
 class ThrottleZnodes:
@@ -32,7 +28,7 @@ class ThrottleZnodes:
             self._znodes,
             self._znodes.children(paths.LEASES),
             lambda name: f"{paths.LEASES}/{name}",
-            lambda name, znode: decode_applied_throttle(name, znode.data, znode.version),
+            lambda name, znode: codecs.decode_applied_throttle(name, znode.data, znode.version),
         )
         return {
             applied.entity: applied for _, applied in read if isinstance(applied, AppliedThrottle)
@@ -44,7 +40,7 @@ class ThrottleZnodes:
             self._znodes,
             self._znodes.children(paths.TOPIC_CONFIGS),
             lambda name: f"{paths.TOPIC_CONFIGS}/{name}",
-            lambda _, znode: decode_entity_config(znode.data, znode.version),
+            lambda _, znode: codecs.decode_entity_config(znode.data, znode.version),
         )
         return {n: c.values for n, c in read if isinstance(c, EntityConfig) and c.values}
 
@@ -60,7 +56,7 @@ class ThrottleZnodes:
             self._znodes,
             self._znodes.children(directory),
             lambda name: f"{directory}/{name}",
-            lambda _, znode: decode_throttles(znode.data) if znode.data else {},
+            lambda _, znode: codecs.decode_throttles(znode.data) if znode.data else {},
         )
         return {name: found for name, found in read if found and not isinstance(found, str)}
 
@@ -81,4 +77,4 @@ def _entity_config(found: Znode | Hidden | None) -> EntityConfig | str:
         return EntityConfig({}, None)
     if isinstance(found, Hidden):
         return found.reason
-    return decode_entity_config(found.data, found.version)
+    return codecs.decode_entity_config(found.data, found.version)
