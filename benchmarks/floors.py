@@ -123,12 +123,12 @@ class _Stages:
 
     def fence(self) -> None:
         """Send the brokers the controller epoch."""
-        self._send_epoch({broker: [self._metadata(())] for broker in self._live})
+        self._send_all({broker: [self._metadata(())] for broker in self._live})
 
     def create(self, moves: Iterable[_Move]) -> None:
         """Create the new replicas, and send the metadata to all brokers."""
         states = list(moves)
-        self._send_epoch(
+        self._send_all(
             {
                 broker: [
                     self._leader_and_isr(
@@ -145,7 +145,7 @@ class _Stages:
     def exclude(self, moves: Iterable[_Move]) -> None:
         """Exclude the old replicas, and send the metadata to all brokers."""
         states = [_excluded(m) for m in moves]
-        self._send_epoch(
+        self._send_all(
             {
                 broker: [
                     self._leader_and_isr(s for s in states if broker in s.replicas),
@@ -160,7 +160,7 @@ class _Stages:
         by_broker: dict[BrokerId, list[LeaderAndIsrState]] = {broker: [] for broker in self._live}
         for move in moves:
             by_broker[move.old].append(_excluded(move))
-        self._send_epoch(
+        self._send_all(
             {
                 broker: [self._stop_replica(states, delete=delete) for delete in (False, True)]
                 for broker, states in by_broker.items()
@@ -182,7 +182,7 @@ class _Stages:
             self._epoch, tuple(_seen(state) for state in states), tuple(self._live.values())
         )
 
-    def _send_epoch(self, requests: Mapping[BrokerId, list[BrokerRequest]]) -> None:
+    def _send_all(self, requests: Mapping[BrokerId, list[BrokerRequest]]) -> None:
         for broker, several in requests.items():
             for request in several:
                 self._channels.send(broker, request)

@@ -215,7 +215,7 @@ class Traffic:
         if error is not None:
             self._failed[error.name()] += 1
             return
-        record = record_of(message, unacknowledged=UNKNOWN_OFFSET)
+        record = record_of(message, default_offset=UNKNOWN_OFFSET)
         self._acknowledged.append(record)
         where, now = (record.topic, record.partition), time.monotonic()
         self._counts[where] += 1
@@ -326,20 +326,20 @@ def _take(message: Message, records: list[Record], unread: set[tuple[str, int]])
         unread.discard((str(message.topic()), int(message.partition() or 0)))
 
 
-def record_of(message: Message, *, unacknowledged: int | None = None) -> Record:
+def record_of(message: Message, *, default_offset: int | None = None) -> Record:
     """
     Return a record of ``Traffic`` as it was read or acknowledged.
 
     Args:
         message: The record.
-        unacknowledged: Its offset where the message has none; None where it has to have one.
+        default_offset: Its offset where the message has none; None where it has to have one.
 
     Raises:
         ValueError: It was produced by another client.
     """
     topic, partition, key = message.topic(), message.partition(), message.key()
     offset = message.offset()
-    offset = unacknowledged if offset is None else offset
+    offset = default_offset if offset is None else offset
     if topic is None or partition is None or offset is None or key is None:
         raise ValueError(f"not one of ours: {topic}-{partition} at {offset}, key {key!r}")
     return Record(topic, partition, offset, int(key))
