@@ -1,4 +1,4 @@
-"""What every measurement is reduced to, and how it is printed."""
+"""The reduction of measurements to figures, and their output."""
 
 from __future__ import annotations
 

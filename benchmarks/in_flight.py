@@ -1,5 +1,5 @@
 """
-What many partitions in flight cost: memory, reaction beside them, recovery, cancelling.
+The cost of many partitions in flight: memory, reaction beside them, recovery, cancellation.
 
 On the fleet of simulated brokers, where copies of one kind of topic never end: what is submitted
 for these stays in flight until it is cancelled. Times are read from ZooKeeper's transaction log, so

@@ -1,5 +1,5 @@
 """
-What a partition costs the loop: ``python -m benchmarks.loops [PARTITIONS [TOPICS]]``.
+The cost of a partition in the loop: ``python -m benchmarks.loops [PARTITIONS [TOPICS]]``.
 
 The real loop with all of its telemetry on the simulated cluster of the tests; what is counted is
 the processor time of the loop's thread in its turns, without the simulated ZooKeeper's. For

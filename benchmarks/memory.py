@@ -1,5 +1,5 @@
 """
-What partitions in flight cost in memory, in a process of its own.
+The memory that partitions in flight take, measured in a process of its own.
 
 The real loop on the simulated cluster; the figure is the process's peak and so includes the
 simulated ZooKeeper and brokers: an upper bound.

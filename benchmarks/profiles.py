@@ -1,5 +1,5 @@
 """
-Where the daemon's time goes: ``python -m benchmarks.profiles [PARTITIONS [TOPICS]]``.
+A profile of the daemon: ``python -m benchmarks.profiles [PARTITIONS [TOPICS]]``.
 
 On the ground of ``scale``: a plan there, unwatched, for the processor time of every thread; then
 the plan back under cProfile, for the functions of the loop. Printed, and no part of ``make bench``.

@@ -1,5 +1,5 @@
 """
-How soon a submitted plan reaches the brokers.
+The time from the submission of a plan to its first request at a broker.
 
 From the moment before ``/admin/reassign_partitions`` is created to the journal's line of the moment
 the first LeaderAndIsr is handed to its connection: one clock, as all of it runs on one machine.

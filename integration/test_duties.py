@@ -1,5 +1,5 @@
 """
-What a controller owes every partition, on real brokers, while a Python process is the controller.
+The duties of a controller for every partition, on real brokers.
 
 Reassignments are tested elsewhere. A producer and a consumer group work meanwhile and must not
 notice (``clients.unnoticed``).

@@ -1,4 +1,4 @@
-"""Who is the controller changes again and again in the middle of a plan."""
+"""The controller changes again and again in the middle of a plan."""
 
 from __future__ import annotations
 

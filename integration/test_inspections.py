@@ -1,4 +1,4 @@
-"""What ``explain`` and ``doctor`` read, on a real ZooKeeper."""
+"""The reads of ``explain`` and ``doctor``, on a real ZooKeeper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator's commands read and write, on a real ZooKeeper."""
+"""The reads and writes of the operator's commands, on a real ZooKeeper."""
 
 from __future__ import annotations
 

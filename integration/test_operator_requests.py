@@ -1,4 +1,4 @@
-"""What operators ask for, as their commands read and write it, on a real ZooKeeper."""
+"""Submissions and controls, as commands read and write them, on a real ZooKeeper."""
 
 from __future__ import annotations
 

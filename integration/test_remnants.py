@@ -1,4 +1,4 @@
-"""What another controller left of a move: taken out of the ISR, deleted, and free for the next."""
+"""Replicas that another controller dropped: excluded, deleted, free for the next reassignment."""
 
 from __future__ import annotations
 

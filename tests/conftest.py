@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Settings and options of every test."""
 
 from __future__ import annotations
 

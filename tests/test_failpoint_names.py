@@ -1,4 +1,4 @@
-"""Which instants between two writes or sends get which names."""
+"""The names of the instants between two writes or sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status page asks for is written as the command line writes it."""
+"""The forms of the status page write the same znodes as the command line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Which engines are tried on which Kafka: a row is an engine, a release and its inter-broker protocol.
+The tested combinations: a row is an engine, a Kafka release and its inter-broker protocol.
 
 ``docs/guide/engines.md`` lists the same rows; a row that is not here was not tried.
 """

@@ -1,5 +1,5 @@
 """
-How Java programs are started here: small, quick to come up, with logs to their output.
+The options of Java programs in tests: small heaps, fast starts, logs to their output.
 
 Knows nothing of what the programs do; ``servers`` and ``kafka_tools`` do.
 """

@@ -1,5 +1,5 @@
 """
-What must hold of every write the daemon ever made, whatever a test was about.
+The laws that every write of the daemon obeys, in every test.
 
 Judged from ZooKeeper's transaction log, without the project's own code.
 """

@@ -1,4 +1,4 @@
-"""What rounds are reduced to, and how it is printed."""
+"""The reduction of rounds to figures, and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the end of a step is timed."""
+"""The timing of the end of a step."""
 
 from __future__ import annotations
 

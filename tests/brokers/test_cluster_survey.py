@@ -1,4 +1,4 @@
-"""What brokers' answers say of a whole cluster."""
+"""The survey of a whole cluster from the responses of its brokers."""
 
 from __future__ import annotations
 

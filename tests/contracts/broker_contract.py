@@ -1,5 +1,5 @@
 """
-What every broker answers to a controller (kafka-facts 3.3): the same tests for model and Kafka.
+A broker's answers to a controller (kafka-facts 3.3): the same tests for model and Kafka.
 
 ``BrokerContract`` is a base class. A test of brokers derives from it and provides a fixture
 ``rig``. The rig is the controller: it holds the newest controller epoch, and it made a topic of one

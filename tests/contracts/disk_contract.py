@@ -1,5 +1,5 @@
 """
-How a broker with a failed disk reports and answers (KIP-112): the same tests for model and Kafka.
+The answers of a broker with a failed disk (KIP-112): the same tests for model and Kafka.
 
 ``DiskContract`` is a base class like ``BrokerContract``; its rig can lose a disk besides.
 """

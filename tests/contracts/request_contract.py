@@ -1,5 +1,5 @@
 """
-What every ``Store`` must do with requests: paperwork without the claim, and what is read of them.
+The contract of every ``Store`` for requests: writes without the claim, and reads.
 
 Submissions and controls are reported at every change; outcomes are read on demand, as only the
 leading daemon writes it. Subclasses say which store (``rigs``).

@@ -1,5 +1,5 @@
 """
-What a contract of the store is tested with: one daemon's store, and everybody else's hands.
+The interface of a rig for the contracts of the store: one daemon's store, and other clients.
 
 A subclass of a suite provides the fixture ``store_factory``: each call gives one daemon's store,
 with its own session and inbox, on one and the same ZooKeeper that holds nothing else. Nothing here

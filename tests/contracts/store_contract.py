@@ -1,5 +1,5 @@
 """
-What every ``Store`` must do, on a real ZooKeeper as on a simulated one.
+The contract of every ``Store``, on a real ZooKeeper and on the simulated one.
 
 Fences, multis, the controller role, and what is read of a cluster; ``request_contract`` has what is
 read of requests. Subclasses say which store (``rigs``).

@@ -1,5 +1,5 @@
 """
-What the project leans on in a ZooKeeper: versions, transactions, sequences, watches, ephemerals.
+The properties of ZooKeeper that the project relies on: versions, multis, watches, ephemerals.
 
 A subclass provides the fixture ``connect``: each call gives one client with a session of its own on
 one and the same server, whose tree is empty. The simulated server and a real one keep it alike, so

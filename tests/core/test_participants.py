@@ -1,4 +1,4 @@
-"""Which topics and brokers are concerned follows the reassignments as they come and go."""
+"""The participating topics and brokers follow the reassignments that begin and end."""
 
 from __future__ import annotations
 

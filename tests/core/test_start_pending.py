@@ -1,4 +1,4 @@
-"""Who gets the slots that are free, where more wait than one turn can look at."""
+"""The choice of pending partitions for free slots, where more wait than a cycle can examine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked at when a time comes that was asked for: no more than waits for it."""
+"""A timer examines only the partitions that wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose settings are asked for when only a replica out of sync could lead."""
+"""Queries of topic settings, also for elections of a replica out of sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of what is due a turn looks at, and what it leaves."""
+"""The share of the worklist that a cycle examines, and what it leaves."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is deployed is checked without deploying it."""
+"""Static checks of the files for deployment."""

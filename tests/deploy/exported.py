@@ -1,4 +1,4 @@
-"""What the daemon exports, and what an expression of Prometheus asks for."""
+"""The metrics that the daemon exports, and those that a Prometheus expression names."""
 
 from __future__ import annotations
 

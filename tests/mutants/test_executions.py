@@ -1,4 +1,4 @@
-"""Which tests and histories judge a mutant: those that execute its statement."""
+"""The tests and histories that judge a mutant: those that execute its statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner decides, on made-up clusters, without Spark."""
+"""The decisions of the planner, on constructed clusters, without Spark."""
 
 from __future__ import annotations
 

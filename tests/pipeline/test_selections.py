@@ -1,4 +1,4 @@
-"""How likely each replica is offered for what the sample left over."""
+"""The probability of each replica as a candidate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much each broker ought to hold, and what no plan can do without."""
+"""The share of each broker, and the lower bounds of every plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a plan is cut: no limit is passed and no disk overflows at any moment."""
+"""The division of a plan into waves: no limit is exceeded and no disk overflows at any moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a change whose write was refused."""
+"""Changes after a rejected write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many independent changes become: few multis, each with one write per shared znode."""
+"""The merge of independent changes into few multis, each with one write per shared znode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the loop is driven: what happens between two turns."""
+"""The host of the loop: its work between two turns."""
 
 from __future__ import annotations
 

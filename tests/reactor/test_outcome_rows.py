@@ -1,4 +1,4 @@
-"""How much a row takes is never underestimated."""
+"""The size of a row is never underestimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round wants read is asked for once."""
+"""The reads of a round are requested once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster's daemon wrote and sent while a command ran."""
+"""The transcript of a command: the writes and requests of a cluster's daemon."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What befalls brokers, disks, the network and ZooKeeper itself.
+Faults of brokers, disks, the network and ZooKeeper itself.
 
 What is drawn never exceeds what Kafka promises to survive: a disk is replaced by an empty one only
 when no ISR counts on it.

@@ -1,5 +1,5 @@
 """
-What a cancellation may do, and what it has to: the rules about what is turned round.
+The rules about cancellations: what they may change, and what they have to.
 
 It ends or turns round what it selects and what is older than it, and nothing else; when it is
 chosen nothing it selects may be left.

@@ -1,5 +1,5 @@
 """
-What befalls daemons: they crash, stand still, lose their session, or ZooKeeper refuses them.
+Faults of daemons: crashes, pauses, lost sessions, and refusals by ZooKeeper.
 
 A daemon that ended is replaced some time later; how many there are is decided by the plot.
 """

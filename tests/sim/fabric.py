@@ -1,5 +1,5 @@
 """
-What the parts of a simulated cluster share: the schedule, ZooKeeper, the brokers and the witnesses.
+The shared parts of a simulated cluster: the schedule, ZooKeeper, the brokers and the witnesses.
 
 It does nothing itself. A ``Witness`` is notified of events that no znode shows (what a broker
 accepted, acknowledged or deleted); ``invariants`` judges them.

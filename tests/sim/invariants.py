@@ -1,5 +1,5 @@
 """
-What must hold in every simulated history, judged with every ZooKeeper transaction.
+The invariants of every simulated history, judged with every ZooKeeper transaction.
 
 The rules see effects only and know nothing of the daemon's memory. Those that Kafka's own
 controller breaks by design apply to the daemon only, which is identified by the sessions that took

@@ -1,5 +1,5 @@
 """
-What the rules of a simulation share: what the znodes say now, the trace, and how a rule is broken.
+The base of the rules of a simulation: the present znodes, the trace, and violations.
 
 A rule that is broken raises at once, in the event that broke it, with what happened before.
 """

@@ -1,5 +1,5 @@
 """
-What an active Kafka controller knows, and how it writes and sends.
+The state of an active Kafka controller, and its writes and requests.
 
 No decisions are made here. Reads are of the whole cluster and immediate; every write is a
 transaction led by a check of ``/controller_epoch``; what is sent is gathered and flushed per pass,

@@ -1,5 +1,5 @@
 """
-How Kafka's controller (2.4 and later) reassigns: phases U, A and B of ``onPartitionReassignment``.
+Reassignment by Kafka's controller (2.4 and later): phases of ``onPartitionReassignment``.
 
 Phase B runs to its end in one event, as Kafka's does; the controller may die between two of its
 writes. Known weaknesses are kept: B4 removes dropped replicas from the ISR one by one, whatever

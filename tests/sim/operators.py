@@ -1,5 +1,5 @@
 """
-What operators and clients do while things go wrong: plans, edits of plans, topics that come and go.
+The actions of operators and clients during faults: plans, their edits, creations and deletions.
 
 Each kind of action is a method with a weight, drawn now and then as faults are. A new one is a line
 in ``Actions``, a line in ``kinds`` and a method that says whether it could be done. What is asked

@@ -1,5 +1,5 @@
 """
-What a history is made of; a seed alone decides which.
+The parameters of a history, drawn from its seed.
 
 Plots are mixed, not listed: the options, the number of daemons, the kind of misfortune and what
 operators do are drawn one by one, so that thousands of seeds meet in thousands of combinations.

@@ -1,5 +1,5 @@
 """
-How replicas copy and how leaders keep the ISR: fetching, high watermarks, growing and shrinking.
+Replication: fetching, high watermarks, and the ISR that leaders grow and shrink.
 
 The rules are those of Kafka's ``Partition`` with inter-broker protocols below 2.7: the leader
 changes the ISR by a compare-and-set of the state znode and keeps the controller epoch and leader

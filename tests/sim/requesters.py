@@ -1,5 +1,5 @@
 """
-What operators ask of the daemon itself: requests, cancellations, the queue, and its controls.
+The actions of operators on the daemon: requests, cancellations, the queue, and controls.
 
 Each kind is a method with a weight, as in ``operators``, which draws them. What is owed for it is
 not written down here: ``ledgers`` reads it in ZooKeeper, as the daemons do. ``heal`` takes back

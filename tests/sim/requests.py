@@ -1,5 +1,5 @@
 """
-What the simulated store reads of requests: what operators ask for, and what is kept of it.
+The simulated store's reads of requests: submissions, and what is kept of them.
 
 The same levels as ``controller.zk.request_znodes`` and ``outcome_znodes`` read, at once and from
 the server itself. When they are read, and what that takes, is ``reads``.

@@ -1,5 +1,5 @@
 """
-What operators want to stand in Kafka's dynamic settings, and whether it does in the end.
+The operators' own values in Kafka's dynamic settings, which have to stand in the end.
 
 They change a setting as Kafka's tools do: read all of an entity, change one key, write all. So what
 the daemon set is carried along; what they set themselves is theirs whatever stood there before.

@@ -1,5 +1,5 @@
 """
-What the proof of recovery tries: the shapes a step can have, the boundaries on each, and the hands.
+The cases of the proof of recovery: the shapes of a step, their boundaries, and the successors.
 
 Only data, and the few things that have to happen to a cluster so that a step gets its shape. What a
 history is made of and what has to be true at its end is ``recoveries``.

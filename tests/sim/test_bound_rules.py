@@ -1,4 +1,4 @@
-"""What the simulation demands of how large an order makes a partition."""
+"""The rule of the simulation about the number of replicas in an alter entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators are owed, and when it is no fault of the daemon's that they did not get it."""
+"""The wishes of operators, and the cases in which the daemon does not owe them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Kafka controller left in an ISR (KAFKA-12315), in the hands of a daemon."""
+"""Strangers that a Kafka controller left in an ISR (KAFKA-12315), and the daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask for in the simulation arrives as they asked for it."""
+"""Submissions in the simulation are read as they were written."""
 
 from __future__ import annotations
 

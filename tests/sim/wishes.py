@@ -1,5 +1,5 @@
 """
-What operators asked for and are still owed: an entry may be refused with a reason, but never lost.
+The entries that operators are owed: one may be refused with a reason, but never lost.
 
 A wish ends when it is refused, when its author withdraws it, or when another client asks Kafka for
 something different. Whatever is left at the good end has to be what the topic znodes say.

@@ -1,5 +1,5 @@
 """
-What the daemons of a history say of themselves: refusals, what each reassignment waits for, races.
+The reports of the daemons of a history: refusals, reasons of waits, races.
 
 ``Blocked is visible`` is a rule about the daemon's view, which no znode shows: a reassignment that
 has not moved for a while must say what it waits for. Nor does one show how often a daemon tries in

@@ -1,4 +1,4 @@
-"""What is exported of requests and brokers vanishes with them."""
+"""Gauges of requests and brokers vanish with them."""
 
 from __future__ import annotations
 

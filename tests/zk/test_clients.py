@@ -1,4 +1,4 @@
-"""How long a session certainly lives: what the client notes of a server's answers."""
+"""The time for which a session certainly lives, from the server's responses."""
 
 from __future__ import annotations
 

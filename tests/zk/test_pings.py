@@ -1,4 +1,4 @@
-"""How long ZooKeeper takes is measured, also while nothing is written."""
+"""The response time of ZooKeeper is measured, also without writes."""
 
 from __future__ import annotations
 

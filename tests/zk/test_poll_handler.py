@@ -1,4 +1,4 @@
-"""How kazoo's thread waits for its sockets."""
+"""The wait of kazoo's thread for its sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read again, and when."""
+"""The reads that a watch causes, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stand in a znode: anything."""
+"""Strategies for the content of a znode: anything."""
 
 from __future__ import annotations
 

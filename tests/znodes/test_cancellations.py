@@ -1,4 +1,4 @@
-"""What is to be stopped and led back."""
+"""The codec of cancellations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who the controller is."""
+"""The codec of ``/controller``."""
 
 from __future__ import annotations
 

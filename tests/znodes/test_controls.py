@@ -1,4 +1,4 @@
-"""What operators turn while the daemon runs."""
+"""The codecs of pauses, limits and the throttle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What forbids being the controller, and where the leader answers."""
+"""The codecs of ``/feature`` and ``/migration``, and the address of the leading daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a request beside its summary."""
+"""The codecs of what is kept of a request beside its summary."""
 
 from __future__ import annotations
 

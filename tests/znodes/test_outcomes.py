@@ -1,4 +1,4 @@
-"""How a request ended."""
+"""The codec of the summary of a request."""
 
 from __future__ import annotations
 

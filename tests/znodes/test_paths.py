@@ -1,4 +1,4 @@
-"""Where znodes stand, and which names may stand in a path."""
+"""The paths of znodes, and the names that may stand in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients submit: three forms, good entries beside bad ones, options all or nothing."""
+"""The codec of submitted requests: three forms, valid entries beside malformed ones, options."""
 
 from __future__ import annotations
 

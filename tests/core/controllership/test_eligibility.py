@@ -1,4 +1,4 @@
-"""What speaks against the role of controller in a cluster, each reason in its own words."""
+"""The reasons that forbid the controller role in a cluster, each with its own text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was read before the claim, or came late: found by review, kept as tests."""
+"""Reads from before the claim, or that arrive late: defects found by review, kept as tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers have to do before a tenure changes anything, and what ends one that they refuse."""
+"""Responses of brokers that a tenure needs before it changes anything, or that end it."""
 
 from __future__ import annotations
 

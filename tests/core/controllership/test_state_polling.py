@@ -1,4 +1,4 @@
-"""What the delegated engine looks at by itself, as no leader and no broker announces it to us."""
+"""The polling of the delegated engine, which gets no notification of leaders and brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the role is given back."""
+"""The end of a tenure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused of a plan, however much of it: each refusal durable, none too large to write."""
+"""Refusals of entries, in any number: each is durable, and none is too large to write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cancellations of very many partitions cost: each turn looks at what is left of them."""
+"""The cost of cancellations of very many partitions: a cycle examines only those that are left."""
 
 from __future__ import annotations
 

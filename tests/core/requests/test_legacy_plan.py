@@ -1,4 +1,4 @@
-"""What a broker that becomes the controller finds in the legacy znode."""
+"""The content of the legacy znode, as a broker that becomes the controller finds it."""
 
 from __future__ import annotations
 

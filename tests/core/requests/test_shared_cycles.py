@@ -1,4 +1,4 @@
-"""What one request leaves of a turn to others."""
+"""The share of a cycle that one request leaves to others."""
 
 from __future__ import annotations
 
