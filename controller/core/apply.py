@@ -51,6 +51,7 @@ from controller.core.throttling.throttle_records import (
 )
 from controller.core.unclean_election import note_leader
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, orphans_concerned, submissions_concerned, wake
 
 
 def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
@@ -61,11 +62,12 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         InvariantError: an illegal change of phase.
 
     """
+    wake(view.due, type(record))
     tenure, work, intake, cluster = view.tenure, view.work, view.intake, view.cluster
     match record:
         case records.AssignmentRecord(partition=partition, assignment=assignment):
             view.session.topics[partition.topic].partitions[partition.partition] = assignment
-            view.due.orphans = view.due.orphans or partition in work.orphaned
+            orphans_concerned(view, partition)
             judge(view, partition)
         case records.StateRecord():
             before = tenure.states.get(record.partition)
@@ -104,7 +106,6 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             if intake.legacy is not None:
                 intake.legacy_ended = intake.legacy.czxid
             intake.legacy = None
-            view.due.tenure = True
         case records.AppliedThrottleRecord():
             applied_throttle_set(view, record)
         case records.AppliedThrottleEndedRecord():
@@ -117,13 +118,11 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             work.orphans[orphan.broker, orphan.partition] = orphan
             cluster.departed.pop((orphan.broker, orphan.partition), None)
             tenure.orphans_tried.discard(orphan)
-            view.due.orphans = True
         case records.OrphanEndedRecord(orphan=orphan):
             if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 work.orphaned[orphan.partition] -= 1
                 if not work.orphaned[orphan.partition]:
                     del work.orphaned[orphan.partition]
-            view.due.tenure = True
             if orphan.partition in work.reassignments:
                 work.reassignments[orphan.partition].lost -= {orphan.broker}
                 view.due.add((orphan.partition,))
@@ -134,7 +133,6 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             )
         case records.PreferredElectionEndedRecord():
             tenure.preferred_version = None
-            view.due.tenure = True
         case records.PhaseRecord():
             _phase(view, record)
         case records.BlockedRecord(partition=partition, blocked=blocked):
@@ -145,14 +143,11 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             for partition in partitions:
                 tenure.preferred.pop(partition, None)
             cluster.preferred_at = at
-            view.due.elections = view.due.tenure = True
         case records.LeadersBalancedRecord(partitions=partitions, at=at):
             tenure.preferred.update(dict.fromkeys(partitions))
             cluster.balanced_at = at
-            view.due.elections = view.due.tenure = True
         case records.ForeignAdoptedRecord():
             tenure.may_have_foreign = False
-            view.due.capacity = True
         case records.StartSkippedRecord(partitions=partitions, scans_left=scans_left):
             work.scans_left = scans_left
             for partition in partitions:
@@ -166,7 +161,6 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 # A broker that is the controller starts every entry at once: the topic znodes show
                 # their progress.
                 intake.legacy = None
-            view.due.tenure = True
         case records.StatesPolledRecord():
             cluster.round_at, cluster.round_from = record.again, record.next_from
         case records.IdleRecord(since=since):
@@ -200,9 +194,7 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     else:
         change_spec(view, record.partition, known, spec, now)
     view.due.partitions[record.partition] = None
-    view.due.orphans = view.due.orphans or record.partition in view.work.orphaned
-    view.due.capacity = view.due.plan = view.due.tenure = view.due.throttles = True
-    view.due.cancel = view.due.submissions = True
+    orphans_concerned(view, record.partition)
 
 
 def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
@@ -226,9 +218,7 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
     view.tenure.acked.pop(record.partition, None)
     if record.partition not in view.work.orphaned:
         view.tenure.confirmed.pop(record.partition, None)
-    view.due.capacity = view.due.plan = view.due.tenure = view.due.queue = True
-    view.due.endings = view.due.throttles = view.due.cancel = True
-    view.due.submissions = bool(view.session.submissions)
+    submissions_concerned(view)
 
 
 def _count_bytes(
@@ -253,7 +243,7 @@ def _want_preferred(
         and reassignment.spec.route is not Route.FOREIGN
     ):
         view.tenure.preferred[partition] = None
-        view.due.elections = True
+        wake(view.due, Finding.ELECTION_WANTED)
 
 
 def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
@@ -266,7 +256,6 @@ def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
         intake.legacy.entries[record.partition] = record.replicas
     if record.partition in view.work.reassignments:
         view.due.add((record.partition,))
-    view.due.plan = view.due.tenure = True
 
 
 def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
@@ -282,7 +271,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         view.tenure.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
-        view.due.tenure = True
+        wake(view.due, Finding.STEP_ENDED)
         unload(view, reassignment)
         if isinstance(after, Pending):
             # A reassignment with completed steps starts first when capacity is free again.

@@ -47,13 +47,14 @@ from controller.core.requests.legacy_plan import (
 from controller.core.requests.queue import drain_queue
 from controller.core.requests.submitted import accept_submissions, read_submissions, refuse_disabled
 from controller.core.scheduling.adaptive_limit import adapt_limit
-from controller.core.scheduling.budget import LEADER_MOVES_TIMER, Budget
+from controller.core.scheduling.budget import Budget
 from controller.core.scheduling.isr_health import health_gate, topics_in_question
 from controller.core.scheduling.partition_sizes import follow_sizes
 from controller.core.start_pending import order_pending, start_pending, step_or_wait
 from controller.core.throttling.throttles import follow_throttles
 from controller.core.topic_configs import ask_ahead, ask_for_unwell
 from controller.core.view import ClusterView
+from controller.core.wakeups import LEADER_MOVES_TIMER
 from controller.core.worklist import Worklist
 
 ACK_TIMER = "leader_acknowledgement"

@@ -14,7 +14,6 @@ from controller.core import events
 from controller.core.applied_throttles import broker_entity
 from controller.core.cached_znodes import PlanNode
 from controller.core.controllership.engines import engine_of
-from controller.core.controllership.housekeeping import PREFERRED_TIMER
 from controller.core.controllership.invalidation import LEFT_TIMER
 from controller.core.controllership.responses import (
     alterations_withdrawn,
@@ -32,16 +31,12 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.partition.alter_entries import SEEN_TIMER
-from controller.core.partition.delegated import ORDER_TIMER
-from controller.core.pending_queue import SCAN_TIMER
 from controller.core.phases import AwaitingController, Stopping
 from controller.core.reassignments import START, Reassignment
 from controller.core.requests.intake import fold_request_read
 from controller.core.scheduling.adaptive_limit import note_answer
-from controller.core.scheduling.budget import LEADER_MOVES_TIMER
 from controller.core.scheduling.in_flight import begin, change_spec, drop
-from controller.core.scheduling.partition_sizes import SIZES_TIMER, sizes_read
+from controller.core.scheduling.partition_sizes import sizes_read
 from controller.core.tenure_reset import begin_leadership, begin_tenure, end_session, end_tenure
 from controller.core.throttling.throttle_records import (
     applied_throttles_read,
@@ -57,10 +52,19 @@ from controller.core.topic_reads import (
 )
 from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
+from controller.core.wakeups import (
+    LEADER_MOVES_TIMER,
+    ORDER_TIMER,
+    SEEN_TIMER,
+    WAKEUPS,
+    Finding,
+    wake,
+)
 
 
 def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
     """Fold one event into the view."""
+    wake(view.due, type(event))
     work = view.work
     match event:
         case events.BrokersRead():
@@ -94,10 +98,8 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             work.orphans = {(o.broker, o.partition): o for o in orphans}
             work.orphaned = Counter(o.partition for o in event.orphans)
             view.own_records.orphans_read = True
-            view.due.tenure = view.due.orphans = True
         case events.ClaimGuardsRead():
             view.session.guards = event
-            view.due.tenure = True
         case events.AppliedThrottlesRead():
             applied_throttles_read(view, event)
         case events.EntityConfigsRead():
@@ -114,12 +116,10 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.ClaimFailed():
             view.tenure.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
-            view.due.tenure = True
         case events.Deposed():
             end_tenure(view, now)
         case events.ShutdownRequested():
             view.role.stopping = True
-            view.due.tenure = True
         case events.LeaderAndIsrAnswered():
             note_answer(view, event.broker, event.took_s, now)
             leader_and_isr_answered(view, event)
@@ -152,11 +152,11 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     joined = (now.keys() - before.keys()) | bounced
     changed = {b for b in before.keys() & now.keys() if now[b] != before[b]} - bounced
     view.cluster.brokers = now
-    view.due.tenure = True
     if not (left or joined or changed):
         return
-    view.due.brokers_changed = True
-    view.due.orphans = view.due.orphans or bool(left and work.orphaned)
+    wake(view.due, Finding.BROKERS_CHANGED)
+    if left and work.orphaned:
+        wake(view.due, Finding.ORPHAN_CONCERNED)
     view.due.left |= left
     # The channel to its former endpoints is useless, and requests lost with it are sent again.
     elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}
@@ -188,7 +188,6 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
         tenure.bounced_ahead |= left | joined
     view.role.orphans_after = START
     view.role.orphans_left.clear()
-    view.due.capacity = True
 
 
 def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
@@ -197,8 +196,9 @@ def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAns
     update_metadata_answered(view, event)
     if tenure.heeded and not was_heeded:
         # Nothing was decided before.
-        _look_at_all(view)
-        view.due.orphans = view.due.order = True
+        wake(view.due, Finding.TIME_CAME)
+        wake(view.due, Finding.FIRST_ACCEPTED)
+        _note_waiting(view)
         view.due.add(view.work.reassignments)
         view.due.add(tenure.states)
         view.due.add(tenure.stateless)
@@ -216,7 +216,7 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
 
 def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) -> None:
     tenure, intake = view.tenure, view.intake
-    view.session.legacy_read = view.due.tenure = True
+    view.session.legacy_read = True
     last = Zxid(0) if event.plan is None else event.plan.czxid
     if last != intake.legacy_last:
         intake.legacy_came = None if intake.legacy_last is None or event.plan is None else now
@@ -241,7 +241,7 @@ def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) 
     view.due.add(
         p for p in (known.entries if known is not None else ()) if p in view.work.reassignments
     )
-    view.due.plan = view.due.queue = view.due.cancel = True
+    wake(view.due, Finding.PLAN_CHANGED)
 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:
@@ -254,7 +254,7 @@ def _preferred_election(view: ClusterView, event: events.PreferredElectionRead) 
         return
     view.tenure.preferred_version = event.version
     view.tenure.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
-    view.due.elections = True
+    wake(view.due, Finding.ELECTION_WANTED)
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
@@ -292,37 +292,25 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
     own_records.doubtful_specs.clear()
     view.tenure.may_have_foreign = True
     view.due.add(event.specs)
-    view.due.tenure = view.due.endings = view.due.throttles = view.due.cancel = True
-    view.due.submissions = view.due.queue = view.due.plan = True
 
 
 def _timer(view: ClusterView, name: str) -> None:
-    """Note the work of a timer; timers without a specific one wake everything that may wait."""
+    """Wake the row of a timer, and note the partitions that wait for it; others wake everything."""
     work = view.work
-    if name == SCAN_TIMER:
-        view.due.line = True
-    elif name == LEADER_MOVES_TIMER:
+    wake(view.due, name if name in WAKEUPS else Finding.TIME_CAME)
+    if name == LEADER_MOVES_TIMER:
         by = (BlockedBy.LEADER_MOVES,)
         view.due.add(p for p, r in work.reassignments.items() if _is_blocked(r, by))
-    elif name == PREFERRED_TIMER:
-        view.due.elections = True
-    elif name == SIZES_TIMER:
-        view.due.sizes = True
     elif name in {ORDER_TIMER, SEEN_TIMER}:
-        view.due.timer = True
         view.due.add(p for p, r in work.reassignments.items() if _waits_for_time(r))
-    else:
+    elif name not in WAKEUPS:
         if name == LEFT_TIMER:
             view.session.left_submissions.clear()
-        _look_at_all(view)
+        _note_waiting(view)
 
 
-def _look_at_all(view: ClusterView) -> None:
-    """Examine everything that may wait for a time."""
-    view.due.timer = True
-    view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
-    view.due.submissions = view.due.queue = view.due.cancel = view.due.endings = True
-    view.due.throttles = True
+def _note_waiting(view: ClusterView) -> None:
+    """Have every partition examined that may wait for a time."""
     view.due.add(p for p, r in view.work.reassignments.items() if _waits_for_time(r))
     # Without a leader: the topic's settings may now allow an unclean election.
     view.due.add(view.tenure.leaderless)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from controller.core.model import RequestId, TopicPartition
-
-SCAN_TIMER: Final = "scan"
-"""When the pending reassignments are considered that exceeded the earlier cycles."""
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from controller.core.model import Instant, PartitionOutcome, Refusal, RequestId,
 from controller.core.outcomes import EndedHistory, Part, Summary
 from controller.core.reassignments import Request
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, submissions_concerned, wake
 
 REQUESTS_KEPT: Final = 200
 """Ended requests whose counts stay in memory; their outcomes are in ZooKeeper."""
@@ -51,11 +52,10 @@ def request_of(view: ClusterView, request: RequestId, now: Instant) -> Request:
     return known
 
 
-def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
     """Fold one record about requests into the view."""
     session, work, intake = view.session, view.work, view.intake
-    if session.submissions:
-        view.due.submissions = True
+    submissions_concerned(view)
     match record:
         case records.RefusalRecord(refusals=refusals):
             for refusal in refusals:
@@ -65,7 +65,6 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
         case records.PartRecord(request=name, part=part):
             request = request_of(view, name, now)
             add_part(request, part)
-            view.due.cancel = view.due.submissions = view.due.order = view.due.queue = True
         case records.AcceptedRecord(request=name, entry=entry):
             request = request_of(view, name, now)
             request.settled.add(entry.partition)
@@ -76,8 +75,6 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
             forget_submission(view, name)
             if session.submissions_listed is not None:
                 session.submissions_listed -= {name}
-            view.due.submissions = view.due.endings = view.due.capacity = view.due.tenure = True
-            view.due.cancel = True
         case records.CancellationEndedRecord():
             if intake.cancellation is not None:
                 intake.cancellation_ended = intake.cancellation.czxid
@@ -86,30 +83,25 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
                 _forget_endings(view, request)
             intake.accepted.clear()
             session.asked_accepted.clear()
-            view.due.endings = True
-            view.due.submissions = view.due.queue = view.due.tenure = view.due.plan = True
         case records.QueueEntryEndedRecord(partition=partition):
             if intake.queue is not None:
                 intake.queue.entries.pop(partition, None)
-            view.due.queue = view.due.tenure = True
         case records.QueueEndedRecord():
             if intake.queue is not None:
                 intake.queue_ended = intake.queue.czxid
             intake.queue = None
-            view.due.endings = view.due.tenure = True
         case records.RequestOutcomeRecord(summary=summary):
             _concluded(view, summary, now)
         case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
             known, gone = work.ended[name], len(record.children)
             work.ended[name] = replace(known, children=known.children[gone:])
-            view.due.endings = True
+            wake(view.due, Finding.OUTCOME_LEFT)
         case records.RequestOutcomeForgottenRecord(request=name):
             work.ended.pop(name, None)
             if name in work.requests and work.requests[name].has_ended:
                 del work.requests[name]
         case records.JudgedRecord(name=name, count=count):
             session.judged[name] = count
-            view.due.submissions = True
         case records.AtomicCheckedRecord(request=name, grounds=grounds):
             session.found_good[name] = grounds
 
@@ -143,7 +135,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
         request.total += refusal.entries
     if refusal.partition is not None:
         request.settled.add(refusal.partition)
-    view.due.plan = view.due.endings = view.due.queue = True
+    wake(view.due, Finding.ENTRY_REFUSED)
 
 
 def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
@@ -153,7 +145,6 @@ def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
         request.total += 1
     request.ended(ending)
     request.settled.add(ending.partition)
-    view.due.endings = view.due.cancel = True
 
 
 def _concluded(view: ClusterView, summary: Summary, now: Instant) -> None:
@@ -165,7 +156,6 @@ def _concluded(view: ClusterView, summary: Summary, now: Instant) -> None:
     # Its content is read from ZooKeeper when it is forgotten.
     view.work.ended[summary.request] = EndedHistory((), Zxid(0))
     _forget_old_requests(view)
-    view.due.endings = view.due.throttles = True
 
 
 def _forget_endings(view: ClusterView, request: Request) -> None:

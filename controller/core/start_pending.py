@@ -21,11 +21,11 @@ from controller.core.controllership.engines import engine_of
 from controller.core.controls import QueueOrder
 from controller.core.effects import SetTimer
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
-from controller.core.pending_queue import SCAN_TIMER
 from controller.core.scheduling.budget import Budget
 from controller.core.scheduling.holds import request_hold
 from controller.core.scheduling.limits import order_of, priority_of
 from controller.core.view import ClusterView
+from controller.core.wakeups import SCAN_TIMER
 from controller.core.worklist import Worklist
 
 SCAN_MAX: Final = 2000

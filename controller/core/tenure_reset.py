@@ -68,7 +68,6 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     }
     _take_up(view, now)
     _doubt(view)
-    view.due.claimed = view.due.plan = view.due.capacity = view.due.tenure = True
 
 
 def _bounced_ahead(
@@ -168,8 +167,6 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     # The outcome of the last writes may be unknown.
     view.own_records = OwnRecords()
     _put_back(view, now)
-    # A cycle that found the claim lost carried nothing out: its reads are requested again.
-    view.due.tenure = view.due.listed_topics = True
 
 
 def _put_back(view: ClusterView, now: Instant) -> None:
@@ -222,4 +219,3 @@ def begin_leadership(view: ClusterView) -> None:
     """Have our own records read first: another daemon led meanwhile and may have changed them."""
     view.role.leading = True
     view.own_records = OwnRecords()
-    view.due.tenure = True

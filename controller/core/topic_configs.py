@@ -24,6 +24,7 @@ from controller.core.model import NO_LEADER, ConfigQuestion, Instant, TopicConfi
 from controller.core.records import Decision
 from controller.core.scheduling.isr_health import judge_topic
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, wake
 from controller.core.worklist import Worklist
 
 CONFIG_TIMER = "topic_configs"
@@ -159,7 +160,7 @@ def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant)
         view.due.add(p for p in view.tenure.leaderless if p.topic in permitting)
     if unread:
         # What waits for these settings has to report why they are not known.
-        view.due.capacity = True
+        wake(view.due, Finding.SETTINGS_UNREADABLE)
         view.due.add(p for p in view.work.reassignments if p.topic in unread)
 
 
@@ -173,8 +174,7 @@ def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuest
     if before == read:
         return
     judge_topic(view, topic)
-    view.due.plan = view.due.capacity = True
-    view.due.submissions = view.due.queue = True
+    wake(view.due, Finding.SETTINGS_CHANGED)
     if view.tenure.held is not None:
         view.due.add(TopicPartition(topic, n) for n in session.topics[topic].partitions)
 
@@ -208,6 +208,6 @@ def forget_old_configs(view: ClusterView, now: Instant) -> None:
     for topic in [t for t, question in session.config_answers.items() if question.at <= limit]:
         del session.configs[topic], session.config_answers[topic]
         if topic in view.work.topics_at_work:
-            view.due.plan = True
+            wake(view.due, Finding.SETTINGS_EXPIRED)
     oldest = min((question.at for question in session.config_answers.values()), default=now)
     session.config_oldest = oldest

@@ -34,6 +34,7 @@ from controller.core.scheduling.in_flight import restart_step
 from controller.core.scheduling.isr_health import forget_health, judge, note_isr
 from controller.core.unclean_election import note_candidate, note_leader
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, orphans_concerned, wake
 
 DEPARTURES_KEPT: Final = 2_000
 """The most remembered replicas that others dropped: more than a controller drops in a minute."""
@@ -49,7 +50,6 @@ def topics_listed(view: ClusterView, event: TopicsListed) -> None:
     session = view.session
     session.listed = event.topics
     session.missing_topics.clear()
-    view.due.listed_topics = view.due.tenure = True
     for name in [t for t in session.topics if t not in event.topics]:
         _forget_topic(view, name)
     session.asked_topics &= event.topics
@@ -67,7 +67,6 @@ def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> Non
     for name in (event.topics ^ known) & session.topics.keys():
         for number in session.topics[name].partitions:
             judge(view, TopicPartition(name, number))
-    view.due.tenure = view.due.plan = view.due.capacity = True
 
 
 def _keep_alive(view: ClusterView, topics: frozenset[str]) -> None:
@@ -152,7 +151,7 @@ def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
         else:
             view.session.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
-    view.due.tenure = view.due.plan = True
+    wake(view.due, Finding.TOPICS_TAKEN)
 
 
 def _missing(view: ClusterView, name: str) -> None:
@@ -165,7 +164,6 @@ def _missing(view: ClusterView, name: str) -> None:
     session = view.session
     _forget_topic(view, name)
     session.asked_topics.discard(name)
-    view.due.submissions = view.due.queue = True
     if name not in (session.listed or ()):
         return
     if name in session.missing_topics and session.listed is not None:
@@ -224,7 +222,6 @@ def _topic(
     if known is not None and known.czxid != read.czxid:
         _forget_topic(view, name)
         known = None
-    view.due.submissions = view.due.queue = True
     if known is not None:
         known.read_in = max(known.read_in, read_generation)
     was_stale = known is not None and known.stale
@@ -245,7 +242,7 @@ def _topic(
             if old is None:
                 _await_state(view, partition, assignment)
             if assignment.is_reassigning and partition not in view.work.reassignments:
-                tenure.may_have_foreign = view.due.plan = True
+                tenure.may_have_foreign = True
     topic = Topic.of(read)
     topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
     topic.read_in = read_generation if known is None else known.read_in
@@ -267,7 +264,7 @@ def _await_state(
 ) -> None:
     """Have the state of a new partition read, and earlier bounces handled."""
     view.tenure.unseeded[partition] = None
-    view.due.listed_topics = True
+    wake(view.due, Finding.PARTITION_APPEARED)
     bounced = view.tenure.bounced_ahead.intersection(assignment.replicas)
     if bounced:
         view.tenure.bounced[partition] = bounced
@@ -396,14 +393,14 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             tenure.states[partition] = read
             if known is None and partition in work.reassignments:
                 # A cancellation that waited for this state precedes the partition's next step.
-                view.due.cancel = True
+                wake(view.due, Finding.STATE_APPEARED)
             note_leader(view, partition, known)
             note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)
             judge(view, partition)
             _doubt_strangers(view, partition, read)
-            view.due.orphans = view.due.orphans or partition in work.orphaned
+            orphans_concerned(view, partition)
         elif read is None:
             tenure.stateless.add(partition)
             tenure.unreadable_states.pop(partition, None)

@@ -1,8 +1,9 @@
 """
 The worklist: what must be examined since the last cycle of the loop.
 
-``observe`` and ``apply`` note it, the loop passes it to ``decide``. Notes are levels, not events:
-noting twice is noting once.
+What changes the view notes it, ``take_due`` passes it to ``decide``. Notes are levels, not events:
+noting twice is noting once. Only the table in ``wakeups`` sets the flags. Partitions, brokers,
+topics and orphans are noted where the content that names them is folded in.
 """
 
 from __future__ import annotations
@@ -74,8 +75,6 @@ class Worklist:
     """Whether sizes may have to be requested."""
     health: bool = False
     """Whether settings of partitions out of sync may have to be requested."""
-    pace: bool = False
-    """Whether an interval of the adaptive limit is over."""
     order: bool = False
     """Whether pending reassignments have to be sorted again."""
 

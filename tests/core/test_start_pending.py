@@ -21,10 +21,10 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.partition import native
-from controller.core.pending_queue import SCAN_TIMER
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.budget import Budget
 from controller.core.start_pending import SCAN_MAX, start_pending
+from controller.core.wakeups import SCAN_TIMER
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, replicas, tp
 

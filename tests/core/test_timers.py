@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.controllership.housekeeping import PREFERRED_TIMER
 from controller.core.events import TimerFired
 from controller.core.model import Blocked, BlockedBy
 from controller.core.options import Options
-from controller.core.partition.alter_entries import SEEN_TIMER
-from controller.core.partition.delegated import ORDER_TIMER
-from controller.core.scheduling.budget import LEADER_MOVES_TIMER
-from controller.core.scheduling.partition_sizes import SIZES_TIMER
+from controller.core.wakeups import (
+    LEADER_MOVES_TIMER,
+    ORDER_TIMER,
+    PREFERRED_TIMER,
+    SEEN_TIMER,
+    SIZES_TIMER,
+)
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, tp
 from tests.core.counting_dicts import Walked, watch_reassignments

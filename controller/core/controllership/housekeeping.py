@@ -40,9 +40,9 @@ from controller.core.records import (
 )
 from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
+from controller.core.wakeups import PREFERRED_TIMER
 from controller.core.worklist import Worklist
 
-PREFERRED_TIMER = "preferred_elections"
 BALANCE_TIMER = "leader_balance"
 NAMES_AT_ONCE = 200
 """Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""

@@ -16,6 +16,7 @@ from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.request_records import forget_submission
 from controller.core.throttling.throttle_records import applied_throttle_doubted, throttles_refused
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, wake
 
 LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
@@ -65,7 +66,7 @@ def invalidate(  # noqa: C901 - one arm per record
             ):
                 # Its client changed it, which is not watched, or deleted it.
                 forget_submission(view, name)
-                view.due.submissions = True
+                wake(view.due, Finding.SUBMISSION_FORGOTTEN)
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
                 effects.append(applied_throttle_doubted(view, record))
             case _:
@@ -101,7 +102,7 @@ def set_aside(
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
         detail = f"ZooKeeper rejects the write of {path}: {why}"
         if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
-            view.due.capacity = True  # the slot that it was to have is free
+            wake(view.due, Finding.SLOT_FREED)
         moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
     effects: list[Effect] = []
     for record in change.records:
@@ -114,11 +115,11 @@ def set_aside(
                 for partition in partitions:
                     tenure.preferred.pop(partition, None)
                 tenure.preferred_version = None
-                view.due.tenure = True
+                wake(view.due, Finding.ELECTION_GIVEN_UP)
             case records.SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.session.left_submissions.add(name)
-                view.due.cancel = view.due.tenure = True
+                wake(view.due, Finding.SUBMISSION_LEFT)
                 effects.append(SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
             case _:
                 pass
@@ -152,7 +153,7 @@ def pass_over_shard(view: ClusterView, number: int) -> None:
 def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
     """Have what was rejected decided again, also what belongs to no partition."""
     view.due.add(partitions)
-    view.due.plan = view.due.queue = view.due.orphans = True
+    wake(view.due, Finding.WRITES_RETRIED)
 
 
 def keep_bounces(view: ClusterView, change: records.Change) -> None:

@@ -16,6 +16,7 @@ from controller.core.phases import AwaitingController, Stopping
 from controller.core.reassignments import Reassignment
 from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, orphans_concerned, wake
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
 NONE: Final = 0
@@ -39,10 +40,10 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     tenure = view.tenure
     if error == STALE_CONTROLLER_EPOCH and tenure.held is not None:
         tenure.fenced = f"broker {broker} knows a newer controller"
-        view.due.tenure = True
+        wake(view.due, Finding.ROLE_DISPUTED)
     if error in LASTING and tenure.held is not None and tenure.refusers.get(broker) != error:
         tenure.refusers[broker] = error
-        view.due.tenure = True
+        wake(view.due, Finding.ROLE_DISPUTED)
     return error != NONE
 
 
@@ -117,7 +118,7 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
             if (event.broker, partition) not in tenure.offline:
                 tenure.offline.add((event.broker, partition))
                 view.due.add((partition,))
-                view.due.orphans = view.due.orphans or partition in work.orphaned
+                orphans_concerned(view, partition)
             continue
         repeated = error == STALE_CONTROLLER_EPOCH
         if (error == NONE or repeated) and (event.broker, partition) in tenure.offline:
@@ -133,7 +134,7 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
         ):
             # It has this epoch, whatever the source: it does not rely on the orphan any more.
             tenure.confirmed[partition] = (event.broker, epoch)
-            view.due.orphans = view.due.orphans or partition in work.orphaned
+            orphans_concerned(view, partition)
         known = repeated and (event.resent or _is_ours(view, state))
         if partition not in work.reassignments or not (error == NONE or known):
             continue
@@ -179,7 +180,7 @@ def _orphan_answered(
         return
     if error != NONE:
         view.work.orphans_failed.add(orphan)
-        view.due.tenure = True
+        wake(view.due, Finding.ORPHAN_FAILED)
     elif not view.is_undeletable(orphan):
         view.due.buried.add(orphan)
         if partition in view.work.reassignments:
@@ -209,7 +210,7 @@ def reassignments_altered(
             )
             reassignment.update(answered, result.partition)
         view.due.add((result.partition,))
-        view.due.answered = True
+        wake(view.due, Finding.ALTER_ANSWERED)
 
 
 def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
@@ -239,4 +240,3 @@ def reassignments_probed(view: ClusterView, event: events.ReassignmentsProbed) -
     view.tenure.probing = False
     view.role.delegable = event.problem is None
     view.role.undelegable = event.problem if event.is_final else None
-    view.due.tenure = True

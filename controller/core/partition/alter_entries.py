@@ -28,6 +28,7 @@ from controller.core.model import (
 from controller.core.phases import AwaitingController, Pending, Phase
 from controller.core.records import Decision
 from controller.core.view import ClusterView
+from controller.core.wakeups import SEEN_TIMER
 from controller.core.worklist import Worklist
 
 
@@ -63,7 +64,6 @@ def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreco
 # --- the back-off --------------------------------------------------------------------------------
 
 
-SEEN_TIMER: Final = "order_seen"
 BACKOFF_S: Final = 5.0
 """The back-off after an alter entry that was refused, or not answered, in seconds."""
 UNSENT_S: Final = 1.0

@@ -20,7 +20,6 @@ answered first.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from controller.core import effects
 from controller.core.foreign import foreign_gate, foreign_spec, is_ours
@@ -52,8 +51,7 @@ from controller.core.scheduling.budget import Budget
 from controller.core.steps import Step, next_step
 from controller.core.throttling.throttles import throttle_gate
 from controller.core.view import ClusterView
-
-ORDER_TIMER: Final = "controller_answer"
+from controller.core.wakeups import ORDER_TIMER
 
 
 class DelegatedContext(StepStart):

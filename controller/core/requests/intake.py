@@ -45,8 +45,6 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
                 session.judged.pop(name, None)
             session.asked_submissions &= names
             session.left_submissions &= names
-            view.due.submissions = view.due.tenure = view.due.endings = True
-            view.due.capacity = view.due.cancel = True
         case events.SubmissionsRead(submissions=read):
             listed = session.submissions_listed or frozenset()
             for name, submission in read.items():
@@ -56,7 +54,6 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
                 else:
                     session.asked_submissions.discard(name)
             session.submissions = dict(sorted(session.submissions.items()))
-            view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
         case events.CancellationRead(cancellation=cancellation):
             session.cancellation_read = True
             intake.cancellation_stale = False
@@ -66,19 +63,15 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             intake.cancellation = None if ended_already else cancellation
             # It may select entries of theirs that could not be refused.
             session.left_submissions.clear()
-            view.due.cancel = view.due.tenure = view.due.submissions = True
         case events.KillSwitchRead(is_on=is_on):
             session.kill_switch = is_on
             session.left_submissions.clear()
-            view.due.submissions = view.due.plan = view.due.queue = True
-            view.due.capacity = view.due.tenure = True
         case events.QueueRead(plan=plan):
             _queue(view, plan)
         case events.ControlsRead(controls=controls):
             intake.controls = _understood(view, controls)
             intake.controls_known = intake.controls_known or not controls.unreadable
             session.controls_read = True
-            view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
             throttles_doubted(view)
         case events.HistoryRead():
             _history(view, event, now)
@@ -86,7 +79,6 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             _accepted(view, event, now)
         case events.WallClockRead(unix_s=unix_s):
             view.cluster.wall = (now, unix_s)
-            view.due.capacity = view.due.tenure = True
         case _:
             assert_never(event)
 
@@ -133,7 +125,6 @@ def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
     intake = view.intake
     view.session.queue_read = True
     known = intake.queue
-    view.due.queue = view.due.tenure = view.due.cancel = True
     if plan is None:
         intake.queue = None
         return
@@ -153,7 +144,6 @@ def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None
         _open_history(view, name, history, now)
     for name in event.ended:
         _ended_elsewhere(view, name)
-    view.due.endings = view.due.submissions = view.due.cancel = view.due.tenure = True
 
 
 def _accepted(view: ClusterView, event: events.AcceptedRead, now: Instant) -> None:
@@ -166,7 +156,6 @@ def _accepted(view: ClusterView, event: events.AcceptedRead, now: Instant) -> No
         view.session.asked_accepted.discard(event.request)
         if view.intake.cancellation is not None:
             view.intake.accepted[event.request] = event
-    view.due.cancel = view.due.submissions = True
 
 
 def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:

@@ -37,7 +37,7 @@ def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         first = max(1, ceil(limit * FIRST_SHARE))
         record = PaceRecord(None, first, f"start at a quarter of the limit of {limit}", now)
         return Decision((Change((record,)),), (timer,))
-    if not (due.timer or due.pace):
+    if not due.timer:
         return Decision()
     over_at = Instant(tenure.pace_since + PACE_EVERY_S)
     if now < over_at:
@@ -75,7 +75,6 @@ def limit_adapted(view: ClusterView, record: PaceRecord) -> None:
     """Fold in a new limit; the next interval begins."""
     view.tenure.pace = record.in_flight_max
     view.tenure.pace_since = record.at
-    view.due.capacity = True
 
 
 def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:

@@ -8,7 +8,6 @@ the leader, and the bytes of those copies where the size is known.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Final
 
 from controller.core.model import (
     Blocked,
@@ -31,9 +30,6 @@ from controller.core.scheduling.limits import (
     outgoing_max,
 )
 from controller.core.view import ClusterView
-
-LEADER_MOVES_TIMER: Final = "leader_moves"
-"""When leader moves that were refused may be tried again: a second later."""
 
 
 class Budget:

@@ -19,6 +19,7 @@ from controller.core.request_records import request_of
 from controller.core.scheduling.isr_health import judge
 from controller.core.scheduling.partition_sizes import forget_size, size_wanted
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, wake
 
 Key = TypeVar("Key")
 
@@ -64,7 +65,7 @@ def change_spec(
         later = request_of(view, spec.request, now)
         later.open += 1
         later.settled.add(partition)
-        view.due.endings = True
+        wake(view.due, Finding.REQUEST_REPLACED)
     view.work.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
     _count_led_back(view, reassignment.spec, -1)
     reassignment.spec = spec
@@ -117,7 +118,7 @@ def restart_step(
     reassignment.enter(Pending(), now, partition, PhaseChange.RESET)
     count_in_flight(view, reassignment, -1)
     view.tenure.resumed[partition] = None
-    view.due.tenure = True
+    wake(view.due, Finding.STEP_ENDED)
 
 
 def drop(view: ClusterView, partition: TopicPartition) -> None:
@@ -170,7 +171,7 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
     load, reassignment.load = reassignment.load, None
     if load is None:
         return
-    view.due.capacity = True
+    wake(view.due, Finding.SLOT_FREED)
     view.tenure.bytes_in_flight -= load.size
     for broker in load.incoming:
         view.tenure.incoming[broker] -= 1
@@ -186,7 +187,7 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
     )
     size_wanted(view, partition, now)
     judge(view, partition)
-    view.due.throttles = True
+    wake(view.due, Finding.SPEC_CHANGED)
 
 
 def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
@@ -194,4 +195,4 @@ def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
     view.work.participants.drop(partition)
     forget_size(view, partition)
     judge(view, partition)
-    view.due.throttles = True
+    wake(view.due, Finding.SPEC_CHANGED)

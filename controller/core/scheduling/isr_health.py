@@ -22,6 +22,7 @@ from controller.core.model import (
 )
 from controller.core.options import UnderMinIsr
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, wake
 from controller.core.worklist import Worklist
 
 NAMED_MAX: Final = 5
@@ -92,17 +93,17 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         tenure.under_min_isr.pop(partition, None)
         if partition.topic not in tenure.unjudged_topics:
             tenure.unjudged_topics.add(partition.topic)
-            view.due.health = True
+            wake(view.due, Finding.HEALTH_UNKNOWN)
         return
     # With fewer replicas than min.insync.replicas it cannot be better.
     floor = min(config.min_insync_replicas, len(assignment.replicas))
     if state.leader == NO_LEADER or len(state.isr) < floor:
         if partition not in tenure.under_min_isr:
             tenure.under_min_isr[partition] = None
-            view.due.health = True
+            wake(view.due, Finding.HEALTH_UNKNOWN)
     elif partition in tenure.under_min_isr:
         del tenure.under_min_isr[partition]
-        view.due.capacity = True
+        wake(view.due, Finding.HEALTH_JUDGED)
 
 
 def judge_topic(view: ClusterView, topic: str) -> None:
@@ -116,7 +117,7 @@ def judge_topic(view: ClusterView, topic: str) -> None:
     for number in known.partitions:
         if TopicPartition(topic, number) in view.tenure.shrunk:
             judge(view, TopicPartition(topic, number))
-    view.due.capacity = True
+    wake(view.due, Finding.HEALTH_JUDGED)
 
 
 def forget_health(view: ClusterView, partition: TopicPartition) -> None:
@@ -127,13 +128,13 @@ def forget_health(view: ClusterView, partition: TopicPartition) -> None:
     del tenure.shrunk[partition]
     if partition in tenure.under_min_isr:
         del tenure.under_min_isr[partition]
-        view.due.capacity = True
+        wake(view.due, Finding.HEALTH_JUDGED)
     if partition.topic in tenure.unjudged_topics:
         known = view.session.topics.get(partition.topic)
         others = () if known is None else known.partitions
         if not any(TopicPartition(partition.topic, n) in tenure.shrunk for n in others):
             tenure.unjudged_topics.discard(partition.topic)
-            view.due.capacity = True
+            wake(view.due, Finding.HEALTH_JUDGED)
 
 
 def note_isr(

@@ -22,9 +22,9 @@ from controller.core.events import SizesRead
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.records import Decision
 from controller.core.view import ClusterView
+from controller.core.wakeups import SIZES_TIMER, Finding, wake
 from controller.core.worklist import Worklist
 
-SIZES_TIMER: Final = "sizes"
 SOON_S: Final = 1.0
 """The delay in which new partitions are collected: requests are accepted in chunks."""
 GROWTH_AFTER_S: Final = 5.0
@@ -72,7 +72,7 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
         work.unmeasured_since = now
     if partition not in work.sizes:
         work.unmeasured[partition] = None
-    view.due.sizes = True
+    wake(view.due, Finding.SIZE_WANTED)
 
 
 def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
@@ -98,7 +98,7 @@ def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
         if reassignment is None:
             continue
         if not reassignment.in_flight:
-            view.due.order = True
+            wake(view.due, Finding.PENDING_MEASURED)
         _note_copied(view, partition, event.replicas.get(partition, {}), now)
         work.sizes[partition] = size
         at, before = work.measured.setdefault(partition, (now, size))

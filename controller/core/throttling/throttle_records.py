@@ -19,6 +19,7 @@ from controller.core.records import (
     ThrottlesSettledRecord,
 )
 from controller.core.view import ClusterView
+from controller.core.wakeups import Finding, wake
 
 
 def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> None:
@@ -33,7 +34,7 @@ def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> No
                 work.applied_throttles.pop(entity, None)
     else:
         work.applied_throttles = read
-    own_records.applied_throttles_read = view.due.tenure = True
+    own_records.applied_throttles_read = True
     own_records.doubtful_throttles.clear()
     throttles_doubted(view)
 
@@ -49,7 +50,6 @@ def entity_configs_read(view: ClusterView, event: EntityConfigsRead, now: Instan
         own_records.entity_configs[entity] = read
         if read != known:
             view.work.participants.note(entity)
-    view.due.throttles = True
 
 
 def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
@@ -62,9 +62,8 @@ def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
 
 
 def throttles_doubted(view: ClusterView) -> None:
-    """Have every throttle examined: what is wanted, or what is set, may have changed."""
+    """Note every throttle: what is wanted, or what is set, may have changed."""
     view.work.participants.note_all(view.work.applied_throttles)
-    view.due.throttles = True
 
 
 def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
@@ -76,7 +75,6 @@ def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> No
     view.own_records.entity_configs[applied.entity] = config
     view.own_records.throttle_refusals.pop(applied.entity, None)
     view.work.participants.note(applied.entity)
-    view.due.throttles = True
 
 
 def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord) -> None:
@@ -86,7 +84,6 @@ def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord
     _forget(view, record.entity)
     view.own_records.throttle_refusals.pop(record.entity, None)
     view.work.participants.note(record.entity)
-    view.due.throttles = True
 
 
 def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None:
@@ -103,7 +100,6 @@ def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None
         if entity not in work.applied_throttles:
             # It is not refreshed any more: next time it has to be read first.
             _forget(view, entity)
-    view.due.throttles = view.due.capacity = True
 
 
 def _forget(view: ClusterView, entity: Entity) -> None:
@@ -119,7 +115,7 @@ def applied_throttle_doubted(
     view.own_records.doubtful_throttles.add(entity)
     _forget(view, entity)
     view.work.participants.note(entity)
-    view.due.throttles = True
+    wake(view.due, Finding.THROTTLE_DOUBTED)
     return ReadEntityConfigs((entity,))
 
 
@@ -130,7 +126,7 @@ def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant)
             entity = _entity_of(record)
             view.own_records.throttle_refusals[entity] = ThrottleRefusal(why, now)
             view.work.participants.note(entity)
-            view.due.throttles = True
+            wake(view.due, Finding.THROTTLE_DOUBTED)
 
 
 def _entity_of(record: AppliedThrottleRecord | AppliedThrottleEndedRecord) -> Entity:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import issued
-from controller.core.controllership.housekeeping import BALANCE_TIMER, PREFERRED_TIMER
+from controller.core.controllership.housekeeping import BALANCE_TIMER
 from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.controllership.tenure import has_work
 from controller.core.cycle import take_due
@@ -31,6 +31,7 @@ from controller.core.records import (
     PreferredTriedRecord,
     StateRecord,
 )
+from controller.core.wakeups import PREFERRED_TIMER
 from tests.core.builders import Driver, plan, tp
 from tests.core.partition.delegated_rigs import delegated
 

@@ -17,7 +17,7 @@ from controller.core.cached_znodes import Topic
 from controller.core.controllership.invalidation import invalidate
 from controller.core.cycle import take_due
 from controller.core.effects import Effect, ReadEntityConfigs
-from controller.core.events import AppliedThrottlesRead, EntityConfigsRead
+from controller.core.events import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.model import (
     Blocked,
     BrokerId,
@@ -39,6 +39,7 @@ from controller.core.submissions import RequestOptions
 from controller.core.throttling.throttle_records import throttles_doubted, throttles_refused
 from controller.core.throttling.throttles import follow_throttles, throttle_gate
 from controller.core.view import ClusterView
+from controller.core.wakeups import wake
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas
 
@@ -133,6 +134,7 @@ class ThrottleRig:
     def change_controls(self) -> None:
         """Have everything looked at, as a change of the controls does."""
         throttles_doubted(self.view)
+        wake(self.view.due, ControlsRead)
         self.settle()
 
     def apply(self, record: records.Record) -> None:

@@ -1,0 +1,306 @@
+"""
+What becomes due: one table from what was observed or made durable to flags of the worklist.
+
+``observe`` wakes the row of each event and ``apply`` the row of each record. Where only the content
+of an event or record shows that something became due, the function that folds it in wakes the row
+of a ``Finding``. A flag is set nowhere else. One too many costs a look; a missing one is a decision
+that is never taken, unless a timer of another purpose finds it.
+
+The other fields of the worklist name what has to be examined: partitions, brokers, topics and
+orphans. They come with the content, so the functions that fold it in note them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final, Literal
+
+from controller.core import events, records
+from controller.core.model import TopicPartition
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+SCAN_TIMER: Final = "scan"
+"""The pending reassignments are considered that exceeded the earlier cycles."""
+LEADER_MOVES_TIMER: Final = "leader_moves"
+"""Leaderships may move again."""
+PREFERRED_TIMER: Final = "preferred_elections"
+"""The next preferred leaders may be elected."""
+SIZES_TIMER: Final = "sizes"
+"""Sizes have to be requested."""
+ORDER_TIMER: Final = "controller_answer"
+"""An alter entry was not answered, or is to be sent again."""
+SEEN_TIMER: Final = "order_seen"
+"""An answered alter entry should be visible in the topic znode."""
+
+Flag = Literal[
+    "listed_topics",
+    "elections",
+    "tenure",
+    "claimed",
+    "plan",
+    "timer",
+    "orphans",
+    "capacity",
+    "line",
+    "brokers_changed",
+    "answered",
+    "submissions",
+    "cancel",
+    "queue",
+    "endings",
+    "throttles",
+    "sizes",
+    "health",
+    "order",
+]
+
+
+class Finding(Enum):
+    """What the content of an event or record shows, or the handling of a rejected write."""
+
+    # time
+    TIME_CAME = auto()
+    """A timer without a row fired, or all decisions were suspended: anything may be due."""
+    SETTINGS_EXPIRED = auto()
+    """Settings of a topic with a reassignment grew too old: they are requested with its plan."""
+
+    # brokers and the role
+    BROKERS_CHANGED = auto()
+    """A broker came, went, or changed its endpoints: a read of the same brokers shows nothing."""
+    FIRST_ACCEPTED = auto()
+    """A broker accepted an UpdateMetadata, the first in this tenure; nothing was decided before."""
+    ROLE_DISPUTED = auto()
+    """A broker knows a newer controller, or refuses the requests of this one."""
+
+    # topics, states and their health
+    TOPICS_TAKEN = auto()
+    """A read of topics counts; one that began before the claim is repeated and shows nothing."""
+    PARTITION_APPEARED = auto()
+    """A topic has a partition whose state was never read."""
+    STATE_APPEARED = auto()
+    """The state of a reassigning partition is known: its cancellation may have waited for it."""
+    HEALTH_UNKNOWN = auto()
+    """A partition may be below its min ISR: settings of its topic are needed, now or repeatedly."""
+    HEALTH_JUDGED = auto()
+    """What held all copies back may be gone."""
+    SETTINGS_CHANGED = auto()
+    """The settings of a topic became known, or others; the same ones permit nothing new."""
+    SETTINGS_UNREADABLE = auto()
+    """What waits for settings has to report why they are not known."""
+
+    # reassignments and requests
+    SLOT_FREED = auto()
+    """A step in flight does not copy any more, or its writes are rejected: another may begin."""
+    STEP_ENDED = auto()
+    """A step in flight ended: it may have been the last that kept the role."""
+    SPEC_CHANGED = auto()
+    """A reassignment began, has another spec, or ended."""
+    SIZE_WANTED = auto()
+    """The size of a reassigning partition may be unknown."""
+    REQUEST_REPLACED = auto()
+    """An entry belongs to another request now: the former may have ended."""
+    PENDING_MEASURED = auto()
+    """A pending reassignment has another size, by which it is sorted."""
+    ENTRY_REFUSED = auto()
+    """A refusal was counted: what waited for the entry need not."""
+    SUBMISSIONS_WAIT = auto()
+    """A reassignment or request changed while submitted requests wait to be accepted."""
+    OUTCOME_LEFT = auto()
+    """Only a part of an old outcome was deleted; the rest follows."""
+    PLAN_CHANGED = auto()
+    """The legacy plan is another one; a read that shows the known one changes nothing."""
+
+    # orphans, elections, alter entries
+    ORPHAN_CONCERNED = auto()
+    """The replicas, leader or broker of a partition with orphans changed."""
+    ORPHAN_FAILED = auto()
+    """A broker cannot delete an orphan: it does not keep the role any longer."""
+    ELECTION_WANTED = auto()
+    """A preferred leader is to be elected; with the delegated engine Kafka's controller does it."""
+    ALTER_ANSWERED = auto()
+    """The cluster's controller answered an alter entry of a known reassignment."""
+
+    # rejected writes
+    WRITES_RETRIED = auto()
+    """The back-off after rejected writes is over; they do not say what they belong to."""
+    THROTTLE_DOUBTED = auto()
+    """The write of an applied throttle was rejected."""
+    SUBMISSION_FORGOTTEN = auto()
+    """A submitted znode was changed or deleted by its client; it is read again."""
+    SUBMISSION_LEFT = auto()
+    """A submitted znode cannot be deleted: no cancellation waits for it."""
+    ELECTION_GIVEN_UP = auto()
+    """The request for preferred leaders cannot be ended: it does not keep the role."""
+
+
+Key = type[events.Event] | type[records.Record] | Finding | str
+"""An event type, a record type, a finding, or the name of a timer."""
+
+_EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
+    # the cluster
+    events.BrokersRead: ("tenure",),
+    events.TopicsListed: ("listed_topics", "tenure"),
+    events.TopicsRead: (),
+    events.StatesRead: (),
+    events.StateChanged: (),
+    events.DeletionsRead: ("tenure", "plan", "capacity"),
+    events.IsrNotificationsRead: (),
+    events.LogDirEventsRead: (),
+    events.PreferredElectionRead: (),
+    events.ClaimGuardsRead: ("tenure",),
+    events.EntityConfigsRead: ("throttles",),
+    events.TopicConfigsRead: (),
+    events.SizesRead: (),
+    events.WallClockRead: ("capacity", "tenure"),
+    # the daemon's own records
+    events.SpecsRead: (
+        *("tenure", "endings", "throttles", "cancel"),
+        *("submissions", "queue", "plan"),
+    ),
+    events.OrphansRead: ("tenure", "orphans"),
+    events.AppliedThrottlesRead: ("tenure", "throttles"),
+    events.HistoryRead: ("endings", "submissions", "cancel", "tenure"),
+    events.AcceptedRead: ("cancel", "submissions"),
+    # operators
+    events.LegacyPlanRead: ("tenure",),
+    events.SubmissionsListed: ("submissions", "tenure", "endings", "capacity", "cancel"),
+    events.SubmissionsRead: ("submissions", "tenure", "cancel", "endings"),
+    events.CancellationRead: ("cancel", "tenure", "submissions"),
+    events.KillSwitchRead: ("submissions", "plan", "queue", "capacity", "tenure"),
+    events.QueueRead: ("queue", "tenure", "cancel"),
+    events.ControlsRead: ("capacity", "tenure", "queue", "order", "throttles"),
+    # the role
+    events.LeadershipGained: ("tenure",),
+    events.LeadershipLost: ("tenure", "listed_topics"),
+    events.ControllerClaimed: ("claimed", "plan", "capacity", "tenure"),
+    events.ClaimFailed: ("tenure",),
+    # A cycle that found the claim lost carried nothing out: its reads are requested again.
+    events.Deposed: ("tenure", "listed_topics"),
+    events.ShutdownRequested: ("tenure",),
+    # answers
+    events.LeaderAndIsrAnswered: (),
+    events.StopReplicaAnswered: (),
+    events.UpdateMetadataAnswered: (),
+    events.ReassignmentsAltered: (),
+    events.AlterationsWithdrawn: (),
+    events.ReassignmentsProbed: ("tenure",),
+    events.TimerFired: (),
+}
+_TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
+    SCAN_TIMER: ("line",),
+    LEADER_MOVES_TIMER: (),
+    PREFERRED_TIMER: ("elections",),
+    SIZES_TIMER: ("sizes",),
+    ORDER_TIMER: ("timer",),
+    SEEN_TIMER: ("timer",),
+}
+_RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
+    # partitions
+    records.AssignmentRecord: (),
+    records.StateRecord: (),
+    records.StateCreatedRecord: (),
+    records.PhaseRecord: (),
+    records.BlockedRecord: (),
+    records.LeaderMovedRecord: (),
+    # reassignments
+    records.SpecRecord: ("capacity", "plan", "tenure", "throttles", "cancel", "submissions"),
+    records.SpecEndedRecord: (
+        *("capacity", "plan", "tenure", "queue"),
+        *("endings", "throttles", "cancel"),
+    ),
+    records.ForeignAdoptedRecord: ("capacity",),
+    records.StartSkippedRecord: (),
+    records.PendingSortedRecord: (),
+    records.PaceRecord: ("capacity",),
+    # requests
+    records.LegacyEntryRecord: ("plan", "tenure"),
+    records.LegacyPlanEndedRecord: ("tenure",),
+    records.RefusalRecord: (),
+    records.PartitionOutcomeRecord: ("endings", "cancel"),
+    records.PartRecord: ("cancel", "submissions", "order", "queue"),
+    records.AcceptedRecord: (),
+    records.JudgedRecord: ("submissions",),
+    records.AtomicCheckedRecord: (),
+    records.SubmissionReliedRecord: (),
+    records.SubmissionEndedRecord: ("submissions", "endings", "capacity", "tenure", "cancel"),
+    records.CancellationEndedRecord: ("endings", "submissions", "queue", "tenure", "plan"),
+    records.QueueEntryEndedRecord: ("queue", "tenure"),
+    records.QueueEndedRecord: ("endings", "tenure"),
+    records.RequestOutcomeRecord: ("endings", "throttles"),
+    records.RequestOutcomeForgottenRecord: (),
+    # throttles
+    records.AppliedThrottleRecord: ("throttles",),
+    records.AppliedThrottleEndedRecord: ("throttles",),
+    records.ThrottlesSettledRecord: ("throttles", "capacity"),
+    # the controller's duties
+    records.OrphanRecord: ("orphans",),
+    records.OrphanEndedRecord: ("tenure",),
+    records.NotificationsDeletedRecord: (),
+    records.PreferredTriedRecord: ("elections", "tenure"),
+    records.PreferredElectionEndedRecord: ("tenure",),
+    records.LeadersBalancedRecord: ("elections", "tenure"),
+    records.StatesPolledRecord: (),
+    # the role
+    records.EngineRecord: ("tenure",),
+    records.IdleRecord: (),
+    records.YieldedRecord: (),
+    records.UpdateRefusedRecord: (),
+}
+_FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
+    Finding.TIME_CAME: (
+        *("timer", "tenure", "elections", "capacity", "plan", "submissions"),
+        *("queue", "cancel", "endings", "throttles"),
+    ),
+    Finding.SETTINGS_EXPIRED: ("plan",),
+    Finding.BROKERS_CHANGED: ("brokers_changed", "capacity"),
+    Finding.FIRST_ACCEPTED: ("orphans", "order"),
+    Finding.ROLE_DISPUTED: ("tenure",),
+    Finding.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue"),
+    Finding.PARTITION_APPEARED: ("listed_topics",),
+    Finding.STATE_APPEARED: ("cancel",),
+    Finding.HEALTH_UNKNOWN: ("health",),
+    Finding.HEALTH_JUDGED: ("capacity",),
+    Finding.SETTINGS_CHANGED: ("plan", "capacity", "submissions", "queue"),
+    Finding.SETTINGS_UNREADABLE: ("capacity",),
+    Finding.SLOT_FREED: ("capacity",),
+    Finding.STEP_ENDED: ("tenure",),
+    Finding.SPEC_CHANGED: ("throttles",),
+    Finding.SIZE_WANTED: ("sizes",),
+    Finding.REQUEST_REPLACED: ("endings",),
+    Finding.PENDING_MEASURED: ("order",),
+    Finding.ENTRY_REFUSED: ("plan", "endings", "queue"),
+    Finding.SUBMISSIONS_WAIT: ("submissions",),
+    Finding.OUTCOME_LEFT: ("endings",),
+    Finding.PLAN_CHANGED: ("plan", "queue", "cancel"),
+    Finding.ORPHAN_CONCERNED: ("orphans",),
+    Finding.ORPHAN_FAILED: ("tenure",),
+    Finding.ELECTION_WANTED: ("elections",),
+    Finding.ALTER_ANSWERED: ("answered",),
+    Finding.WRITES_RETRIED: ("plan", "queue", "orphans"),
+    Finding.THROTTLE_DOUBTED: ("throttles",),
+    Finding.SUBMISSION_FORGOTTEN: ("submissions",),
+    Finding.SUBMISSION_LEFT: ("cancel", "tenure"),
+    Finding.ELECTION_GIVEN_UP: ("tenure",),
+}
+WAKEUPS: Final[Mapping[Key, tuple[Flag, ...]]] = {**_EVENTS, **_TIMERS, **_RECORDS, **_FINDINGS}
+"""The flags that each event, timer, record and finding sets."""
+
+
+def wake(due: Worklist, key: Key) -> None:
+    """Set the flags of a row of the table."""
+    for flag in WAKEUPS[key]:
+        setattr(due, flag, True)
+
+
+def orphans_concerned(view: ClusterView, partition: TopicPartition) -> None:
+    """Wake the deletion of a partition's orphans, if it has any."""
+    if partition in view.work.orphaned:
+        wake(view.due, Finding.ORPHAN_CONCERNED)
+
+
+def submissions_concerned(view: ClusterView) -> None:
+    """Wake the acceptance of submitted requests, if there are any."""
+    if view.session.submissions:
+        wake(view.due, Finding.SUBMISSIONS_WAIT)

@@ -1,0 +1,84 @@
+"""No wake-up is missing: each flag has a producer, and each event and record has a row."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+from typing import Final, get_args
+
+import pytest
+
+from controller.core import wakeups
+from controller.core.events import Event
+from controller.core.records import Record
+from controller.core.wakeups import WAKEUPS, Finding, Flag, wake
+from controller.core.worklist import Worklist
+from tests.core.test_view_owners import PACKAGE, changed_by
+
+FLAGS: Final = {f.name for f in fields(Worklist) if isinstance(getattr(Worklist(), f.name), bool)}
+CONTENT: Final = {f.name for f in fields(Worklist)} - FLAGS
+PRODUCED_BY_CYCLES: Final = {"held", "bounced_from"}
+"""What ``take_due`` leaves for the next cycle, or finds in the view."""
+MODULES: Final = sorted(PACKAGE.rglob("*.py"))
+TIMERS: Final = {getattr(wakeups, name) for name in dir(wakeups) if name.endswith("_TIMER")}
+
+
+def test_each_event_record_and_finding_has_a_row() -> None:
+    """An empty row states that nothing becomes due, or only by a finding."""
+    assert WAKEUPS.keys() == {*get_args(Event), *get_args(Record), *Finding, *TIMERS}
+
+
+def test_each_flag_has_a_row_that_sets_it() -> None:
+    """And a row sets nothing else."""
+    assert {flag for row in WAKEUPS.values() for flag in row} == FLAGS == set(get_args(Flag))
+
+
+@pytest.mark.parametrize("key", WAKEUPS, ids=str)
+def test_a_row_sets_its_flags_and_clears_none(key: wakeups.Key) -> None:
+    """A flag that was set before stays set until a cycle takes it."""
+    for before in (set(), FLAGS):
+        due = Worklist()
+        for flag in before:
+            setattr(due, flag, True)
+        wake(due, key)
+        assert {f for f in FLAGS if getattr(due, f)} == before | set(WAKEUPS[key])
+
+
+@pytest.mark.parametrize("finding", Finding)
+def test_each_finding_is_found_somewhere(finding: Finding) -> None:
+    """A row that nothing wakes is a wake-up that was lost."""
+    assert any(
+        f"Finding.{finding.name})" in path.read_text(encoding="utf-8")
+        or f"else Finding.{finding.name}" in path.read_text(encoding="utf-8")
+        for path in MODULES
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_flags_are_set_by_the_table_only(path: Path) -> None:
+    """A flag that a function sets by hand has no row, and no reason beside it."""
+    assert not [t for t in notes_of(path) if t in FLAGS]
+
+
+def test_all_other_content_is_noted_where_it_is_folded_in() -> None:
+    """Partitions, brokers, topics and orphans come with the content of events and records."""
+    noted = {name for path in MODULES for name in notes_of(path)}
+    assert noted >= CONTENT - PRODUCED_BY_CYCLES - {"partitions"}
+
+
+def notes_of(path: Path) -> list[str]:
+    """Return the fields of the worklist in the view that a module changes."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = []
+    for node in ast.walk(tree):
+        for target in changed_by(node):
+            inner = target
+            while isinstance(inner, ast.Attribute | ast.Subscript):
+                match inner:
+                    case ast.Attribute(value=ast.Attribute(attr="due") | ast.Name(id="due")):
+                        found.append(inner.attr)
+                    case _:
+                        pass
+                inner = inner.value
+    return found
