@@ -26,7 +26,7 @@ from benchmarks.processes import processor_s
 from benchmarks.snapshots import write_cluster
 from controller.pipeline import commands
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.plan_summary import Summary
+from controller.pipeline.plan_summary import PlanSummary
 from controller.pipeline.spark_session import open_session
 from controller.pipeline.waves import WaveLimits
 from integration.rigs.kafka_jars import JarsUnavailableError, classpath
@@ -50,7 +50,7 @@ class Run:
     shape: str
     seed: int
     tolerance: float
-    summary: Summary
+    summary: PlanSummary
     seconds: float
     cpu_s: float
     stock: tuple[int, int] | None

@@ -39,7 +39,7 @@ from controller.settings import Settings
 from controller.steering import PageSteering
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
-from controller.telemetry.metrics import Metrics, SessionState
+from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.telemetry.timelines import replay
@@ -340,10 +340,10 @@ def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine:
     journal.append(_utc_now(), "daemon_started", started)
 
 
-def _state_of(session: Session) -> SessionState:
+def _state_of(session: Session) -> SessionStatus:
     if session.is_connected:
-        return SessionState.CONNECTED
-    return SessionState.LOST if session.is_lost else SessionState.SUSPENDED
+        return SessionStatus.CONNECTED
+    return SessionStatus.LOST if session.is_lost else SessionStatus.SUSPENDED
 
 
 def _utc_now() -> datetime:

@@ -33,7 +33,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.errors import CommitUnknownError, ControllerMovedError
-from controller.reactor.ports import Committed, Create, Operation, SetData, Znode
+from controller.reactor.ports import Committed, Create, Operation, SetData, ZnodeFamily
 from controller.setting_sources import load_settings
 from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.operator_client import OperatorClient
@@ -108,7 +108,7 @@ def _claimed(build: Build, *, session_timeout_s: float = SESSION_TIMEOUT_S) -> Z
 def test_a_legacy_plan_is_seen_within_milliseconds(build: Build) -> None:
     """A Kafka controller watches the znode, too: the first controller carries it out."""
     rig = build()
-    rig.store.read(Znode.LEGACY_PLAN)
+    rig.store.read(ZnodeFamily.LEGACY_PLAN)
     rig.wait_for(LegacyPlanRead)
     delays = []
     for _ in range(20):
@@ -143,7 +143,7 @@ def test_commits_and_reads_are_pipelined(claimed: ZkRig) -> None:
 def test_a_commit_without_a_connection_is_unknown(build: Build, zookeeper: ZooKeeperServer) -> None:
     """What is durable is unknown; the claim itself outlives a short interruption."""
     claimed = _claimed(build, session_timeout_s=60)
-    claimed.store.read(Znode.LEGACY_PLAN)
+    claimed.store.read(ZnodeFamily.LEGACY_PLAN)
     claimed.wait_for(LegacyPlanRead)
     zookeeper.kill()
     try:

@@ -147,11 +147,11 @@ class Execution(submitting.PlanExecution):
         if self._is_accepted and self._options.wait:
             self._follow()
 
-    def _look(self) -> submitting.Progress:
+    def _look(self) -> submitting.PlanProgress:
         total = len(self._plan)
         has_ended = self._operator.outcomes.outcome(self._request) is not None
         ended = total if has_ended else total - len(self._open())
-        return submitting.Progress(f"{ended} of {total} ended", ended, is_over=has_ended)
+        return submitting.PlanProgress(f"{ended} of {total} ended", ended, is_over=has_ended)
 
     def _open(self) -> set[TopicPartition]:
         topics = dict.fromkeys(p.topic for p in self._plan)
@@ -245,10 +245,10 @@ class LegacyExecution(submitting.PlanExecution):
         self._entries = request_state.read_entries(self._operator, self._plan)
         return self._entries
 
-    def _look(self) -> submitting.Progress:
+    def _look(self) -> submitting.PlanProgress:
         entries = self._read()
         ended = sum(not e.state.is_open for e in entries)
-        return submitting.Progress(
+        return submitting.PlanProgress(
             request_state.counts_line(entries), ended, is_over=ended == len(entries)
         )
 

@@ -163,7 +163,7 @@ def _brokers(found: Iterable[int] | None) -> frozenset[BrokerId]:
 
 def _print(
     found: Proposal,
-    basis: proposal.Basis,
+    basis: proposal.ProposalBasis,
     sizes: dict[TopicPartition, int],
     *,
     as_json: bool,

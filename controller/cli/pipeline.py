@@ -20,7 +20,7 @@ from controller.planning.plan_basis import Basis
 from controller.units import parse_bytes
 
 if TYPE_CHECKING:
-    from controller.pipeline.plan_summary import Summary
+    from controller.pipeline.plan_summary import PlanSummary
     from controller.pipeline.waves import Wave
 
 HELP: Final = """
@@ -162,7 +162,7 @@ def _pair(text: str) -> tuple[int, int]:
     return int(old), int(new)
 
 
-def _summary_lines(summary: Summary, waves: list[Wave]) -> Iterator[str]:
+def _summary_lines(summary: PlanSummary, waves: list[Wave]) -> Iterator[str]:
     """Describe a plan and its requests."""
     yield (
         f"{summary.changed} of {summary.partitions} partitions change; {summary.moves} replicas "

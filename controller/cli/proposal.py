@@ -55,7 +55,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
+class ProposalBasis:
     """The current replicas, and the goal of the planner."""
 
     before: plan_goal.Assignment
@@ -64,7 +64,7 @@ class Basis:
     """Reassigning partitions."""
 
 
-def read_basis(operator: OperatorClient, wanted: Goal) -> Basis:
+def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
     """
     Read the current replicas of the topics, and the live brokers.
 
@@ -82,7 +82,7 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> Basis:
     before = {p: replicas for p, replicas in partitions.items() if p not in found.active}
     holders = {broker for replicas in before.values() for broker in replicas}
     brokers = _brokers(wanted, live, holders)
-    return Basis(
+    return ProposalBasis(
         before=before,
         goal=plan_goal.PlanGoal(
             brokers=brokers,
@@ -159,7 +159,7 @@ def silent_brokers(answers: BrokerAnswers) -> list[BrokerId]:
 
 
 def summary_lines(
-    proposal: Proposal, basis: Basis, sizes: Mapping[TopicPartition, int]
+    proposal: Proposal, basis: ProposalBasis, sizes: Mapping[TopicPartition, int]
 ) -> Iterator[str]:
     """Summarize a proposal and compare it with the least that any plan copies."""
     amount = f" ({show_bytes(proposal.copied_bytes(sizes))})" if sizes else ""
@@ -192,7 +192,7 @@ def _span(counts: Mapping[BrokerId, int], brokers: Collection[BrokerId]) -> str:
 
 
 def proposal_document(
-    proposal: Proposal, basis: Basis, sizes: Mapping[TopicPartition, int]
+    proposal: Proposal, basis: ProposalBasis, sizes: Mapping[TopicPartition, int]
 ) -> dict[str, object]:
     """Return a proposal for ``--json``."""
     brokers = sorted({*basis.goal.brokers, *plan_goal.replica_counts(proposal.before)})

@@ -86,7 +86,7 @@ def why_not_taken_up(operator: OperatorClient, timeout_s: float) -> str:
 # --- one run of a command ------------------------------------------------------------------------
 
 
-class Progress(NamedTuple):
+class PlanProgress(NamedTuple):
     """The progress of a plan."""
 
     headline: str
@@ -182,7 +182,7 @@ class PlanExecution(ABC):
         """Wait for acceptance and, as the options say, for the end."""
 
     @abstractmethod
-    def _look(self) -> Progress:
+    def _look(self) -> PlanProgress:
         """Read the progress."""
 
     @abstractmethod

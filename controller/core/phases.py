@@ -143,7 +143,7 @@ UPDATES: Final[Mapping[type, frozenset[type]]] = {
 """The phases whose fields answers of brokers change."""
 
 
-class PhaseChange(Enum):
+class PhaseCause(Enum):
     """The cause of a change of phase, which decides what may follow."""
 
     STEP = auto()
@@ -154,10 +154,10 @@ class PhaseChange(Enum):
     """An answer of a broker: the phase stays, with its age."""
 
 
-TRANSITIONS: Final[Mapping[PhaseChange, Mapping[type, frozenset[type]]]] = {
-    PhaseChange.STEP: LEGAL,
-    PhaseChange.RESET: RESETS,
-    PhaseChange.UPDATE: UPDATES,
+TRANSITIONS: Final[Mapping[PhaseCause, Mapping[type, frozenset[type]]]] = {
+    PhaseCause.STEP: LEGAL,
+    PhaseCause.RESET: RESETS,
+    PhaseCause.UPDATE: UPDATES,
 }
 """Every legal change of a phase; tests cover each pair, and the diagram is drawn from it."""
 
@@ -179,7 +179,7 @@ def label_of(phase: Phase) -> str:
     return LABELS[type(phase)]
 
 
-def checked(before: Phase, after: Phase, change: PhaseChange, where: object) -> Phase:
+def checked(before: Phase, after: Phase, change: PhaseCause, where: object) -> Phase:
     """
     Return the phase to enter.
 

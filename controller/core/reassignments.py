@@ -29,7 +29,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName
 from controller.core.outcomes import Part
-from controller.core.phases import Ended, Pending, Phase, PhaseChange, checked
+from controller.core.phases import Ended, Pending, Phase, PhaseCause, checked
 from controller.core.submissions import RequestOptions
 
 START: Final = Instant(0.0)
@@ -107,7 +107,7 @@ class Reassignment:
         phase: Phase,
         at: Instant,
         partition: TopicPartition,
-        change: PhaseChange = PhaseChange.STEP,
+        change: PhaseCause = PhaseCause.STEP,
     ) -> None:
         """
         Enter a phase; the blocked reason of the former phase is cleared.
@@ -128,7 +128,7 @@ class Reassignment:
             InvariantError: it is another phase, or one without such fields.
 
         """
-        self.phase = checked(self.phase, phase, PhaseChange.UPDATE, partition)
+        self.phase = checked(self.phase, phase, PhaseCause.UPDATE, partition)
 
     def wait(self, blocked: Blocked | None, at: Instant) -> None:
         """Note what it waits for; a new detail of the same reason does not restart the wait."""

@@ -21,7 +21,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.phases import Pending, Phase, PhaseChange
+from controller.core.phases import Pending, Phase, PhaseCause
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.in_flight import count_in_flight, drop
 from controller.core.state.own_records import OwnRecords
@@ -115,7 +115,7 @@ def _reset(
 ) -> None:
     """Put a reassignment into a phase; an unchanged phase keeps its time."""
     since = reassignment.phase_since if reassignment.phase == phase else now
-    reassignment.enter(phase, since, partition, PhaseChange.RESET)
+    reassignment.enter(phase, since, partition, PhaseCause.RESET)
 
 
 def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.placement_ledger import Candidate, Change, PlacementLedger, moved
+from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger, moved
 from controller.planning.quotas import Band
 
 CANDIDATES_PER_MOVE: Final = 3.0
@@ -62,7 +62,7 @@ class BulkMoves:
             levels[broker] = low
         return levels
 
-    def judge(self, candidate: Candidate) -> Change | None:
+    def judge(self, candidate: Candidate) -> PlacementChange | None:
         """Return the change that moves a candidate; None if it stays."""
         giver, size = candidate.replicas[candidate.position], candidate.size
         if self.give_count[giver] < 1 or self.give_size[giver] < size:

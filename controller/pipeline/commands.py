@@ -18,11 +18,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import InvalidInputError
 from controller.pipeline.cluster_frame import load
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.plan_summary import Summary, summarize
+from controller.pipeline.plan_summary import PlanSummary, summarize
 from controller.pipeline.plan_writer import Cutter, write_plan
 from controller.pipeline.planner import Planner, Progress
 from controller.pipeline.report import build_report, read_journals
-from controller.pipeline.report_page import Disks, page
+from controller.pipeline.report_page import BrokerFill, page
 from controller.pipeline.snapshot_writer import BrokerRow, SnapshotSource, write_snapshot
 from controller.pipeline.stock_snapshot import source_of_files
 from controller.pipeline.tables import Manifest, Tables, check_tables, read_tables
@@ -78,7 +78,7 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
     limits: WaveLimits,
     directory: str,
     progress: Progress,
-) -> tuple[Summary, list[Wave], list[Path]]:
+) -> tuple[PlanSummary, list[Wave], list[Path]]:
     """
     Make a plan, cut it into waves and write it.
 
@@ -172,7 +172,7 @@ def _plan_tables(spark: Any, plan: Path) -> tuple[Any, Any]:
     return spark.read.parquet(str(plan / "changes")), spark.read.parquet(str(plan / "brokers"))
 
 
-def _disks(spark: Any, loads: Any | None, after: Path | None) -> Disks:
+def _disks(spark: Any, loads: Any | None, after: Path | None) -> BrokerFill:
     before: dict[int, int] = {}
     planned: dict[int, int] = {}
     found: dict[int, int] = {}
@@ -183,4 +183,4 @@ def _disks(spark: Any, loads: Any | None, after: Path | None) -> Disks:
         tables = read_tables(spark, str(after))
         for row in tables.replicas.groupBy("broker").agg(F.sum("size_bytes").alias("n")).collect():
             found[row.broker] = row.n
-    return Disks(before, planned, found)
+    return BrokerFill(before, planned, found)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.placement_ledger import Candidate, Change, PlacementLedger, moved
+from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger, moved
 from controller.planning.quotas import Band
 
 MARGIN: Final = 0.006
@@ -57,19 +57,19 @@ class FineTuning:
 
     # --- replicas ------------------------------------------------------------------------------
 
-    def shed_counts(self) -> Iterator[Change]:
+    def shed_counts(self) -> Iterator[PlacementChange]:
         """Move the smallest replicas away from brokers above the band of replicas."""
         self._stuck.clear()
         while (change := self._next_count(take=False)) is not None:
             yield change
 
-    def even_counts(self) -> Iterator[Change]:
+    def even_counts(self) -> Iterator[PlacementChange]:
         """Bring the number of replicas of every broker into the band with the smallest replicas."""
         self._stuck.clear()
         while (change := self._next_count(take=True)) is not None:
             yield change
 
-    def _next_count(self, *, take: bool) -> Change | None:
+    def _next_count(self, *, take: bool) -> PlacementChange | None:
         over = self._ledger.count - self._count_high
         under = self._count_low - self._ledger.count
         worst = [(float(v), int(b), True) for b, v in enumerate(over) if v > 0]
@@ -84,7 +84,7 @@ class FineTuning:
             self._stuck.add((broker, gives))
         return None
 
-    def _give_small(self, giver: int) -> Change | None:
+    def _give_small(self, giver: int) -> PlacementChange | None:
         ledger = self._ledger
         need = (ledger.count - self._count_target) / np.maximum(self._count_target, 1)
         for n in np.flatnonzero(self._left.get(giver, NOTHING)).tolist():
@@ -100,7 +100,7 @@ class FineTuning:
                 return self._book(giver, n, int(np.argmin(np.where(mask, need, np.inf))))
         return None
 
-    def _take_small(self, taker: int) -> Change | None:
+    def _take_small(self, taker: int) -> PlacementChange | None:
         ledger = self._ledger
         spare = (ledger.count - self._count_target) / np.maximum(self._count_target, 1)
         spare[ledger.count - 1 < self._count_low] = -np.inf
@@ -117,13 +117,13 @@ class FineTuning:
 
     # --- bytes ---------------------------------------------------------------------------------
 
-    def even_sizes(self) -> Iterator[Change]:
+    def even_sizes(self) -> Iterator[PlacementChange]:
         """Bring the bytes of every broker into the band with a few replicas of suitable size."""
         self._stuck.clear()
         while (change := self._next_size()) is not None:
             yield change
 
-    def _next_size(self) -> Change | None:
+    def _next_size(self) -> PlacementChange | None:
         over = self._ledger.size - self._size_high
         under = self._size_low - self._ledger.size
         worst = [(float(v), int(b), True) for b, v in enumerate(over) if v > 0]
@@ -154,7 +154,7 @@ class FineTuning:
         highest = np.argsort(-value, kind="stable")[:how_many]
         return [int(b) for b in highest if value[b] > -np.inf]
 
-    def _best_fit(self, givers: list[int], takers: list[int], focus: int) -> Change | None:
+    def _best_fit(self, givers: list[int], takers: list[int], focus: int) -> PlacementChange | None:
         """Choose the replica with the largest gain per cost."""
         ranked: list[tuple[float, int, int, int]] = []
         for giver in givers:
@@ -203,7 +203,7 @@ class FineTuning:
 
     # --- booking -------------------------------------------------------------------------------
 
-    def _book(self, giver: int, n: int, taker: int) -> Change:
+    def _book(self, giver: int, n: int, taker: int) -> PlacementChange:
         self._left[giver][n] = False
         candidate = self._candidates[giver][n]
         change = moved(candidate, taker)

@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
     """The replica that may move."""
 
 
-class Change(NamedTuple):
+class PlacementChange(NamedTuple):
     """A partition with other replicas, or another order of them."""
 
     topic: int
@@ -71,11 +71,11 @@ class Change(NamedTuple):
     after: tuple[int, ...]
 
 
-def moved(candidate: Candidate, broker: int) -> Change:
+def moved(candidate: Candidate, broker: int) -> PlacementChange:
     """Return the change that puts the candidate on another broker."""
     after = list(candidate.replicas)
     after[candidate.position] = broker
-    return Change(
+    return PlacementChange(
         candidate.topic, candidate.partition, candidate.size, candidate.replicas, tuple(after)
     )
 

@@ -21,7 +21,7 @@ LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadSpread:
     """One load of all brokers."""
 
     before: tuple[float, float]
@@ -32,7 +32,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class PlanSummary:
     """The figures of a plan."""
 
     partitions: int
@@ -54,9 +54,9 @@ class Summary:
     concentration_after: int
     concentration_rises: int
     """Topics with a larger maximum on one broker than before."""
-    sizes: Load
-    counts: Load
-    leaders: Load
+    sizes: LoadSpread
+    counts: LoadSpread
+    leaders: LoadSpread
     bytes_in_per_s: tuple[tuple[int, int], tuple[int, int]] | None
     """Produce rate of the brokers with the lowest and the highest one, before and after; None:
     unknown."""
@@ -88,7 +88,7 @@ class Loads:
     """Bytes per second, if the snapshot has rates."""
 
 
-def summarize(planned: Planned) -> tuple[Summary, Loads]:
+def summarize(planned: Planned) -> tuple[PlanSummary, Loads]:
     """Compute the summary and the loads of a plan."""
     rows, brokers, options = planned.rows, planned.cluster.brokers, planned.options
     loads, concentration = _loads(planned)
@@ -130,7 +130,7 @@ def summarize(planned: Planned) -> tuple[Summary, Loads]:
     is_settled = not total.still_bad and not loads.counts[1][~brokers.keeps].any()
     size_bound, move_bound = _bounds(planned, planned.settled if is_settled else [])
     bands = planned.bands
-    return Summary(
+    return PlanSummary(
         partitions=total.partitions,
         changed=total.changed,
         tolerance=options.tolerance,
@@ -214,7 +214,7 @@ def _bounds(planned: Planned, settled: list[tuple[int, ...]]) -> tuple[float, fl
     return bands.sizes.bound_within(sizes, settled), bands.counts.bound_within(counts, settled)
 
 
-def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> Load:
+def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> LoadSpread:
     brokers = planned.cluster.brokers
     target = np.array(within.target)
     kept = brokers.keeps & (target > 0)
@@ -226,7 +226,7 @@ def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> Load:
         return round(float(share.min()), 5), round(float(share.max()), 5)
 
     outside = tuple(brokers.ids[n] for n in within.outside(load[1].tolist()))
-    return Load(spread(load[0]), spread(load[1]), outside)
+    return LoadSpread(spread(load[0]), spread(load[1]), outside)
 
 
 def _reasons(planned: Planned, loads: Loads) -> list[str]:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline.cluster_frame import CollectedRows, dice, in_order
-from controller.pipeline.plan_summary import Loads, Summary
+from controller.pipeline.plan_summary import Loads, PlanSummary
 from controller.pipeline.planner import Planned, Progress
 from controller.pipeline.tables import Manifest
 from controller.pipeline.waves import Wave, WaveLimits, Waves, wanting
@@ -116,7 +116,7 @@ class Cutter:
 
 def write_plan(  # noqa: PLR0913, PLR0917 - the parts of a plan
     planned: Planned,
-    summary: Summary,
+    summary: PlanSummary,
     loads: Loads,
     waves: tuple[Any, Sequence[Wave]],
     manifest: Manifest,
@@ -197,7 +197,7 @@ def _write_waves(spark: Any, ids: Sequence[int], waves: Sequence[Wave], director
 
 def _write_files(  # noqa: PLR0913, PLR0917 - as above
     changes: Any,
-    summary: Summary,
+    summary: PlanSummary,
     waves: Sequence[Wave],
     manifest: Manifest,
     ids: Sequence[int],

@@ -22,7 +22,7 @@ from controller.pipeline.bulk_moves import BulkMoves
 from controller.pipeline.candidates import candidates_above, candidates_by_size
 from controller.pipeline.fine_tuning import FineTuning
 from controller.pipeline.leadership_flows import leader_flows
-from controller.pipeline.placement_ledger import Change, PlacementLedger
+from controller.pipeline.placement_ledger import PlacementChange, PlacementLedger
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.required_moves import RequiredMove, RequiredMoves
 from controller.planning.quotas import Band, band
@@ -230,13 +230,13 @@ class Planner:
 
     # --- changes -------------------------------------------------------------------------------
 
-    def _take_all(self, changes: Iterable[Change]) -> None:
+    def _take_all(self, changes: Iterable[PlacementChange]) -> None:
         for change in changes:
             self._take(change)
             if self._is_capped:
                 return
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: PlacementChange) -> None:
         copied = len(set(change.after) - set(change.before))
         self._bytes += change.size * copied
         self._moves += copied

@@ -36,7 +36,7 @@ h2{margin-top:2em}.note{color:#555}svg{max-width:100%;height:auto}
 
 
 @dataclass(frozen=True, slots=True)
-class Disks:
+class BrokerFill:
     """Bytes by broker: before, planned, and after."""
 
     before: Mapping[int, int]
@@ -44,7 +44,7 @@ class Disks:
     after: Mapping[int, int]
 
 
-def page(report: Report, disks: Disks, *, broken: int, about: str) -> str:
+def page(report: Report, disks: BrokerFill, *, broken: int, about: str) -> str:
     """
     Return the page.
 
@@ -113,7 +113,7 @@ def _timeline(report: Report) -> str:
     return timeline_picture(spans)
 
 
-def _loads(disks: Disks) -> str:
+def _loads(disks: BrokerFill) -> str:
     brokers = sorted({*disks.before, *disks.planned, *disks.after})
     loads = {
         name: [float(held.get(broker, 0)) for broker in brokers]

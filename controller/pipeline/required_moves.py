@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from controller.pipeline.placement_ledger import Change, PlacementLedger
+from controller.pipeline.placement_ledger import PlacementChange, PlacementLedger
 from controller.planning.quotas import Band
 
 
@@ -44,7 +44,7 @@ class RequiredMoves:
 
     def place(
         self, topic: int, partition: int, size: int, replicas: tuple[int, ...]
-    ) -> Change | None:
+    ) -> PlacementChange | None:
         """Return the change of a partition; None if it stays unchanged."""
         placed = self._replaced(topic, size, list(replicas))
         wanted = self._required.replication_factor or len(replicas)
@@ -59,7 +59,7 @@ class RequiredMoves:
         self._spread(topic, size, placed)
         if tuple(placed) == replicas:
             return None
-        return Change(topic, partition, size, replicas, tuple(placed))
+        return PlacementChange(topic, partition, size, replicas, tuple(placed))
 
     def _replaced(self, topic: int, size: int, placed: list[int]) -> list[int]:
         ledger = self._ledger

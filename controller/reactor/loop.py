@@ -96,7 +96,7 @@ class Reactor:
 
     def start(self) -> None:
         """Request the reads that the first decision needs."""
-        for znode in ports.Znode:
+        for znode in ports.ZnodeFamily:
             self._store.read(znode)
 
     def put(self, event: events.Event) -> None:
@@ -200,8 +200,8 @@ class Reactor:
                 reread_own_records(self._store)
             case events.ControllerClaimed():
                 # The last changes of the previous controller may not have been reported yet.
-                self._store.read(ports.Znode.LEGACY_PLAN)
-                self._store.read(ports.Znode.PREFERRED_ELECTION)
+                self._store.read(ports.ZnodeFamily.LEGACY_PLAN)
+                self._store.read(ports.ZnodeFamily.PREFERRED_ELECTION)
             case events.TimerFired(name=name) if name == RETRY_TIMER:
                 self._commits.try_again()
             case _:

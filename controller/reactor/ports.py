@@ -92,7 +92,7 @@ class Committed:
     """The multi is durable."""
 
 
-class Znode(StrEnum):
+class ZnodeFamily(StrEnum):
     """A znode family that ``Store.read`` reads whole; watched, unless only the daemon writes it."""
 
     BROKERS = "brokers"
@@ -138,7 +138,7 @@ class Store(Protocol):
         """
         ...
 
-    def read(self, znode: Znode) -> None:
+    def read(self, znode: ZnodeFamily) -> None:
         """
         Read and watch a znode family; its ``...Read`` event follows now and at every change.
 

@@ -14,28 +14,33 @@ from typing import Final
 from controller.core.effects import ReadPurpose, ReadStates, ReadTopics
 from controller.core.model import TopicPartition
 from controller.core.view import ClusterView
-from controller.reactor.ports import Operation, Store, Znode
+from controller.reactor.ports import Operation, Store, ZnodeFamily
 from controller.znodes import paths
 
 LOST_MAX: Final = 10
 """Consecutive rejections of a write that may still be lost races."""
 
-OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES)
+OWN_RECORDS: Final = (
+    ZnodeFamily.GOALS,
+    ZnodeFamily.ORPHANS,
+    ZnodeFamily.HISTORY,
+    ZnodeFamily.LEASES,
+)
 """Znodes without watches, as only the leading daemon writes them."""
 
-CANCELLABLE: Final = (Znode.SUBMISSIONS, Znode.LEGACY_PLAN, Znode.QUEUE)
+CANCELLABLE: Final = (ZnodeFamily.SUBMISSIONS, ZnodeFamily.LEGACY_PLAN, ZnodeFamily.QUEUE)
 """Znodes that a cancellation may refer to. A store reads them after it, but reports them first."""
 
 _ROOTS: Final = {
-    paths.GOALS: Znode.GOALS,
-    paths.ORPHANS: Znode.ORPHANS,
-    paths.PREFERRED_ELECTION: Znode.PREFERRED_ELECTION,
-    paths.LEGACY_PLAN: Znode.LEGACY_PLAN,
-    paths.REQUESTS: Znode.SUBMISSIONS,
-    paths.CANCEL: Znode.CANCELLATION,
-    paths.QUEUE: Znode.QUEUE,
-    paths.OUTCOMES: Znode.HISTORY,
-    paths.LEASES: Znode.LEASES,
+    paths.GOALS: ZnodeFamily.GOALS,
+    paths.ORPHANS: ZnodeFamily.ORPHANS,
+    paths.PREFERRED_ELECTION: ZnodeFamily.PREFERRED_ELECTION,
+    paths.LEGACY_PLAN: ZnodeFamily.LEGACY_PLAN,
+    paths.REQUESTS: ZnodeFamily.SUBMISSIONS,
+    paths.CANCEL: ZnodeFamily.CANCELLATION,
+    paths.QUEUE: ZnodeFamily.QUEUE,
+    paths.OUTCOMES: ZnodeFamily.HISTORY,
+    paths.LEASES: ZnodeFamily.LEASES,
 }
 """The znode to read for a path that is one of these or below it."""
 
@@ -50,9 +55,9 @@ def reread_stale(store: Store, view: ClusterView) -> None:
     """Read the plans that a rejected write marked as stale."""
     intake = view.intake
     if intake.legacy is not None and intake.legacy.stale:
-        store.read(Znode.LEGACY_PLAN)
+        store.read(ZnodeFamily.LEGACY_PLAN)
     if intake.queue is not None and intake.queue.stale:
-        store.read(Znode.QUEUE)
+        store.read(ZnodeFamily.QUEUE)
 
 
 def reread_concerned(store: Store, path: str) -> None:

@@ -16,7 +16,7 @@ from controller.core.events import SizesRead, StatesRead
 from controller.core.phases import LABELS, Expanding, Syncing
 from controller.core.records import Change, SpecEndedRecord
 from controller.core.view import ClusterView
-from controller.telemetry.phase_changes import STARTING, PhaseChange
+from controller.telemetry.phase_changes import STARTING, EnteredPhase
 
 EXPANDING: Final = LABELS[Expanding]
 SYNCING: Final = LABELS[Syncing]
@@ -96,7 +96,7 @@ class Copies:
         self._isr.clear()
 
     def committed(
-        self, change: Change, moved: Iterable[PhaseChange], view: ClusterView, now: model.Instant
+        self, change: Change, moved: Iterable[EnteredPhase], view: ClusterView, now: model.Instant
     ) -> Iterator[CopyEvent]:
         """Follow the steps that begin and end with a change."""
         for record in change.records:

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from controller.telemetry.status_publisher import Snapshot
+    from controller.telemetry.status_publisher import StatusSnapshot
 
 REQUEST_STATES: Final = ("in_flight", "waiting", "held", "done", "cancelled", "refused")
 PARTITION_STATES: Final = (
@@ -36,7 +36,7 @@ class ControllerGauges(Collector):
 
     def __init__(self) -> None:
         """Start without a snapshot."""
-        self.snapshot: Snapshot | None = None
+        self.snapshot: StatusSnapshot | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the gauges."""
@@ -66,7 +66,7 @@ class RequestGauges(Collector):
 
     def __init__(self) -> None:
         """Start without a snapshot."""
-        self.snapshot: Snapshot | None = None
+        self.snapshot: StatusSnapshot | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the gauges of the requests in the status."""
@@ -148,7 +148,7 @@ class BrokerGauges(Collector):
 
     def __init__(self) -> None:
         """Start without a snapshot."""
-        self.snapshot: Snapshot | None = None
+        self.snapshot: StatusSnapshot | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
         """Return the gauges and counters of the brokers in the status."""

@@ -21,7 +21,7 @@ from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.outcomes import Summary
 from controller.core.view import ClusterView
 from controller.telemetry.json_values import json_fields, json_value
-from controller.telemetry.phase_changes import PhaseChange
+from controller.telemetry.phase_changes import EnteredPhase
 from controller.telemetry.rpc_names import Answer, error_name, is_failure, request_name
 
 LINES_MAX: Final = 20
@@ -59,7 +59,7 @@ class LogEvent:
         """The phase that a partition entered; None for other kinds."""
         if isinstance(self.content, Mapping):
             return self.content.get("phase")
-        return self.content.phase if isinstance(self.content, PhaseChange) else None
+        return self.content.phase if isinstance(self.content, EnteredPhase) else None
 
 
 def info(kind: str, **fields: object) -> LogEvent:
@@ -75,7 +75,7 @@ def warning(kind: str, **fields: object) -> LogEvent:
 # --- changes -----------------------------------------------------------------------------------
 
 
-def phase_event(change: PhaseChange) -> LogEvent:
+def phase_event(change: EnteredPhase) -> LogEvent:
     """Return the event of a phase change."""
     return LogEvent("phase", Level.INFO, change)
 

@@ -13,7 +13,7 @@ from controller.reactor.ports import BrokerRequest
 from controller.telemetry import rpc_names
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.phase_changes import PhaseChange
+from controller.telemetry.phase_changes import EnteredPhase
 
 
 class Measurements:
@@ -86,7 +86,7 @@ class Measurements:
                 metric.remove_by_labels(gone)
         self._brokers = frozenset(view.cluster.brokers)
 
-    def phase(self, change: PhaseChange) -> None:
+    def phase(self, change: EnteredPhase) -> None:
         """Observe the phase that ended."""
         if change.seconds is not None:
             self._metrics.phase_seconds.labels(change.before).observe(change.seconds)

@@ -22,7 +22,7 @@ from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BrokerGauges, ControllerGauges, RequestGauges
 from controller.telemetry.rpc_names import ORDER_ERRORS, OTHER
-from controller.telemetry.status_publisher import Snapshot
+from controller.telemetry.status_publisher import StatusSnapshot
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
@@ -33,7 +33,7 @@ OPERATIONS: Final = ("ping", "commit")
 RESULTS: Final = ("delivered", "failed", "dropped")
 
 
-class SessionState(StrEnum):
+class SessionStatus(StrEnum):
     """The states of a ZooKeeper session, as kazoo names them."""
 
     CONNECTED = "connected"
@@ -180,7 +180,7 @@ class Metrics:
         self.session = prometheus.Enum(
             "reassigner_zookeeper_session",
             "State of the ZooKeeper session",
-            states=[s.value for s in SessionState],
+            states=[s.value for s in SessionStatus],
             registry=registry,
         )
         self.zookeeper = rpc(
@@ -248,7 +248,7 @@ class Metrics:
 
     def _create_series(self) -> None:
         """Export the series whose label values are known before anything happens."""
-        self.session.state(SessionState.LOST.value)
+        self.session.state(SessionStatus.LOST.value)
         for metric, values in (
             (self.partitions, LABELS.values()),
             (self.blocked, [by.value for by in BlockedBy]),
@@ -264,7 +264,7 @@ class Metrics:
             for result in RESULTS:
                 self.notifications.labels(target, result)
 
-    def session_is(self, state: SessionState) -> None:
+    def session_is(self, state: SessionStatus) -> None:
         """Set the state of the ZooKeeper session; safe from any thread."""
         self.session.state(state.value)
 
@@ -276,7 +276,7 @@ class Metrics:
         """Count a notification; safe from any thread."""
         self.notifications.labels(target, result).inc()
 
-    def show(self, snapshot: Snapshot) -> None:
+    def show(self, snapshot: StatusSnapshot) -> None:
         """Set the gauges that a snapshot counts."""
         work, health, role = snapshot.work, snapshot.health, snapshot.role
         for label in LABELS.values():

@@ -25,7 +25,7 @@ from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import PhaseMemory
 from controller.telemetry.request_events import RequestEvents, copy_events
-from controller.telemetry.status_publisher import Snapshot, StatusPublisher
+from controller.telemetry.status_publisher import StatusPublisher, StatusSnapshot
 
 UNJOURNALED = (
     records.BlockedRecord,
@@ -218,7 +218,7 @@ class TelemetryObserver:
             self._published(view, snapshot)
         return self._publisher.due_in_s
 
-    def _published(self, view: ClusterView, snapshot: Snapshot) -> None:
+    def _published(self, view: ClusterView, snapshot: StatusSnapshot) -> None:
         self._metrics.show(snapshot)
         self._write(self._events.eligibility(view), keep=True)
         self._write(self._health.of(view, snapshot.work.in_flight), keep=True)

@@ -19,7 +19,7 @@ STARTING = LABELS[Starting]
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseChange:
+class EnteredPhase:
     """One partition entered a phase; the fields are those of the log event ``phase``."""
 
     partition: TopicPartition
@@ -56,7 +56,7 @@ class PhaseMemory:
         """Forget all phases at the end of a tenure."""
         self._seen.clear()
 
-    def changes(self, change: Change, view: ClusterView) -> list[PhaseChange]:
+    def changes(self, change: Change, view: ClusterView) -> list[EnteredPhase]:
         """Return the phase changes of a committed change."""
         self._accepted(change, view)
         ended = {r.partition: r.request for r in change.records if isinstance(r, SpecEndedRecord)}
@@ -80,14 +80,14 @@ class PhaseMemory:
 
     def _change(
         self, record: PhaseRecord, view: ClusterView, ended: RequestId | None
-    ) -> PhaseChange:
+    ) -> EnteredPhase:
         partition = record.partition
         before, since = self._seen.get(partition, (PENDING, None))
         self._seen[partition] = (label_of(record.phase), record.at)
         assignment = view.session.assignment(partition)
         state = view.tenure.states.get(partition)
         reassignment = view.work.reassignments.get(partition)
-        return PhaseChange(
+        return EnteredPhase(
             partition=partition,
             phase=label_of(record.phase),
             before=before,

@@ -49,7 +49,7 @@ Question = tuple[Callable[[ClusterView, Clocks], Document], Future[Document]]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StatusSnapshot:
     """The state of the daemon at one moment."""
 
     status: Mapping[str, Any]
@@ -94,9 +94,9 @@ class StatusPublisher:
         self._engine = engine
         self._stalled_after_s = stalled_after_s
         self._interval_s = interval_s
-        self._latest: Snapshot | None = None
+        self._latest: StatusSnapshot | None = None
         self._next_at = Instant(float("-inf"))
-        self._draft: Incremental[Snapshot] | None = None
+        self._draft: Incremental[StatusSnapshot] | None = None
         self._next_count_at = Instant(float("-inf"))
         self._cluster: counts.ClusterCounts | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
@@ -111,11 +111,11 @@ class StatusPublisher:
         """Returns the registered brokers without a connection, and why."""
 
     @property
-    def latest(self) -> Snapshot | None:
+    def latest(self) -> StatusSnapshot | None:
         """The newest snapshot; None before the loop's first cycle."""
         return self._latest
 
-    def tend(self, view: ClusterView, *, at_once: bool = False) -> Snapshot | None:
+    def tend(self, view: ClusterView, *, at_once: bool = False) -> StatusSnapshot | None:
         """
         Answer questions, and publish a snapshot if one is due; a large one takes several calls.
 
@@ -158,7 +158,9 @@ class StatusPublisher:
             return float("inf")
         return max(0.0, self._next_at - self._clock.now())
 
-    def _drafted(self, view: ClusterView, now: Instant, *, at_once: bool) -> Incremental[Snapshot]:
+    def _drafted(
+        self, view: ClusterView, now: Instant, *, at_once: bool
+    ) -> Incremental[StatusSnapshot]:
         clocks = Clocks(now, self._wall())
         yield from self._count(view, now)
         yield from self._measure(view, now, at_once=at_once)
@@ -169,7 +171,7 @@ class StatusPublisher:
         health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
         unreachable = self.unreachable() if view.tenure.held is not None else {}
-        return Snapshot(
+        return StatusSnapshot(
             status={
                 **status,
                 "strain": health.as_status(),

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from controller.core.model import TopicPartition
 from controller.telemetry.journal import FILE_NAME, VERSION
-from controller.telemetry.phase_changes import PhaseChange
+from controller.telemetry.phase_changes import EnteredPhase
 
 REQUESTS_KEPT: Final = 50
 PARTITIONS_KEPT: Final = 100
@@ -56,7 +56,7 @@ class Timelines:
         self._lock = threading.Lock()
         self._requests: OrderedDict[str, Timeline] = OrderedDict()
 
-    def changed(self, change: PhaseChange, wall: datetime) -> None:
+    def changed(self, change: EnteredPhase, wall: datetime) -> None:
         """Add a phase change."""
         if change.request is not None:
             self.moved(

@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.core.model import Instant
 from controller.reactor.ports import Clock
-from controller.telemetry.metrics import SessionState
+from controller.telemetry.metrics import SessionStatus
 
 QUIET_S: Final = 60.0
 """An idle loop cycles every second; a commit may take as long as a ZooKeeper session lasts."""
@@ -33,18 +33,18 @@ class Health:
         self._clock = clock
         self._quiet_s = quiet_s
         self._last_cycle: Callable[[], Instant | None] = lambda: None
-        self._session: Callable[[], SessionState] = lambda: SessionState.LOST
+        self._session: Callable[[], SessionStatus] = lambda: SessionStatus.LOST
 
     def watch_loop(self, last_cycle: Callable[[], Instant | None]) -> None:
         """Read the time of the loop's last cycle there; None means that its thread ended."""
         self._last_cycle = last_cycle
 
-    def watch_session(self, state: Callable[[], SessionState]) -> None:
+    def watch_session(self, state: Callable[[], SessionStatus]) -> None:
         """Read the state of the ZooKeeper session there."""
         self._session = state
 
     @property
-    def session(self) -> SessionState:
+    def session(self) -> SessionStatus:
         """The state of the ZooKeeper session."""
         return self._session()
 
@@ -61,6 +61,6 @@ class Health:
     def why_unready(self) -> str | None:
         """Return why the process cannot do its work now; None if it can."""
         session = self._session()
-        if session is not SessionState.CONNECTED:
+        if session is not SessionStatus.CONNECTED:
             return f"the ZooKeeper session is {session.value}"
         return self.why_dead()

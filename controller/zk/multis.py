@@ -17,7 +17,7 @@ from controller.core.model import ZkVersion
 from controller.core.options import REQUEST_BYTES
 from controller.reactor import ports
 from controller.zk.acls import acl_at
-from controller.zk.sessions import Pending, Session, answer
+from controller.zk.sessions import PendingCall, Session, answer
 from controller.znodes import paths
 
 _OPERATION_BYTES: Final = 60
@@ -70,7 +70,7 @@ class Fence:
             multi.check(check.path, check.version)
 
 
-def multi_answer(pending: Pending, timeout_s: float) -> list[Any]:
+def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
     """
     Wait for a multi; return its results, one per operation.
 
@@ -153,15 +153,15 @@ class Multis:
         except errors.SessionSuspendedError as error:
             raise errors.CommitUnknownError(str(error)) from error
 
-    def _send(self, fence: Fence, multi: Sequence[ports.Operation]) -> Pending:
+    def _send(self, fence: Fence, multi: Sequence[ports.Operation]) -> PendingCall:
         transaction = self._session.client.transaction()
         fence.lead(transaction)
         fill(transaction, multi, self._session.acls)
-        pending: Pending = transaction.commit_async()
+        pending: PendingCall = transaction.commit_async()
         return pending
 
     def _await_multi(
-        self, fence: Fence, multi: Sequence[ports.Operation], pending: Pending
+        self, fence: Fence, multi: Sequence[ports.Operation], pending: PendingCall
     ) -> ports.Committed | ports.Rejected:
         try:
             multi_answer(pending, self._session.timeout_s)
@@ -182,7 +182,7 @@ class Multis:
         wanted = dict.fromkeys(path for multi in multis for path in _ancestors_of_created(multi))
         return [path for path in wanted if path not in self._known_parents]
 
-    def _await_parent(self, path: str, created: Pending) -> None:
+    def _await_parent(self, path: str, created: PendingCall) -> None:
         try:
             answer(created, self._session.timeout_s)
         except exceptions.NodeExistsError:

@@ -42,7 +42,7 @@ _BROKEN: Final = (
 _ENDED: Final = (exceptions.AuthFailedError, exceptions.SessionExpiredError)
 
 
-class Pending(Protocol):
+class PendingCall(Protocol):
     """kazoo's result of a call that may still be in flight."""
 
     def get(self, block: bool = ..., timeout: float | None = ...) -> Any:  # noqa: ANN401, FBT001 - kazoo's signature
@@ -50,7 +50,7 @@ class Pending(Protocol):
         ...
 
 
-def answer(pending: Pending, timeout_s: float) -> Any:  # noqa: ANN401 - kazoo has no types
+def answer(pending: PendingCall, timeout_s: float) -> Any:  # noqa: ANN401 - kazoo has no types
     """
     Wait for an answer.
 

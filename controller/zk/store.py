@@ -16,7 +16,7 @@ from controller.core.events import ClaimFailed, ControllerClaimed
 from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition
 from controller.core.options import REQUEST_BYTES
 from controller.errors import ControllerMovedError
-from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
+from controller.reactor.ports import Committed, Inbox, Operation, Rejected, ZnodeFamily
 from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S, Claims
 from controller.zk.leadership import Leadership
@@ -103,7 +103,7 @@ class ZkStore:
             if self._latency is not None:
                 self._latency("commit", time.monotonic() - begun)
 
-    def read(self, znode: Znode) -> None:
+    def read(self, znode: ZnodeFamily) -> None:
         """Read a level and watch it."""
         self._watches.read(znode)
 

@@ -25,7 +25,7 @@ from kazoo.exceptions import KazooException
 from controller.core import events
 from controller.core.applied_throttles import Entity
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
-from controller.reactor.ports import Inbox, Znode
+from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.outcome_znodes import OutcomeZnodes
@@ -58,8 +58,8 @@ class Watches:
         self._levels_worker = Worker("zk-levels", session, again_s=REFUSED_S)
         self._bulk_worker = Worker("zk-bulk", session, again_s=REFUSED_S)
         self._lock = threading.Lock()
-        self._wanted: dict[Znode, Watch] = {}
-        self._marked: set[Znode] = set()
+        self._wanted: dict[ZnodeFamily, Watch] = {}
+        self._marked: set[ZnodeFamily] = set()
         self._topics: dict[str, Watch] = {}
         """Watched topics."""
         self._marked_topics: dict[str, None] = {}
@@ -76,7 +76,7 @@ class Watches:
 
     # --- called by the loop ----------------------------------------------------------------------
 
-    def read(self, znode: Znode) -> None:
+    def read(self, znode: ZnodeFamily) -> None:
         """Read a level now and at every change."""
         with self._lock:
             if znode not in self._wanted:
@@ -168,7 +168,7 @@ class Watches:
                     self._inbox.put(event)
                     return
 
-    def _read(self, znode: Znode) -> None:
+    def _read(self, znode: ZnodeFamily) -> None:
         if znode in OWN_RECORDS:
             self._report_records(lambda: self._look(znode))
             return
@@ -178,7 +178,7 @@ class Watches:
                 self._inbox.put(self._look(other))
         self._inbox.put(event)
 
-    def _look(self, znode: Znode) -> events.Event:
+    def _look(self, znode: ZnodeFamily) -> events.Event:
         with self._lock:
             # Before the read: a change from now on marks it again.
             self._marked.discard(znode)
@@ -313,31 +313,31 @@ def _preferred_election(znodes: ZnodeReads) -> events.Event:
     return events.PreferredElectionRead(read, znode.version)
 
 
-_WATCHED: Mapping[Znode, Callable[[ZnodeReads], events.Event]] = {
-    Znode.BROKERS: lambda z: events.BrokersRead(ClusterZnodes(z).brokers()),
-    Znode.GUARDS: lambda z: ClusterZnodes(z).guards(),
-    Znode.TOPICS: _topics,
-    Znode.DELETIONS: lambda z: events.DeletionsRead(PartitionZnodes(z).deletions()),
-    Znode.ISR_NOTIFICATIONS: _isr_notifications,
-    Znode.LOG_DIR_EVENTS: _log_dir_events,
-    Znode.PREFERRED_ELECTION: _preferred_election,
-    Znode.LEGACY_PLAN: lambda z: events.LegacyPlanRead(RequestZnodes(z).plan()),
-    Znode.QUEUE: lambda z: events.QueueRead(RequestZnodes(z).queue()),
-    Znode.SUBMISSIONS: lambda z: events.SubmissionsListed(frozenset(RequestZnodes(z).open())),
-    Znode.CANCELLATION: lambda z: events.CancellationRead(RequestZnodes(z).cancellation()),
-    Znode.KILL_SWITCH: lambda z: events.KillSwitchRead(RequestZnodes(z).is_disabled()),
-    Znode.CONTROLS: lambda z: events.ControlsRead(RequestZnodes(z).controls()),
+_WATCHED: Mapping[ZnodeFamily, Callable[[ZnodeReads], events.Event]] = {
+    ZnodeFamily.BROKERS: lambda z: events.BrokersRead(ClusterZnodes(z).brokers()),
+    ZnodeFamily.GUARDS: lambda z: ClusterZnodes(z).guards(),
+    ZnodeFamily.TOPICS: _topics,
+    ZnodeFamily.DELETIONS: lambda z: events.DeletionsRead(PartitionZnodes(z).deletions()),
+    ZnodeFamily.ISR_NOTIFICATIONS: _isr_notifications,
+    ZnodeFamily.LOG_DIR_EVENTS: _log_dir_events,
+    ZnodeFamily.PREFERRED_ELECTION: _preferred_election,
+    ZnodeFamily.LEGACY_PLAN: lambda z: events.LegacyPlanRead(RequestZnodes(z).plan()),
+    ZnodeFamily.QUEUE: lambda z: events.QueueRead(RequestZnodes(z).queue()),
+    ZnodeFamily.SUBMISSIONS: lambda z: events.SubmissionsListed(frozenset(RequestZnodes(z).open())),
+    ZnodeFamily.CANCELLATION: lambda z: events.CancellationRead(RequestZnodes(z).cancellation()),
+    ZnodeFamily.KILL_SWITCH: lambda z: events.KillSwitchRead(RequestZnodes(z).is_disabled()),
+    ZnodeFamily.CONTROLS: lambda z: events.ControlsRead(RequestZnodes(z).controls()),
 }
 
-_OURS: Mapping[Znode, Callable[[ZnodeReads], events.Event]] = {
-    Znode.GOALS: _specs,
-    Znode.ORPHANS: lambda z: events.OrphansRead(PartitionZnodes(z).orphans()),
-    Znode.HISTORY: lambda z: OutcomeZnodes(z).history(),
-    Znode.LEASES: lambda z: events.AppliedThrottlesRead(ThrottleZnodes(z).applied()),
+_OURS: Mapping[ZnodeFamily, Callable[[ZnodeReads], events.Event]] = {
+    ZnodeFamily.GOALS: _specs,
+    ZnodeFamily.ORPHANS: lambda z: events.OrphansRead(PartitionZnodes(z).orphans()),
+    ZnodeFamily.HISTORY: lambda z: OutcomeZnodes(z).history(),
+    ZnodeFamily.LEASES: lambda z: events.AppliedThrottlesRead(ThrottleZnodes(z).applied()),
 }
 
 
-def read_level(reader: Reader, level: Znode, watcher: Watch) -> events.Event:
+def read_level(reader: Reader, level: ZnodeFamily, watcher: Watch) -> events.Event:
     """
     Read a level.
 

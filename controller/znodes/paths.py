@@ -58,7 +58,7 @@ OUR_ROOTS: Final = (ROOT, LEADER, EPOCH, ORPHANS, OUTCOMES, GOALS, LEGACY_PLAN)
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
     {"isr_notifications": ISR_NOTIFICATIONS, "log_dir_events": LOG_DIR_EVENTS}
 )
-"""Directories of nodes to delete once processed, by the name of their ``Znode``."""
+"""Directories of nodes to delete once processed, by the name of their ``ZnodeFamily``."""
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")

@@ -14,7 +14,7 @@ from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
-from controller.telemetry.metrics import OPERATIONS, RESULTS, TARGETS, Metrics, SessionState
+from controller.telemetry.metrics import OPERATIONS, RESULTS, TARGETS, Metrics, SessionStatus
 from controller.telemetry.progress import SLOTS
 from controller.telemetry.rpc_names import ERROR_NAMES, ORDER_ERRORS, OTHER, REQUEST_NAMES
 
@@ -45,7 +45,7 @@ LABEL_VALUES: Final = {
     "state of reassigner_request_partitions": PARTITION_STATES,
     "state of reassigner_request_bytes and reassigner_bytes": BYTE_STATES,
     "state of reassigner_requests": REQUEST_STATES,
-    "reassigner_zookeeper_session": tuple(s.value for s in SessionState),
+    "reassigner_zookeeper_session": tuple(s.value for s in SessionStatus),
     "bound": BOUNDS,
     "kind": REQUEST_NAMES,
     "error of reassigner_rpc_errors_total": (*ERROR_NAMES.values(), OTHER),

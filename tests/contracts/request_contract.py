@@ -59,7 +59,7 @@ from controller.reactor.ports import (
     Rejected,
     SetData,
     WriteError,
-    Znode,
+    ZnodeFamily,
 )
 from controller.znodes import paths
 from controller.znodes.entity_configs import (
@@ -207,7 +207,7 @@ class RequestContract(Rigs):
 
     def test_requests_are_listed_at_every_change(self, rig: StoreRig) -> None:
         """Their names only; what is no request is left out."""
-        rig.store.read(Znode.SUBMISSIONS)
+        rig.store.read(ZnodeFamily.SUBMISSIONS)
         assert rig.wait_for(SubmissionsListed).names == frozenset()
         rig.put(f"{paths.REQUESTS}/other")
         rig.put(paths.submission_path(R1))
@@ -235,7 +235,7 @@ class RequestContract(Rigs):
 
     def test_a_cancellation_is_reported_at_every_change(self, rig: StoreRig) -> None:
         """Absent, everything, a selection, garbage, absent."""
-        rig.store.read(Znode.CANCELLATION)
+        rig.store.read(ZnodeFamily.CANCELLATION)
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
         rig.put(paths.CANCEL)
         first = rig.wait_for(CancellationRead, lambda e: e.cancellation is not None).cancellation
@@ -258,7 +258,7 @@ class RequestContract(Rigs):
         rig.put(f"{paths.REQUESTS}/other")
         rig.put(paths.submission_path(R1))
         rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE}))
-        rig.store.read(Znode.CANCELLATION)
+        rig.store.read(ZnodeFamily.CANCELLATION)
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
         for names in ({R1}, {R1, R2}):
             for name in names:
@@ -273,7 +273,7 @@ class RequestContract(Rigs):
 
     def test_the_kill_switch_is_reported_with_any_content(self, rig: StoreRig) -> None:
         """Existence counts."""
-        rig.store.read(Znode.KILL_SWITCH)
+        rig.store.read(ZnodeFamily.KILL_SWITCH)
         assert not rig.wait_for(KillSwitchRead).is_on
         rig.put(paths.KILL_SWITCH, b"garbage")
         rig.wait_for(KillSwitchRead, lambda e: e.is_on)
@@ -282,7 +282,7 @@ class RequestContract(Rigs):
 
     def test_the_queue_is_reported_at_every_change(self, rig: StoreRig) -> None:
         """A plan like the legacy one, and apart from it."""
-        rig.store.read(Znode.QUEUE)
+        rig.store.read(ZnodeFamily.QUEUE)
         assert rig.wait_for(QueueRead) == QueueRead(None)
         rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE}))
         read = rig.wait_for(QueueRead, lambda e: e.plan is not None).plan
@@ -295,7 +295,7 @@ class RequestContract(Rigs):
 
     def test_controls_are_reported_at_every_change_of_any_of_them(self, rig: StoreRig) -> None:
         """What cannot be understood is named beside what can."""
-        rig.store.read(Znode.CONTROLS)
+        rig.store.read(ZnodeFamily.CONTROLS)
         assert rig.wait_for(ControlsRead) == ControlsRead(Controls())
         pauses, limits = Pauses(Pause("storm")), Limits(max_partitions_in_flight=3)
         rig.put(paths.PAUSES, encode_pauses(pauses))
@@ -334,7 +334,7 @@ class RequestContract(Rigs):
             rig.put(path, b"{}")
             rig.hide(path)
         rig.put(paths.THROTTLE, encode_throttle(5))
-        for znode in (Znode.CANCELLATION, Znode.CONTROLS):
+        for znode in (ZnodeFamily.CANCELLATION, ZnodeFamily.CONTROLS):
             rig.store.read(znode)
         plan, queue = rig.wait_for(LegacyPlanRead).plan, rig.wait_for(QueueRead).plan
         cancellation = rig.wait_for(CancellationRead).cancellation
@@ -366,7 +366,12 @@ class RequestContract(Rigs):
             paths.part_path(R1, R2),
         ):
             rig.hide(hidden)
-        for znode in (Znode.GOALS, Znode.ORPHANS, Znode.LEASES, Znode.HISTORY):
+        for znode in (
+            ZnodeFamily.GOALS,
+            ZnodeFamily.ORPHANS,
+            ZnodeFamily.LEASES,
+            ZnodeFamily.HISTORY,
+        ):
             rig.store.read(znode)
         specs = rig.wait_for(SpecsRead)
         assert specs.specs.keys() == {P1}
@@ -380,9 +385,9 @@ class RequestContract(Rigs):
 
     def test_no_history_is_an_answer_too(self, rig: StoreRig) -> None:
         """The loop must not wait for it for ever."""
-        rig.store.read(Znode.HISTORY)
+        rig.store.read(ZnodeFamily.HISTORY)
         assert rig.wait_for(HistoryRead) == HistoryRead({}, {})
-        rig.store.read(Znode.LEASES)
+        rig.store.read(ZnodeFamily.LEASES)
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({})
         rig.store.read_accepted(R1)
         assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, ())
@@ -402,7 +407,7 @@ class RequestContract(Rigs):
         rig.put(f"{parent}/ended-6-3-2", b"garbage")
         rig.put(f"{parent}/other", b"garbage")
         rig.put(paths.history_path(R2))
-        rig.store.read(Znode.HISTORY)
+        rig.store.read(ZnodeFamily.HISTORY)
         assert rig.wait_for(HistoryRead) == HistoryRead(
             {R1: OpenHistory({R1: part, R2: unknown}, 7, (refusal,), (ending,))}, {}
         )
@@ -429,7 +434,7 @@ class RequestContract(Rigs):
         rig.put(paths.outcome_path(R2), encode_outcome(summary))
         rig.put(paths.outcome_path(R1), b"garbage")
         rig.put(f"{paths.history_path(R1)}/accepted-6-0-4")
-        rig.store.read(Znode.HISTORY)
+        rig.store.read(ZnodeFamily.HISTORY)
         read = rig.wait_for(HistoryRead)
         assert not read.open
         assert list(read.ended) == [R2, R1]
@@ -439,8 +444,8 @@ class RequestContract(Rigs):
 
     def test_our_own_records_are_not_watched(self, rig: StoreRig) -> None:
         """Only the daemon writes them: a watch would report its own writes."""
-        rig.store.read(Znode.HISTORY)
-        rig.store.read(Znode.LEASES)
+        rig.store.read(ZnodeFamily.HISTORY)
+        rig.store.read(ZnodeFamily.LEASES)
         rig.wait_for(AppliedThrottlesRead)
         rig.put(f"{paths.history_path(R1)}/accepted-6-0-4")
         rig.put(paths.applied_throttle_path(topic_entity("t")))
@@ -470,7 +475,7 @@ class RequestContract(Rigs):
         rig.put(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
         rig.put(f"{paths.LEASES}/other", encode_applied_throttle(lease))
         rig.put(paths.applied_throttle_path(topic_entity("t")), b"garbage")
-        rig.store.read(Znode.LEASES)
+        rig.store.read(ZnodeFamily.LEASES)
         kept = AppliedThrottle(entity, lease.ours, lease.before, ZkVersion(1))
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({entity: kept})
 
@@ -489,8 +494,13 @@ class RequestContract(Rigs):
 
     def test_requests_are_reported_in_the_next_session_too(self, rig: StoreRig) -> None:
         """What operators ask for stays watched."""
-        watched = (Znode.SUBMISSIONS, Znode.CANCELLATION, Znode.KILL_SWITCH, Znode.QUEUE)
-        for znode in (*watched, Znode.CONTROLS):
+        watched = (
+            ZnodeFamily.SUBMISSIONS,
+            ZnodeFamily.CANCELLATION,
+            ZnodeFamily.KILL_SWITCH,
+            ZnodeFamily.QUEUE,
+        )
+        for znode in (*watched, ZnodeFamily.CONTROLS):
             rig.store.read(znode)
         rig.wait_for(ControlsRead)
         rig.expire()

@@ -52,7 +52,7 @@ from controller.reactor.ports import (
     Rejected,
     SetData,
     WriteError,
-    Znode,
+    ZnodeFamily,
 )
 from controller.znodes import paths
 from controller.znodes.controller import ControllerNode, decode_controller
@@ -90,7 +90,7 @@ class StoreContract(Rigs):
     def test_who_loses_the_role_may_end_what_it_is_at(self, rig: StoreRig) -> None:
         """Our znode exists, so no broker is elected; the broker's writes pass until the claim."""
         version = _seized(rig)
-        rig.store.read(Znode.GUARDS)
+        rig.store.read(ZnodeFamily.GUARDS)
         rig.store.claim_controller()
         rig.wait_for(ClaimGuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
         assert rig.write_as_controller("/in-the-grace", version)
@@ -103,7 +103,7 @@ class StoreContract(Rigs):
     def test_in_a_race_the_role_is_taken_at_once(self, rig: StoreRig) -> None:
         """There is no moment in which our znode stands and the broker can write."""
         version = _seized(rig)
-        rig.store.read(Znode.GUARDS)
+        rig.store.read(ZnodeFamily.GUARDS)
         rig.store.claim_controller(at_once=True)
         rig.wait_for(ClaimGuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
         assert data_of(rig, paths.CONTROLLER_EPOCH) == b"7"
@@ -114,7 +114,7 @@ class StoreContract(Rigs):
     ) -> None:
         """It is the controller then, and may be amid an event as well."""
         rig.seize(BrokerId(1))
-        rig.store.read(Znode.GUARDS)
+        rig.store.read(ZnodeFamily.GUARDS)
         rig.store.claim_controller()
         rig.wait_for(ClaimGuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
         rig.seize(BrokerId(2))
@@ -295,7 +295,7 @@ class StoreContract(Rigs):
 
     def test_the_legacy_plan_is_reported_at_every_change(self, rig: StoreRig) -> None:
         """Absent, created, edited, deleted, created again."""
-        rig.store.read(Znode.LEGACY_PLAN)
+        rig.store.read(ZnodeFamily.LEGACY_PLAN)
         assert rig.wait_for(LegacyPlanRead).plan is None
         for replica in (1, 2):
             entry = {"topic": "t", "partition": 0, "replicas": [replica]}
@@ -314,7 +314,7 @@ class StoreContract(Rigs):
     def test_brokers_are_reported_as_they_register_change_and_leave(self, rig: StoreRig) -> None:
         """The data of each registration is watched as well."""
         path = paths.broker_path(BrokerId(1))
-        rig.store.read(Znode.BROKERS)
+        rig.store.read(ZnodeFamily.BROKERS)
         assert rig.wait_for(BrokersRead).brokers == {}
         rig.put(path, json.dumps(BROKER).encode())
         read = rig.wait_for(BrokersRead, lambda e: bool(e.brokers))
@@ -328,7 +328,7 @@ class StoreContract(Rigs):
 
     def test_topics_are_listed_as_they_are_created_and_deleted(self, rig: StoreRig) -> None:
         """Names only."""
-        rig.store.read(Znode.TOPICS)
+        rig.store.read(ZnodeFamily.TOPICS)
         assert rig.wait_for(TopicsListed).topics == frozenset({"t"})
         rig.put(paths.topic_path("u"))
         rig.wait_for(TopicsListed, lambda e: e.topics == frozenset({"t", "u"}))
@@ -338,13 +338,13 @@ class StoreContract(Rigs):
     @pytest.mark.parametrize(
         ("znode", "directory", "kind"),
         [
-            (Znode.DELETIONS, paths.DELETIONS, DeletionsRead),
-            (Znode.ISR_NOTIFICATIONS, paths.ISR_NOTIFICATIONS, IsrNotificationsRead),
-            (Znode.LOG_DIR_EVENTS, paths.LOG_DIR_EVENTS, LogDirEventsRead),
+            (ZnodeFamily.DELETIONS, paths.DELETIONS, DeletionsRead),
+            (ZnodeFamily.ISR_NOTIFICATIONS, paths.ISR_NOTIFICATIONS, IsrNotificationsRead),
+            (ZnodeFamily.LOG_DIR_EVENTS, paths.LOG_DIR_EVENTS, LogDirEventsRead),
         ],
     )
     def test_a_directory_may_come_into_being_later(
-        self, rig: StoreRig, znode: Znode, directory: str, kind: type[Event]
+        self, rig: StoreRig, znode: ZnodeFamily, directory: str, kind: type[Event]
     ) -> None:
         """It is empty until then, and its first child is reported."""
         rig.store.read(znode)
@@ -359,8 +359,8 @@ class StoreContract(Rigs):
         rig.put(f"{paths.ISR_NOTIFICATIONS}/b", json.dumps({"partitions": rows}).encode())
         rig.put(f"{paths.ISR_NOTIFICATIONS}/a", b"garbage")
         rig.put(f"{paths.LOG_DIR_EVENTS}/a", b'{"version":1,"broker":3,"event":1}')
-        rig.store.read(Znode.ISR_NOTIFICATIONS)
-        rig.store.read(Znode.LOG_DIR_EVENTS)
+        rig.store.read(ZnodeFamily.ISR_NOTIFICATIONS)
+        rig.store.read(ZnodeFamily.LOG_DIR_EVENTS)
         assert rig.wait_for(IsrNotificationsRead) == IsrNotificationsRead(
             ("a", "b"), frozenset({P0})
         )
@@ -371,7 +371,7 @@ class StoreContract(Rigs):
 
     def test_a_preferred_election_is_reported(self, rig: StoreRig) -> None:
         """With the version under which it can be deleted; an unreadable one asks for nothing."""
-        rig.store.read(Znode.PREFERRED_ELECTION)
+        rig.store.read(ZnodeFamily.PREFERRED_ELECTION)
         assert rig.wait_for(PreferredElectionRead) == PreferredElectionRead(None)
         rows = [{"topic": "t", "partition": 1}]
         rig.put(paths.PREFERRED_ELECTION, json.dumps({"partitions": rows}).encode())
@@ -391,7 +391,7 @@ class StoreContract(Rigs):
         rig.put(paths.reassignment_path(P1), b"garbage")
         rig.put(paths.orphan_path(orphan.broker, P1), encode_orphan(orphan))
         rig.put(paths.orphan_path(orphan.broker, P0), b"garbage")
-        rig.store.read(Znode.GOALS)
+        rig.store.read(ZnodeFamily.GOALS)
         read = rig.wait_for(SpecsRead)
         assert read.specs == {
             P0: ReassignmentSpec(replicas, None, spec.request, spec.route, ZkVersion(0))
@@ -400,19 +400,19 @@ class StoreContract(Rigs):
             f"{paths.reassignment_topic_path('t')}/x",
             paths.reassignment_path(P1),
         }
-        rig.store.read(Znode.ORPHANS)
+        rig.store.read(ZnodeFamily.ORPHANS)
         assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
 
     def test_no_records_is_an_answer_too(self, rig: StoreRig) -> None:
         """The loop must not wait for them for ever."""
-        rig.store.read(Znode.GOALS)
+        rig.store.read(ZnodeFamily.GOALS)
         assert rig.wait_for(SpecsRead) == SpecsRead({}, {})
-        rig.store.read(Znode.ORPHANS)
+        rig.store.read(ZnodeFamily.ORPHANS)
         assert rig.wait_for(OrphansRead) == OrphansRead(frozenset())
 
     def test_guards_report_what_forbids_a_claim(self, rig: StoreRig) -> None:
         """At every change of any of the three znodes."""
-        rig.store.read(Znode.GUARDS)
+        rig.store.read(ZnodeFamily.GUARDS)
         assert rig.wait_for(ClaimGuardsRead) == ClaimGuardsRead(
             controller_broker=None,
             controller_is_ephemeral=False,
@@ -483,7 +483,7 @@ class StoreContract(Rigs):
         """Changes in between are reported as well."""
         state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
         rig.put(paths.state_path(P0), state)
-        rig.store.read(Znode.LEGACY_PLAN)
+        rig.store.read(ZnodeFamily.LEGACY_PLAN)
         rig.wait_for(LegacyPlanRead)
         rig.store.read_topics(["t"], read_generation=1)
         rig.wait_for(TopicsRead)

@@ -18,7 +18,7 @@ from controller.core.phases import (
     Expanding,
     Pending,
     Phase,
-    PhaseChange,
+    PhaseCause,
     Shrinking,
     Starting,
     Stopping,
@@ -64,10 +64,10 @@ def test_apply_refuses_what_the_table_does_not_list(before: Phase, after: Phase)
             apply(driver.view, record, driver.now)
 
 
-@pytest.mark.parametrize("change", PhaseChange)
+@pytest.mark.parametrize("change", PhaseCause)
 @pytest.mark.parametrize("before", PHASES, ids=lambda p: LABELS[type(p)])
 @pytest.mark.parametrize("after", PHASES, ids=lambda p: LABELS[type(p)])
-def test_each_cause_has_a_table(change: PhaseChange, before: Phase, after: Phase) -> None:
+def test_each_cause_has_a_table(change: PhaseCause, before: Phase, after: Phase) -> None:
     """A decision, a reset and an update permit exactly what their table lists."""
     if type(after) in TRANSITIONS[change][type(before)]:
         assert checked(before, after, change, tp()) is after

@@ -17,8 +17,8 @@ from controller.pipeline.placement_ledger import (
     UNLIMITED,
     Brokers,
     Candidate,
-    Change,
     Factors,
+    PlacementChange,
     PlacementLedger,
 )
 from controller.pipeline.required_moves import RequiredMove, RequiredMoves
@@ -37,7 +37,7 @@ class Planning:
     counts: Band
     before: tuple[list[int], list[int], Any]
     """Bytes, replicas, and the largest concentration of each topic."""
-    changes: list[Change]
+    changes: list[PlacementChange]
     problems: dict[str, int]
 
     def placed(self) -> dict[int, tuple[int, ...]]:
@@ -73,10 +73,10 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
     before = ledger.size.tolist(), ledger.count.tolist(), ledger.by_topic.max(axis=1)
     replicas = [tuple(row) for row in (made.replicas - 1).tolist()]
     topics, weights = made.topic.tolist(), made.size.tolist()
-    changes: list[Change] = []
+    changes: list[PlacementChange] = []
     touched: set[int] = set()
 
-    def take(change: Change | None) -> None:
+    def take(change: PlacementChange | None) -> None:
         if change is not None:
             changes.append(change)
             touched.add(change.partition)
@@ -108,7 +108,7 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
     return Planning(made, ledger, sizes, counts, before, changes, dict(placer.problems))
 
 
-def _rest(residue: FineTuning) -> Iterator[Change]:
+def _rest(residue: FineTuning) -> Iterator[PlacementChange]:
     yield from residue.shed_counts()
     yield from residue.even_sizes()
     yield from residue.even_counts()

@@ -14,7 +14,7 @@ from benchmarks.snapshots import write_cluster
 from controller.errors import InvalidInputError
 from controller.pipeline.cluster_frame import load
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.plan_summary import Loads, Summary, summarize
+from controller.pipeline.plan_summary import Loads, PlanSummary, summarize
 from controller.pipeline.planner import Planner
 from controller.pipeline.tables import RATES, Tables, check_tables, read_tables
 
@@ -47,7 +47,7 @@ def mixed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return cut
 
 
-def planned(spark: Any, tables: Tables, options: PlanOptions) -> tuple[Placed, Summary, Loads]:
+def planned(spark: Any, tables: Tables, options: PlanOptions) -> tuple[Placed, PlanSummary, Loads]:
     """Plan, and return where everything was and is to be, by names and ids."""
     options.check()
     cluster = load(spark, tables, drained=options.drain | set(options.replace), fill=options.fill)

@@ -13,7 +13,7 @@ from controller.reactor.ports import (
     Rejected,
     SetData,
     WriteError,
-    Znode,
+    ZnodeFamily,
 )
 
 
@@ -22,7 +22,7 @@ class NotingStore:
 
     def __init__(self) -> None:
         """Begin with nothing refused."""
-        self.znodes: list[Znode] = []
+        self.znodes: list[ZnodeFamily] = []
         self.entities: list[Entity] = []
         self.refused: dict[str, WriteError] = {}
         """Why no operation on a path succeeds."""
@@ -37,7 +37,7 @@ class NotingStore:
                 return Rejected(index, self.refused[operation.path])
         return Committed()
 
-    def read(self, znode: Znode) -> None:
+    def read(self, znode: ZnodeFamily) -> None:
         """Note it."""
         self.znodes.append(znode)
 

@@ -45,7 +45,7 @@ from controller.core.requests.cancellation import follow_cancellation
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits
-from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
+from controller.reactor.ports import Committed, Operation, Rejected, WriteError, ZnodeFamily
 from controller.reactor.reads import LOST_MAX
 from controller.znodes import paths
 from tests.core.builders import Driver, broker, replicas, tp
@@ -99,7 +99,7 @@ def test_a_changed_cancellation_does_not_end_before_it_is_read(
     daemon.read(0)
     daemon.store.refused = {paths.CANCEL: error}
     assert daemon.turn() == [CancellationEndedRecord]
-    assert daemon.store.znodes == [Znode.CANCELLATION]
+    assert daemon.store.znodes == [ZnodeFamily.CANCELLATION]
     assert daemon.turn() == []
     daemon.read(1)
     assert daemon.turn() == [PartRecord]
@@ -134,7 +134,7 @@ def test_an_unchanged_cancellation_ends_without_being_read(
     daemon.read(0)
     daemon.store.refused = refused
     assert daemon.turn() == [CancellationEndedRecord]
-    assert Znode.CANCELLATION not in daemon.store.znodes
+    assert ZnodeFamily.CANCELLATION not in daemon.store.znodes
     daemon.store.refused = {}
     assert daemon.turn() == [CancellationEndedRecord]
     assert daemon.turn() == []
@@ -313,7 +313,7 @@ def test_a_plan_in_doubt_is_read_again_when_refused_writes_are_tried_again() -> 
     assert driver.view.intake.legacy is not None
     driver.view.intake.legacy.stale = True
     commits.try_again()
-    assert store.znodes == [Znode.LEGACY_PLAN]
+    assert store.znodes == [ZnodeFamily.LEGACY_PLAN]
 
 
 class RefusalObserver(SilentObserver):

@@ -10,7 +10,7 @@ import pytest
 from controller.core.applied_throttles import topic_entity
 from controller.core.effects import ReadPurpose, ReadStates, ReadTopics
 from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion
-from controller.reactor.ports import Check, Store, Znode
+from controller.reactor.ports import Check, Store, ZnodeFamily
 from controller.reactor.reads import (
     LOST_MAX,
     RaceCounts,
@@ -57,20 +57,20 @@ def test_each_kind_is_asked_for_once_and_topics_first() -> None:
 @pytest.mark.parametrize(
     ("path", "znodes"),
     [
-        (paths.LEGACY_PLAN, [Znode.LEGACY_PLAN]),
-        (paths.QUEUE, [Znode.QUEUE]),
-        (paths.CANCEL, [Znode.CANCELLATION]),
-        (paths.reassignment_path(TopicPartition("t", 0)), [Znode.GOALS]),
-        (paths.submission_path("request_1"), [Znode.SUBMISSIONS]),
-        (paths.outcome_path(RequestId("r")), [Znode.HISTORY]),
-        (paths.applied_throttle_path(topic_entity("t")), [Znode.LEASES]),
-        (paths.orphan_path(BrokerId(1), TopicPartition("t", 0)), [Znode.ORPHANS]),
-        (paths.PREFERRED_ELECTION, [Znode.PREFERRED_ELECTION]),
+        (paths.LEGACY_PLAN, [ZnodeFamily.LEGACY_PLAN]),
+        (paths.QUEUE, [ZnodeFamily.QUEUE]),
+        (paths.CANCEL, [ZnodeFamily.CANCELLATION]),
+        (paths.reassignment_path(TopicPartition("t", 0)), [ZnodeFamily.GOALS]),
+        (paths.submission_path("request_1"), [ZnodeFamily.SUBMISSIONS]),
+        (paths.outcome_path(RequestId("r")), [ZnodeFamily.HISTORY]),
+        (paths.applied_throttle_path(topic_entity("t")), [ZnodeFamily.LEASES]),
+        (paths.orphan_path(BrokerId(1), TopicPartition("t", 0)), [ZnodeFamily.ORPHANS]),
+        (paths.PREFERRED_ELECTION, [ZnodeFamily.PREFERRED_ELECTION]),
         (paths.topic_path("t"), []),
         (paths.announcements_path(), []),
     ],
 )
-def test_what_the_write_was_about_is_read(path: str, znodes: list[Znode]) -> None:
+def test_what_the_write_was_about_is_read(path: str, znodes: list[ZnodeFamily]) -> None:
     """And nothing whose path only begins alike."""
     store = NotingStore()
     reread_concerned(store, path)
@@ -88,7 +88,12 @@ def test_our_own_records_are_the_unwatched_znodes() -> None:
     """Goals, orphans, what is kept of requests, throttles."""
     store = NotingStore()
     reread_own_records(store)
-    assert set(store.znodes) == {Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES}
+    assert set(store.znodes) == {
+        ZnodeFamily.GOALS,
+        ZnodeFamily.ORPHANS,
+        ZnodeFamily.HISTORY,
+        ZnodeFamily.LEASES,
+    }
 
 
 def test_what_is_refused_again_and_again_is_left_for_a_while() -> None:

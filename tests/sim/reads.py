@@ -41,7 +41,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.reactor.ports import Inbox, Znode
+from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
@@ -73,7 +73,7 @@ class SimReads:
         self._session = session
         self._inbox = inbox
         self._lanes = lanes
-        self._reading: set[Znode] = set()
+        self._reading: set[ZnodeFamily] = set()
         self._watched_topics: set[str] = set()
         self._watched_states: set[TopicPartition] = set()
         self._reading_states: dict[int, tuple[tuple[TopicPartition, ...], bool]] = {}
@@ -84,19 +84,19 @@ class SimReads:
         self._read_generation = 0
         """How many doubts the loop had when it asked last."""
         self._requests = SimRequests(zookeeper)
-        self.znodes: dict[Znode, None] = {}
+        self.znodes: dict[ZnodeFamily, None] = {}
         """Everything that ``read`` was asked for."""
-        self._readers: dict[Znode, Callable[[], Event]] = {
-            Znode.BROKERS: self._brokers,
-            Znode.TOPICS: self._topics_listed,
-            Znode.LEGACY_PLAN: self._legacy_plan,
-            Znode.GOALS: self._specs,
-            Znode.DELETIONS: self._deletions,
-            Znode.ISR_NOTIFICATIONS: self._isr_notifications,
-            Znode.LOG_DIR_EVENTS: self._log_dir_events,
-            Znode.PREFERRED_ELECTION: self._preferred_election,
-            Znode.ORPHANS: self._orphans,
-            Znode.GUARDS: self._guards,
+        self._readers: dict[ZnodeFamily, Callable[[], Event]] = {
+            ZnodeFamily.BROKERS: self._brokers,
+            ZnodeFamily.TOPICS: self._topics_listed,
+            ZnodeFamily.LEGACY_PLAN: self._legacy_plan,
+            ZnodeFamily.GOALS: self._specs,
+            ZnodeFamily.DELETIONS: self._deletions,
+            ZnodeFamily.ISR_NOTIFICATIONS: self._isr_notifications,
+            ZnodeFamily.LOG_DIR_EVENTS: self._log_dir_events,
+            ZnodeFamily.PREFERRED_ELECTION: self._preferred_election,
+            ZnodeFamily.ORPHANS: self._orphans,
+            ZnodeFamily.GUARDS: self._guards,
             **self._of_requests(),
         }
 
@@ -116,7 +116,7 @@ class SimReads:
 
     # --- whole levels --------------------------------------------------------------------------
 
-    def read(self, znode: Znode) -> None:
+    def read(self, znode: ZnodeFamily) -> None:
         """Read a level and watch it."""
         self.znodes[znode] = None
         if znode in self._reading:
@@ -137,22 +137,26 @@ class SimReads:
         for event in events:
             self._inbox.put(event)
 
-    def _watch(self, znode: Znode) -> Watch:
+    def _watch(self, znode: ZnodeFamily) -> Watch:
         return self._session.watch(znode, lambda: self.read(znode))
 
-    def _of_requests(self) -> dict[Znode, Callable[[], Event]]:
+    def _of_requests(self) -> dict[ZnodeFamily, Callable[[], Event]]:
         requests = self._requests
         return {
-            Znode.SUBMISSIONS: lambda: requests.listed(self._watch(Znode.SUBMISSIONS)),
-            Znode.CANCELLATION: lambda: requests.cancellation(self._watch(Znode.CANCELLATION)),
-            Znode.KILL_SWITCH: lambda: requests.kill_switch(self._watch(Znode.KILL_SWITCH)),
-            Znode.QUEUE: lambda: requests.queue(self._watch(Znode.QUEUE)),
-            Znode.CONTROLS: lambda: requests.controls(self._watch(Znode.CONTROLS)),
-            Znode.HISTORY: requests.history,
-            Znode.LEASES: requests.applied_throttles,
+            ZnodeFamily.SUBMISSIONS: lambda: requests.listed(self._watch(ZnodeFamily.SUBMISSIONS)),
+            ZnodeFamily.CANCELLATION: lambda: requests.cancellation(
+                self._watch(ZnodeFamily.CANCELLATION)
+            ),
+            ZnodeFamily.KILL_SWITCH: lambda: requests.kill_switch(
+                self._watch(ZnodeFamily.KILL_SWITCH)
+            ),
+            ZnodeFamily.QUEUE: lambda: requests.queue(self._watch(ZnodeFamily.QUEUE)),
+            ZnodeFamily.CONTROLS: lambda: requests.controls(self._watch(ZnodeFamily.CONTROLS)),
+            ZnodeFamily.HISTORY: requests.history,
+            ZnodeFamily.LEASES: requests.applied_throttles,
         }
 
-    def _listed(self, path: str, znode: Znode) -> tuple[str, ...]:
+    def _listed(self, path: str, znode: ZnodeFamily) -> tuple[str, ...]:
         """List a directory that may not exist yet, in order."""
         names = self._zookeeper.children(path, self._watch(znode))
         if names is None:
@@ -161,9 +165,11 @@ class SimReads:
 
     def _brokers(self) -> BrokersRead:
         brokers: dict[BrokerId, LiveBroker] = {}
-        for name in self._listed(paths.BROKER_IDS, Znode.BROKERS):
+        for name in self._listed(paths.BROKER_IDS, ZnodeFamily.BROKERS):
             broker_id = BrokerId(int(name))
-            znode = self._zookeeper.get(paths.broker_path(broker_id), self._watch(Znode.BROKERS))
+            znode = self._zookeeper.get(
+                paths.broker_path(broker_id), self._watch(ZnodeFamily.BROKERS)
+            )
             if znode is not None:
                 read = decode_broker(broker_id, znode.data, Zxid(znode.czxid))
                 if isinstance(read, LiveBroker):
@@ -171,10 +177,10 @@ class SimReads:
         return BrokersRead(brokers)
 
     def _topics_listed(self) -> TopicsListed:
-        return TopicsListed(frozenset(self._listed(paths.TOPICS, Znode.TOPICS)))
+        return TopicsListed(frozenset(self._listed(paths.TOPICS, ZnodeFamily.TOPICS)))
 
     def _legacy_plan(self) -> LegacyPlanRead:
-        znode = self._zookeeper.exists(paths.LEGACY_PLAN, self._watch(Znode.LEGACY_PLAN))
+        znode = self._zookeeper.exists(paths.LEGACY_PLAN, self._watch(ZnodeFamily.LEGACY_PLAN))
         if znode is None:
             return LegacyPlanRead(None)
         version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
@@ -198,10 +204,10 @@ class SimReads:
         return SpecsRead(specs, unreadable)
 
     def _deletions(self) -> DeletionsRead:
-        return DeletionsRead(frozenset(self._listed(paths.DELETIONS, Znode.DELETIONS)))
+        return DeletionsRead(frozenset(self._listed(paths.DELETIONS, ZnodeFamily.DELETIONS)))
 
     def _isr_notifications(self) -> IsrNotificationsRead:
-        names = self._listed(paths.ISR_NOTIFICATIONS, Znode.ISR_NOTIFICATIONS)
+        names = self._listed(paths.ISR_NOTIFICATIONS, ZnodeFamily.ISR_NOTIFICATIONS)
         partitions: set[TopicPartition] = set()
         for name in names:
             znode = self._zookeeper.get(f"{paths.ISR_NOTIFICATIONS}/{name}")
@@ -211,7 +217,7 @@ class SimReads:
         return IsrNotificationsRead(names, frozenset(partitions))
 
     def _log_dir_events(self) -> LogDirEventsRead:
-        names = self._listed(paths.LOG_DIR_EVENTS, Znode.LOG_DIR_EVENTS)
+        names = self._listed(paths.LOG_DIR_EVENTS, ZnodeFamily.LOG_DIR_EVENTS)
         brokers: set[BrokerId] = set()
         for name in names:
             znode = self._zookeeper.get(f"{paths.LOG_DIR_EVENTS}/{name}")
@@ -221,7 +227,7 @@ class SimReads:
         return LogDirEventsRead(names, frozenset(brokers))
 
     def _preferred_election(self) -> PreferredElectionRead:
-        watch = self._watch(Znode.PREFERRED_ELECTION)
+        watch = self._watch(ZnodeFamily.PREFERRED_ELECTION)
         znode = self._zookeeper.exists(paths.PREFERRED_ELECTION, watch)
         if znode is None:
             return PreferredElectionRead(None)
@@ -241,7 +247,7 @@ class SimReads:
         return OrphansRead(frozenset(orphans))
 
     def _guards(self) -> ClaimGuardsRead:
-        watch = self._watch(Znode.GUARDS)
+        watch = self._watch(ZnodeFamily.GUARDS)
         controller = self._zookeeper.exists(paths.CONTROLLER, watch)
         feature = self._zookeeper.exists(paths.FEATURE, watch)
         migration = self._zookeeper.exists(paths.MIGRATION, watch)

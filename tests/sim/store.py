@@ -40,7 +40,7 @@ from controller.reactor.ports import (
     Operation,
     Rejected,
     SetData,
-    Znode,
+    ZnodeFamily,
 )
 from controller.reactor.reads import OWN_RECORDS
 from controller.reactor.znode_operations import is_paperwork
@@ -205,7 +205,7 @@ class SimStore:
 
     # --- reads ---------------------------------------------------------------------------------
 
-    def read(self, znode: Znode) -> None:
+    def read(self, znode: ZnodeFamily) -> None:
         """Read a level and watch it."""
         self._reads.read(znode)
 

@@ -13,7 +13,7 @@ from controller.core.events import (
 )
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.submissions import CancelScope, RequestOptions
-from controller.reactor.ports import Znode
+from controller.reactor.ports import ZnodeFamily
 from tests.sim.builders import Recorder
 from tests.sim.schedule import BEGAN_AT_UNIX_S
 from tests.sim.store import SimStore
@@ -21,11 +21,11 @@ from tests.sim.world import World
 
 P = TopicPartition("t", 0)
 WATCHED = (
-    Znode.SUBMISSIONS,
-    Znode.CANCELLATION,
-    Znode.KILL_SWITCH,
-    Znode.QUEUE,
-    Znode.CONTROLS,
+    ZnodeFamily.SUBMISSIONS,
+    ZnodeFamily.CANCELLATION,
+    ZnodeFamily.KILL_SWITCH,
+    ZnodeFamily.QUEUE,
+    ZnodeFamily.CONTROLS,
 )
 
 

@@ -33,7 +33,7 @@ from controller.reactor.ports import (
     Rejected,
     SetData,
     WriteError,
-    Znode,
+    ZnodeFamily,
 )
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
@@ -232,7 +232,7 @@ def test_one_daemon_leads_and_fences_the_one_before(bench: _Bench) -> None:
 
 def test_reading_watches_and_reads_again_at_every_change(bench: _Bench) -> None:
     """The level, not the difference; something that does not exist yet included."""
-    bench.store.read(Znode.LEGACY_PLAN)
+    bench.store.read(ZnodeFamily.LEGACY_PLAN)
     bench.world.run_for(0.1)
     bench.world.submit_plan({P: [2, 3, 1]})
     bench.world.run_for(0.1)
@@ -249,7 +249,7 @@ def test_reading_watches_and_reads_again_at_every_change(bench: _Bench) -> None:
 
 def test_a_bounced_broker_has_another_epoch(bench: _Bench) -> None:
     """Though a late reader never saw its id absent."""
-    bench.store.read(Znode.BROKERS)
+    bench.store.read(ZnodeFamily.BROKERS)
     bench.world.run_for(0.1)
     broker = bench.world.brokers[BrokerId(2)]
     broker.kill()
@@ -263,7 +263,7 @@ def test_a_bounced_broker_has_another_epoch(bench: _Bench) -> None:
 def test_topics_are_listed_and_read(bench: _Bench) -> None:
     """One that does not exist is None; one that cannot be understood is a text."""
     bench.world.zookeeper.transact(NO_SESSION, [Make(paths.topic_path("odd"), b"[]")])
-    bench.store.read(Znode.TOPICS)
+    bench.store.read(ZnodeFamily.TOPICS)
     bench.store.read_topics(["t", "odd", "none"], read_generation=1)
     bench.world.run_for(0.1)
     assert bench.inbox.of(TopicsListed) == [TopicsListed(frozenset({"t", "odd"}))]
@@ -295,7 +295,7 @@ def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
 
 def test_everything_watched_is_read_again_with_a_new_session(bench: _Bench) -> None:
     """Its watches went with the old one."""
-    bench.store.read(Znode.GUARDS)
+    bench.store.read(ZnodeFamily.GUARDS)
     bench.world.run_for(0.1)
     bench.store.session.expire()
     bench.world.run_for(2.0)

@@ -33,14 +33,14 @@ from controller.core.records import Change, RefusalRecord, SpecEndedRecord, Spec
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.phase_changes import PhaseChange
+from controller.telemetry.phase_changes import EnteredPhase
 from controller.telemetry.rpc_names import error_name
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_goal, a_view
 
 EPOCH = ControllerEpoch(9)
 ONE, EPOCH_OF_ONE = BrokerId(1), BrokerEpoch(101)
-CHANGE = PhaseChange(
+CHANGE = EnteredPhase(
     partition=tp(),
     phase="A2",
     before="pending",

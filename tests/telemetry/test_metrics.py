@@ -11,15 +11,15 @@ from prometheus_client import REGISTRY
 from controller.core.model import BrokerId, TopicPartition
 from controller.telemetry.cluster_counts import ClusterCounts, WorkCounts
 from controller.telemetry.cluster_health import ClusterHealth
-from controller.telemetry.metrics import Metrics, SessionState
-from controller.telemetry.status_publisher import Snapshot
+from controller.telemetry.metrics import Metrics, SessionStatus
+from controller.telemetry.status_publisher import StatusSnapshot
 from tests.core.builders import tp
 
 
-def snapshot(cluster: ClusterCounts | None) -> Snapshot:
+def snapshot(cluster: ClusterCounts | None) -> StatusSnapshot:
     """Return a snapshot with one partition that waits for the limit and one that stalls."""
     work = work_of(phases={"pending": 1, "A2": 1}, blocked={"limit": 1}, stalled={tp(): "none"})
-    return Snapshot({}, work, cluster)
+    return StatusSnapshot({}, work, cluster)
 
 
 def work_of(
@@ -81,7 +81,7 @@ def test_gauges_show_the_snapshot_and_fall_back_to_zero() -> None:
     assert value(metrics, "reassigner_partitions", phase="A2") == 1
     assert value(metrics, "reassigner_blocked_partitions", reason="limit") == 1
     assert value(metrics, "reassigner_stalled_partitions", reason="none") == 1
-    metrics.show(Snapshot({}, work_of(), None))
+    metrics.show(StatusSnapshot({}, work_of(), None))
     assert value(metrics, "reassigner_partitions", phase="A2") == 0
     assert value(metrics, "reassigner_stalled_partitions", reason="none") == 0
 
@@ -102,14 +102,14 @@ def test_controller_gauges_exist_only_during_a_tenure() -> None:
     assert value(metrics, "reassigner_offline_partitions") is None
 
 
-@pytest.mark.parametrize("state", list(SessionState))
-def test_the_session_is_in_one_state(state: SessionState) -> None:
+@pytest.mark.parametrize("state", list(SessionStatus))
+def test_the_session_is_in_one_state(state: SessionStatus) -> None:
     """Exactly one of the states is set."""
     metrics = Metrics()
     metrics.session_is(state)
     name = "reassigner_zookeeper_session"
-    found = {s: metrics.registry.get_sample_value(name, {name: s.value}) for s in SessionState}
-    assert found == {s: float(s is state) for s in SessionState}
+    found = {s: metrics.registry.get_sample_value(name, {name: s.value}) for s in SessionStatus}
+    assert found == {s: float(s is state) for s in SessionStatus}
 
 
 def test_the_exposition_is_prometheus_text() -> None:
@@ -120,14 +120,14 @@ def test_the_exposition_is_prometheus_text() -> None:
 def test_unreachable_brokers_are_counted() -> None:
     """An alert can be made of it."""
     metrics = Metrics()
-    metrics.show(Snapshot({}, work_of(), None, unreachable={BrokerId(4): "refused"}))
+    metrics.show(StatusSnapshot({}, work_of(), None, unreachable={BrokerId(4): "refused"}))
     assert value(metrics, "reassigner_unreachable_brokers") == 1.0
 
 
 def test_copies_are_counted_apart_from_what_is_blocked() -> None:
     """A partition that copies needs no attention."""
     metrics = Metrics()
-    metrics.show(Snapshot({}, work_of(copying=3), None))
+    metrics.show(StatusSnapshot({}, work_of(copying=3), None))
     assert value(metrics, "reassigner_copying_partitions") == 3.0
     assert value(metrics, "reassigner_blocked_partitions", reason="replica_not_in_isr") == 0.0
 
@@ -136,10 +136,10 @@ def test_health_is_exported_and_falls_back_to_zero() -> None:
     """A gauge that stayed would be an alert about nothing."""
     metrics = Metrics()
     strain = ClusterHealth(under_min_isr=3, pace=7, throttled=5, slow=("broker 4",))
-    metrics.show(Snapshot({}, work_of(), None, strain))
+    metrics.show(StatusSnapshot({}, work_of(), None, strain))
     assert value(metrics, "reassigner_under_min_isr_partitions") == 3
     assert value(metrics, "reassigner_throttles_below_produce_rate") == 1
     assert value(metrics, "reassigner_throttled_entities") == 5
     assert value(metrics, "reassigner_pace_partitions") == 7
-    metrics.show(Snapshot({}, work_of(), None))
+    metrics.show(StatusSnapshot({}, work_of(), None))
     assert value(metrics, "reassigner_pace_partitions") == 0

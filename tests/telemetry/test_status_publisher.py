@@ -11,8 +11,8 @@ from controller.telemetry.status_publisher import (
     QUESTIONS_MAX,
     SHARE,
     SLICE_S,
-    Snapshot,
     StatusPublisher,
+    StatusSnapshot,
 )
 from tests.core.builders import tp
 from tests.telemetry.builders import (
@@ -65,7 +65,9 @@ def many_in_flight() -> ViewBuilder:
     return built
 
 
-def made_in_slices(publisher: StatusPublisher, view: ClusterView, clock: SlowClock) -> Snapshot:
+def made_in_slices(
+    publisher: StatusPublisher, view: ClusterView, clock: SlowClock
+) -> StatusSnapshot:
     """Return the next snapshot; it takes many turns, and each says when the next is due."""
     for _ in range(100):
         snapshot = publisher.tend(view)

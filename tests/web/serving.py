@@ -13,7 +13,7 @@ from controller.core.model import RequestId
 from controller.core.view import ClusterView
 from controller.errors import ReassignmentConflictError
 from controller.setting_values import HttpAddress
-from controller.telemetry.metrics import Metrics, SessionState
+from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.control_form import FORM, ControlForm
 from controller.web.probes import Health
@@ -79,7 +79,7 @@ class Served:
     def is_running(self) -> None:
         """Publish a status, with a live loop and a connected session."""
         self.health.watch_loop(self.clock.now)
-        self.health.watch_session(lambda: SessionState.CONNECTED)
+        self.health.watch_session(lambda: SessionStatus.CONNECTED)
         self.publisher.tend(a_view(1).view)
 
     @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.telemetry.metrics import SessionState
+from controller.telemetry.metrics import SessionStatus
 from controller.web.probes import Health
 from tests.telemetry.builders import FixedClock
 
@@ -41,8 +41,8 @@ def test_ended_loop_is_dead() -> None:
     assert health.why_dead() == "the loop does not run"
 
 
-@pytest.mark.parametrize("state", [SessionState.SUSPENDED, SessionState.LOST])
-def test_without_zookeeper_it_is_alive_but_not_ready(state: SessionState) -> None:
+@pytest.mark.parametrize("state", [SessionStatus.SUSPENDED, SessionStatus.LOST])
+def test_without_zookeeper_it_is_alive_but_not_ready(state: SessionStatus) -> None:
     """A restart would not bring ZooKeeper back."""
     clock = FixedClock()
     health = Health(clock=clock)
@@ -57,5 +57,5 @@ def test_connected_and_cycling_is_ready() -> None:
     clock = FixedClock()
     health = Health(clock=clock)
     health.watch_loop(clock.now)
-    health.watch_session(lambda: SessionState.CONNECTED)
+    health.watch_session(lambda: SessionStatus.CONNECTED)
     assert health.why_unready() is None

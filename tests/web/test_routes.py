@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import pytest
 
-from controller.telemetry.metrics import SessionState
+from controller.telemetry.metrics import SessionStatus
 from tests.core.builders import tp
 from tests.telemetry.builders import a_view
 from tests.web.serving import Served
@@ -33,7 +33,7 @@ def test_probes_fail_with_a_reason(served: Served) -> None:
 def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
     """A client that waits for readiness reads the status next."""
     served.health.watch_loop(served.clock.now)
-    served.health.watch_session(lambda: SessionState.CONNECTED)
+    served.health.watch_session(lambda: SessionStatus.CONNECTED)
     response, body = served.ask("/readyz")
     assert (response.status, body) == (503, "the daemon is starting\n")
     served.is_running()

@@ -8,7 +8,7 @@ from kazoo.exceptions import SystemZookeeperError
 from controller.core.events import BrokersRead, HistoryRead, LogDirEventsRead, SpecsRead
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.outcomes import Part
-from controller.reactor.ports import Znode
+from controller.reactor.ports import ZnodeFamily
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader, watch
 from controller.zk.request_znodes import RequestZnodes
@@ -34,7 +34,7 @@ def reader(client: FakeClient) -> Reader:
     return Reader(connected_session(client))
 
 
-def _read(reader: Reader, znode: Znode) -> object:
+def _read(reader: Reader, znode: ZnodeFamily) -> object:
     return read_level(reader, znode, watch(lambda: None))
 
 
@@ -82,15 +82,15 @@ def test_a_hidden_registration_is_a_live_broker(client: FakeClient, reader: Read
     path = paths.broker_path(BrokerId(1))
     client.put(path, b"")
     client.hidden.add(path)
-    read = _read(reader, Znode.BROKERS)
+    read = _read(reader, ZnodeFamily.BROKERS)
     assert isinstance(read, BrokersRead)
     assert read.brokers[BrokerId(1)].has_features
     assert client.watches[path]
     client.mute.add(path)
     client.last_zxid = 9
-    mute = _read(reader, Znode.BROKERS)
+    mute = _read(reader, ZnodeFamily.BROKERS)
     client.last_zxid = 10
-    assert _read(reader, Znode.BROKERS) == mute, "it did not register anew"
+    assert _read(reader, ZnodeFamily.BROKERS) == mute, "it did not register anew"
 
 
 def test_a_hidden_directory_of_records_is_reported_as_unreadable(
@@ -99,7 +99,9 @@ def test_a_hidden_directory_of_records_is_reported_as_unreadable(
     """What is in it is not known, which is not the same as nothing."""
     client.put(paths.reassignment_path(TopicPartition("t", 0)), b"")
     client.hidden.add(paths.reassignment_topic_path("t"))
-    assert _read(reader, Znode.GOALS) == SpecsRead({}, {paths.reassignment_topic_path("t"): WHY})
+    assert _read(reader, ZnodeFamily.GOALS) == SpecsRead(
+        {}, {paths.reassignment_topic_path("t"): WHY}
+    )
 
 
 def test_a_hidden_history_holds_up_no_other(client: FakeClient, reader: Reader) -> None:
@@ -117,5 +119,5 @@ def test_hidden_notifications_are_listed(client: FakeClient, reader: Reader) -> 
     for name in ("a", "b"):
         client.put(f"{paths.LOG_DIR_EVENTS}/{name}", b'{"version":1,"broker":3,"event":1}')
     client.hidden.add(f"{paths.LOG_DIR_EVENTS}/a")
-    read = _read(reader, Znode.LOG_DIR_EVENTS)
+    read = _read(reader, ZnodeFamily.LOG_DIR_EVENTS)
     assert read == LogDirEventsRead(("a", "b"), frozenset({BrokerId(3)}))

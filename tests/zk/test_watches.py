@@ -20,7 +20,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
-from controller.reactor.ports import Znode
+from controller.reactor.ports import ZnodeFamily
 from controller.zk.watches import CHUNK, Watches
 from controller.znodes import paths
 from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeInbox, connected_session
@@ -63,13 +63,13 @@ def bench() -> Iterator[_Bench]:
 
 def test_many_changes_are_read_once(bench: _Bench) -> None:
     """However often it changed before its turn came."""
-    bench.watches.read(Znode.LEGACY_PLAN)
+    bench.watches.read(ZnodeFamily.LEGACY_PLAN)
     bench.inbox.wait_for(LegacyPlanRead)
     free = bench.hold()
     for _ in range(5):
         bench.client.put(paths.LEGACY_PLAN, b"{}")
-        bench.watches.read(Znode.LEGACY_PLAN)
-    bench.watches.read(Znode.BROKERS)
+        bench.watches.read(ZnodeFamily.LEGACY_PLAN)
+    bench.watches.read(ZnodeFamily.BROKERS)
     free.set()
     bench.inbox.wait_for(BrokersRead)
     assert len(bench.inbox.of(LegacyPlanRead)) == 2
@@ -192,8 +192,8 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
     """It may have changed meanwhile; our own records are written only by us."""
     bench.client.put(paths.state_path(P), STATE)
     bench.client.put(paths.topic_path("t"), TOPIC)
-    bench.watches.read(Znode.LEGACY_PLAN)
-    bench.watches.read(Znode.GOALS)
+    bench.watches.read(ZnodeFamily.LEGACY_PLAN)
+    bench.watches.read(ZnodeFamily.GOALS)
     bench.watches.read_topics(["t"], read_generation=1)
     bench.watches.read_states([P], watched=True, read_generation=1)
     bench.inbox.wait_for(LegacyPlanRead)
@@ -207,7 +207,7 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
 
 def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None:
     """Another daemon may have led in between."""
-    bench.watches.read(Znode.GOALS)
+    bench.watches.read(ZnodeFamily.GOALS)
     bench.inbox.wait_for(SpecsRead)
     bench.client.reconnect(session=SESSION + 1)
     bench.inbox.wait_for(SpecsRead, count=2)
@@ -223,7 +223,7 @@ def test_records_read_before_the_former_leader_was_fenced_are_not_reported(bench
 
     bench.client.put(path, b"written before")
     bench.client.after_read[path] = written_and_fenced
-    bench.watches.read(Znode.GOALS)
+    bench.watches.read(ZnodeFamily.GOALS)
     bench.inbox.wait_for(SpecsRead)
     assert bench.inbox.of(SpecsRead) == [SpecsRead({}, {})]
 
@@ -247,6 +247,6 @@ def test_a_registration_that_cannot_be_read_is_not_a_dead_broker(bench: _Bench) 
     """It counts as one that forbids being its controller."""
     bench.client.put(f"{paths.BROKER_IDS}/1", b"garbage")
     bench.client.put(f"{paths.BROKER_IDS}/x", b"")
-    bench.watches.read(Znode.BROKERS)
+    bench.watches.read(ZnodeFamily.BROKERS)
     (broker,) = bench.inbox.wait_for(BrokersRead).brokers.values()
     assert broker.has_features

@@ -13,7 +13,7 @@ from typing import TypeVar
 from controller.core.foreign import policy_of
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.options import ForeignMoves
-from controller.core.phases import AwaitingController, Expanding, Pending, PhaseChange
+from controller.core.phases import AwaitingController, Expanding, Pending, PhaseCause
 from controller.core.reassignments import Load, Reassignment
 from controller.core.request_records import request_of
 from controller.core.scheduling.isr_health import judge
@@ -113,9 +113,9 @@ def restart_step(
     reassignment.inherited = True
     view.due.add((partition,))
     if assignment is not None and assignment.is_reassigning:
-        reassignment.enter(Expanding(), now, partition, PhaseChange.RESET)
+        reassignment.enter(Expanding(), now, partition, PhaseCause.RESET)
         return
-    reassignment.enter(Pending(), now, partition, PhaseChange.RESET)
+    reassignment.enter(Pending(), now, partition, PhaseCause.RESET)
     count_in_flight(view, reassignment, -1)
     view.tenure.resumed[partition] = None
     wake(view.due, Finding.STEP_ENDED)
