@@ -75,7 +75,7 @@ def inbox() -> CollectingInbox:
 
 @pytest.fixture
 def orders(inbox: CollectingInbox) -> Iterator[ClusterController]:
-    """Return orders that know no controller yet; they are stopped when the test ends."""
+    """Return a client that knows no controller yet; it is stopped when the test ends."""
     made = ClusterController(inbox, Security(), ListenerChoice())
     made.start()
     yield made
@@ -135,7 +135,7 @@ def test_an_error_of_the_whole_request_is_everybodys(
 def test_what_the_controller_says_nothing_of_is_an_error(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
-    """Every order is answered."""
+    """Every entry is answered."""
     with FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD) as fake:
         led_by(orders, fake)
         orders.alter([MOVE, CANCEL])
@@ -198,7 +198,7 @@ def test_an_entry_that_reaches_no_controller_is_answered_at_once(
 
 @contextmanager
 def electing(orders: ClusterController) -> Iterator[tuple[FakeBroker, threading.Event]]:
-    """Give a controller that is busy with an election until released, and then makes orders."""
+    """Give a controller that is busy with an election until released."""
     released = threading.Event()
     reactions: Iterator[Reaction] = chain([Hold(released, ELECTED)], repeat(answer({0: (0, None)})))
     with FakeBroker(script=lambda _: next(reactions), understood=UNDERSTOOD) as fake:

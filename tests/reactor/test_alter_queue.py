@@ -62,18 +62,18 @@ class Kept:
 
 
 def under_way() -> DelegatedDriver:
-    """Return two partitions whose first orders are given and not answered."""
+    """Return two partitions whose first entries are sent and not answered."""
     driver = DelegatedDriver({tp(0): (0, 1), tp(1): (0, 1)}, answers=False)
     submit(driver, submission("request_0000000000", {tp(0): (1, 2), tp(1): (1, 3)}))
     return driver
 
 
 VIEW = under_way().view
-"""Of orders that nothing happens to."""
+"""A view whose entries stay under way."""
 
 
 def test_while_a_call_is_out_the_rest_merges() -> None:
-    """The newest order of a partition is the one that counts."""
+    """The newest entry of a partition counts."""
     kept = Kept()
     orders = AlterQueue(kept)
     orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))

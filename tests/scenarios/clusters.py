@@ -35,11 +35,11 @@ from integration.rigs.failpoints import Failpoint
 from tests.scenarios import descriptions
 from tests.scenarios.scenario_files import NO_OUTPUT, Command
 from tests.scenarios.transcripts import Transcript
+from tests.sim.alter_api import SimAlterApi
+from tests.sim.alter_rules import AlterRules
 from tests.sim.builders import ids
-from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Ports, SimDaemon
 from tests.sim.histories import SilentObserver
-from tests.sim.order_rules import OrderRules
 from tests.sim.schedule import Schedule
 from tests.sim.store import SimStore
 from tests.sim.world import World
@@ -300,7 +300,7 @@ class ScenarioCluster:
 
         def build(ports: Ports) -> Reactor:
             inbox = cast("SimStore", ports.store).inbox
-            orders = SimControllerOrders(world, inbox, OrderRules(world), loss=0.0)
+            orders = SimAlterApi(world, inbox, AlterRules(world), loss=0.0)
             return Reactor(
                 view=ClusterView(options=options),
                 store=ports.store,

@@ -6,7 +6,7 @@ when the drop before it has ended. A log whose deletion is acknowledged is no lo
 its disk is free only after the brokers' ``file.delete.delay.ms``.
 
 There is no compare-and-set for an entry, and the controller may carry it out late. So, as in
-``order_rules``, it is judged by what ZooKeeper said when it was sent: another entry, of a daemon
+``alter_rules``, it is judged by what ZooKeeper said when it was sent: another entry, of a daemon
 that died meanwhile or of a superseded request, may be carried out in between, in addition.
 """
 
@@ -34,7 +34,7 @@ class _Known(NamedTuple):
 
 
 class BoundRules:
-    """Remembers where partitions were and what our records allow; judges the orders made."""
+    """The replicas of partitions and the bounds of our records; judges the entries."""
 
     def __init__(self, world: World, step_size: int | None) -> None:
         """Listen to every transaction; without a step size everything is allowed."""
@@ -72,7 +72,7 @@ class BoundRules:
         return max(len(spec.original or spec.target), len(spec.target)) + self._step_size
 
     def judge(self, order: AlterEntry, known_since: float, sent_at: float) -> None:
-        """Judge an order by what was so when it was sent, or any time since ``known_since``."""
+        """Judge an entry by what was so when it was sent, or any time since ``known_since``."""
         known = list(self._between(order.partition, known_since, sent_at))
         self._world.invariants.judge.ensure(
             order.cancels or any(_is_within(k, order) for k in known),

@@ -25,14 +25,14 @@ from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.znodes import paths
 from integration.rigs.failpoint_names import NamedFailpoints
+from tests.sim.alter_api import SimAlterApi
+from tests.sim.alter_rules import AlterRules
 from tests.sim.bound_rules import BoundRules
-from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults, Weights
 from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, SilentObserver, is_finished
 from tests.sim.lost_logs import LostLogs
 from tests.sim.operators import toggle_min_isr, toggle_unclean
-from tests.sim.order_rules import OrderRules
 from tests.sim.plots import FORTUNES, REFRESHES_S, TOGGLED_SHARE
 from tests.sim.store import SimStore
 from tests.sim.topic_lives import TOPICS, TopicLives, Wishes
@@ -149,7 +149,7 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
     """Return what builds a daemon of the delegated engine; ``lost`` is shown what it knows."""
     # Foreign reassignments and cancellations may exceed every bound.
     bound = BoundRules(world, plot.options.step_size) if plot.is_strict else None
-    observer, rules = Observer(world, lost), OrderRules(world, bound)
+    observer, rules = Observer(world, lost), AlterRules(world, bound)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -160,7 +160,7 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
             configs=ports.configs,
             clock=ports.clock,
             observer=observer,
-            reassignments=SimControllerOrders(world, inbox, rules, loss=plot.loss),
+            reassignments=SimAlterApi(world, inbox, rules, loss=plot.loss),
             failpoints=NamedFailpoints(ports.reached),
             lease=ports.lease,
         )

@@ -117,7 +117,7 @@ class KafkaReassignments:
         if set(cluster.states[partition].isr) <= set(dropped):
             # Kafka would delete the last replicas in sync here, and their data with them: what was
             # added has taken over, and the origin it goes back to has not been in sync since. What
-            # clients ask for of that kind is passed over; ours is judged (``order_rules``).
+            # clients ask for of that kind is passed over; ours is judged (``alter_rules``).
             return
         cluster.moved.discard(partition)
         self._started.discard(partition)

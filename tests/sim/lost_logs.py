@@ -71,7 +71,7 @@ class LostLogs:
             self._world.invariants.judge.ensure(
                 self._world.zookeeper.get(record) is not None,
                 f"{drop.partition}: broker {drop.broker} was dead when it was dropped, its log is "
-                "left, and no record tells of it",
+                "left, and no record names it",
             )
 
     def _transacted(self, transaction: Transaction) -> None:

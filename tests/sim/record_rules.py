@@ -176,6 +176,6 @@ class RecordRules:
                 self._judge.ensure(
                     broker.id in assignment.replicas or record is not None,
                     f"{partition}: broker {broker.id} has a log, the replicas are "
-                    f"{assignment.replicas}, and no record tells of it",
+                    f"{assignment.replicas}, and no record names it",
                     Rule.NO_LOG_LEFT,
                 )

@@ -20,7 +20,7 @@ class Rule(StrEnum):
     DELETES_NONE_IN_ISR = "the daemon asks for no deletion of an ISR member"
     DELETES_NONE_TO_STAY = "the daemon asks for no deletion of what is to stay"
     DELETES_ONLY_EXCLUDED = "what the daemon deletes the newest leader knows to be excluded"
-    NEW_IN_NO_ISR = "no member of the ISR is told to make its log anew"
+    NEW_IN_NO_ISR = "no member of the ISR is asked to create its log again"
     # States.
     ISR_NOT_EMPTY = "no ISR is empty"
     LEADER_IN_ISR = "the leader is in the ISR"
@@ -29,7 +29,7 @@ class Rule(StrEnum):
     LEADER_EPOCH_BY_ONE = "a controller's write adds one to the leader epoch"
     UNCLEAN_ALLOWED = "who was not in sync leads alone, and only where that is allowed"
     NO_LEADER_FIRST = "that there is no leader is durable before an unclean election"
-    UNCLEAN_LAST_RESORT = "nobody leads uncleanly while a member of the ISR lives"
+    UNCLEAN_LAST_RESORT = "no replica leads uncleanly while a member of the ISR is live"
     BROKER_WRITES_ISR_ONLY = "a broker changes nothing of a state but the ISR"
     LEADER_WRITES_ISR = "only the leader writes the ISR"
     REPLICAS_ENTER_ISR = "only replicas enter the ISR"
@@ -49,7 +49,7 @@ class Rule(StrEnum):
     NO_REPLICA_TWICE = "no replica is named twice"
     MARKED_WITHIN_RS = "what is added or removed is among the replicas"
     TARGET_NOT_EMPTY = "not every replica is removed"
-    FORGOTTEN_IS_GONE = "what a topic znode forgets is deleted, or an orphan's record tells of it"
+    FORGOTTEN_IS_GONE = "a replica that leaves a topic znode is deleted, or recorded as an orphan"
     ASSIGNMENT_COVERS_ISR = "an assignment of the daemon's names all of the ISR"
     # Goals, and what they may do.
     GOAL_READABLE = "a goal can be read"

@@ -23,21 +23,21 @@ from controller.reactor.loop import Reactor
 from controller.reactor.ports import AlterEntry
 from controller.znodes import paths
 from integration.rigs.failpoint_names import NamedFailpoints
-from tests.sim.controller_orders import (
+from tests.sim.alter_api import (
     ANSWER_WITHIN_S,
     INVALID_REPLICA_ASSIGNMENT,
     NO_REASSIGNMENT_IN_PROGRESS,
     NONE,
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
-    SimControllerOrders,
+    SimAlterApi,
 )
+from tests.sim.alter_rules import AlterRules, Way
 from tests.sim.daemons import Ports
 from tests.sim.delegated_histories import daemons_of, play, plot_of
 from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.judges import InvariantViolationError
 from tests.sim.lost_logs import KNOWN_S, LostLogs
-from tests.sim.order_rules import OrderRules, Way
 from tests.sim.plots import FORTUNES
 from tests.sim.store import SimStore
 from tests.sim.world import World
@@ -196,7 +196,7 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
 ) -> None:
     """Unless it was decided just before."""
     world = dies_with_a_cancellation_out()
-    rules = OrderRules(world)
+    rules = AlterRules(world)
     world.daemons[0].crash()
     world.run_until(lambda: isr_of(world) == {3}, within_s=30.0)
     world.run_for(known_s)
@@ -207,7 +207,7 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
 
 
 class DeposedInBetween(NamedFailpoints):
-    """Has the loop hear that it is deposed between a decision about an order and its sending."""
+    """Has the loop hear that it is deposed between the decision of an entry and its sending."""
 
     loop: Reactor
     count = 0
@@ -228,7 +228,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
     world, plot, kept = World(1), plot_of(4), Kept()
     between = DeposedInBetween(lambda _: None)
 
-    class Told(SimControllerOrders):
+    class Told(SimAlterApi):
         def alter(self, orders: Sequence[AlterEntry]) -> None:
             kept.put(orders)
 
@@ -241,7 +241,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
             configs=ports.configs,
             clock=ports.clock,
             observer=SilentObserver(),
-            reassignments=Told(world, inbox, OrderRules(world), loss=0.0),
+            reassignments=Told(world, inbox, AlterRules(world), loss=0.0),
             failpoints=between,
         )
         return between.loop
@@ -256,12 +256,12 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
     assert kept.events == []
 
 
-def a_world() -> tuple[World, Kept, SimControllerOrders]:
+def a_world() -> tuple[World, Kept, SimAlterApi]:
     """Return a healthy cluster, and a way to its controller."""
     world, inbox = World(1), Kept()
     world.create_topic("t", {0: [1, 2]})
     world.settle()
-    return world, inbox, SimControllerOrders(world, inbox, OrderRules(world), loss=0.0)
+    return world, inbox, SimAlterApi(world, inbox, AlterRules(world), loss=0.0)
 
 
 def answered(world: World, inbox: Kept) -> list[AlterResult]:
@@ -271,7 +271,7 @@ def answered(world: World, inbox: Kept) -> list[AlterResult]:
 
 
 def fates(inbox: Kept) -> list[AlterOutcome]:
-    """Return what became of every order so far."""
+    """Return the answers to the entries so far."""
     altered = [e for e in inbox.events if isinstance(e, ReassignmentsAltered)]
     return [r.fate for e in altered for r in e.results]
 
@@ -298,7 +298,7 @@ def test_the_simulated_controller_answers_as_kafkas(order: AlterEntry, error: in
 def test_without_a_controller_an_order_is_answered_in_the_end() -> None:
     """With a time-out, as by the real adapter."""
     world, inbox, _ = a_world()
-    silent = SimControllerOrders(world, inbox, OrderRules(world), loss=1.0)
+    silent = SimAlterApi(world, inbox, AlterRules(world), loss=1.0)
     silent.alter([AlterEntry(PARTITION, (BrokerId(2),))])
     (result,) = answered(world, inbox)
     assert result.error == REQUEST_TIMED_OUT

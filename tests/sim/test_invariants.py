@@ -490,7 +490,7 @@ def test_the_floor_is_that_of_the_final_target(bench: _Bench) -> None:
 def test_a_log_without_an_assignment_or_record_is_noticed_at_the_end(bench: _Bench) -> None:
     """Unless it has a record."""
     bench.broker(4).logs[P] = Log(0)
-    with pytest.raises(InvariantViolationError, match="no record tells of it"):
+    with pytest.raises(InvariantViolationError, match="no record names it"):
         bench.world.invariants.judge_end({})
     bench.world.zookeeper.ensure(paths.orphan_path(BrokerId(4), P), b"{}")
     bench.world.invariants.judge_end({})

@@ -1,8 +1,8 @@
 """
 A driver that plays the cluster's own controller for the delegated engine.
 
-It does what Kafka's does with an order (KIP-455): records it in the topic znode over what is under
-way, drops at once what an order that replaces another does not name any more, and ends a step when
+It handles alter entries as Kafka does (KIP-455): it records an entry in the topic znode over the
+step under way, drops at once the replicas that the new entry no longer names, and ends a step when
 its target is in sync.
 """
 
@@ -43,7 +43,7 @@ class DelegatedDriver(Driver):
 
     options: Options = field(default_factory=delegated)
     refuses: tuple[int, str] | None = None
-    """What the controller answers to every order instead of making it."""
+    """The controller's answer to every entry instead of carrying it out."""
     answers: bool = True
     answers_configs: bool = True
     answers_states: bool = True

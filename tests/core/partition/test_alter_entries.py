@@ -1,4 +1,4 @@
-"""The delegated engine: orders whose answer, or whose effect, is seen late."""
+"""The delegated engine: alter entries whose answer, or whose effect, is seen late."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unanswered() -> DelegatedDriver:
 
 
 def accept(driver: DelegatedDriver) -> None:
-    """Let the controller accept the order, and make nothing of it yet."""
+    """Let the controller accept the entry, and not carry it out yet."""
     result = AlterResult(tp(), replicas(0, 1), NONE, "")
     driver.observe(ReassignmentsAltered((result,), BrokerId(1)))
 
@@ -48,7 +48,7 @@ def test_an_order_may_take_its_time_from_its_answer_on() -> None:
 
 
 def test_what_ends_without_a_step_that_was_seen_ends_only_where_it_stands() -> None:
-    """The order may be carried out just now, and what was read last not say so yet."""
+    """The entry may be carried out at this moment, after the last read."""
     driver = unanswered()
     cancel(driver)
     accept(driver)

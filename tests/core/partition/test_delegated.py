@@ -75,7 +75,7 @@ def ask(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:
 def answer(
     driver: DelegatedDriver, fate: AlterOutcome, *ids: int, error: int | None = None
 ) -> None:
-    """Let become known what became of the order that is out."""
+    """Answer the entry that is under way."""
     made = fate is AlterOutcome.ANSWERED
     code = error if error is not None else 0 if made else 7
     result = AlterResult(tp(), replicas(*ids), code, "no answer", fate)
@@ -133,7 +133,7 @@ def test_where_the_drop_has_to_wait_one_order_does_both() -> None:
 
 
 def test_a_dead_replica_is_replaced_without_being_waited_for() -> None:
-    """The order leaves it out: the controller would wait for it to be in sync."""
+    """The entry leaves it out: the controller would wait for it to be in sync."""
     driver = DelegatedDriver({tp(): (0, 1)}, min_isr=2)
     driver.change_isr(tp(), replicas(0))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3)}))
@@ -252,7 +252,7 @@ def test_a_cancellation_towards_dead_originals_is_not_passed_on() -> None:
 
 
 def test_a_request_for_a_partition_in_flight_keeps_what_it_wants_too() -> None:
-    """One order overrides the other; what neither wants goes at once."""
+    """One entry overrides the other; replicas of neither target are dropped at once."""
     driver = DelegatedDriver({tp(): (0, 1)})
     ask(driver, 1, 2)
     ask(driver, 1, 3, name="request_0000000001")
@@ -273,7 +273,7 @@ def test_replicas_of_the_new_target_continue_to_copy() -> None:
 
 
 def test_a_dead_replica_outside_the_target_does_not_keep_a_step_from_ending() -> None:
-    """The controller waits for every replica of a step's target, the order is changed for it."""
+    """The controller waits for every replica of a step's target, so the entry is replaced."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
     driver.change_isr(tp(), replicas(0, 2))
@@ -318,7 +318,7 @@ def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
 
 
 def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() -> None:
-    """One order of a partition at a time."""
+    """One entry of a partition at a time."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
     driver.order(tp(), replicas(0, 1, 2))
@@ -476,7 +476,7 @@ def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
 
 
 def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancellation_ends() -> None:
-    """It died with an order out, of which nothing is on record."""
+    """It died with an entry under way, which has no record."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     spec = ReassignmentSpec(replicas(3, 4), replicas(1, 2), FIRST, Route.REQUEST, ZkVersion(0))
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
@@ -490,7 +490,7 @@ def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancella
 
 
 def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> None:
-    """A later request wants what is there; the order before it may still be made."""
+    """A later request wants the present replicas; the entry before may still be carried out."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     ask(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
@@ -524,7 +524,7 @@ def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_
 
 
 def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
-    """As every other order."""
+    """As every other entry."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     ask(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
@@ -560,7 +560,7 @@ def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
 
 
 def test_an_answer_to_an_older_order_means_nothing() -> None:
-    """Only the order that stands is answered."""
+    """Only the present entry is answered."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
     moved = driver.view.work.reassignments[tp()]

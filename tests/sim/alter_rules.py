@@ -28,11 +28,11 @@ NOTICE_S: Final = 1.0
 
 
 FRESH_S: Final = 0.1
-"""How long an order may take from the daemon's decision to the controller."""
+"""How long an entry may take from the daemon's decision to the controller."""
 
 
 class Way(NamedTuple):
-    """When an order was handed over, and when it was sent."""
+    """When an entry was decided, and when it was sent."""
 
     handed_at: float
     sent_at: float
@@ -40,12 +40,12 @@ class Way(NamedTuple):
     """
     How many of each partition had to stay in sync when it was sent.
 
-    The settings and the target may be others when the controller makes the order.
+    The settings and the target may be others when the controller carries it out.
     """
 
 
-class OrderRules:
-    """Remembers what the ISR of every partition was, and judges each order that is made."""
+class AlterRules:
+    """The ISR of every partition over time, and the judgement of each entry."""
 
     def __init__(self, world: World, bound: BoundRules | None = None) -> None:
         """Listen to every transaction; the bound is judged where it is given."""
@@ -70,7 +70,7 @@ class OrderRules:
                     pass
 
     def judge(self, order: AlterEntry, way: Way) -> None:
-        """Judge an order that is about to be made."""
+        """Judge an entry that is about to be carried out."""
         if self._bound is not None:
             self._bound.judge(order, way.sent_at - NOTICE_S, way.sent_at)
         self._keeps_min_isr(order, way)
@@ -96,7 +96,7 @@ class OrderRules:
         }
 
     def _keeps_min_isr(self, order: AlterEntry, way: Way) -> None:
-        """Judge that an order that only drops leaves as many in sync as producers need."""
+        """Judge that an entry that only drops leaves as many in sync as producers need."""
         invariants = self._world.invariants
         floor = way.floors.get(order.partition)
         if order.cancels or floor is None or way.sent_at - way.handed_at > FRESH_S:

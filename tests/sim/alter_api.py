@@ -16,11 +16,11 @@ from controller.core.events import AlterResult, ReassignmentsAltered, Reassignme
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.reactor.ports import AlterEntry, Inbox
 from controller.znodes import paths
-from tests.sim.order_rules import Way
+from tests.sim.alter_rules import Way
 
 if TYPE_CHECKING:
+    from tests.sim.alter_rules import AlterRules
     from tests.sim.kafka_duties import KafkaDuties
-    from tests.sim.order_rules import OrderRules
     from tests.sim.world import World
 
 NONE: Final = 0
@@ -47,10 +47,10 @@ class _Call:
     is_answered: bool = False
 
 
-class SimControllerOrders:
+class SimAlterApi:
     """Implements ``reactor.ports.Reassignments`` for one daemon."""
 
-    def __init__(self, world: World, inbox: Inbox, rules: OrderRules, *, loss: float) -> None:
+    def __init__(self, world: World, inbox: Inbox, rules: AlterRules, *, loss: float) -> None:
         """
         Prepare.
 
@@ -147,7 +147,7 @@ class SimControllerOrders:
             self._inbox.put(ReassignmentsAltered(results, None))
 
     def _judged(self, duties: KafkaDuties, order: AlterEntry, way: Way) -> AlterResult:
-        """Make an order, or refuse it as Kafka does (KIP-455)."""
+        """Carry out an entry, or refuse it as Kafka does (KIP-455)."""
         partition, target, cancels = order
         error = self._error(duties, partition, target, cancels=cancels)
         if error == NONE:
