@@ -115,7 +115,7 @@ def test_throttle_stands_before_the_first_copy_holds_it_and_is_restored_at_the_e
             w.zxid < step and FOLLOWER_RATE in w.content.get("config", {}) for w in of_broker
         )
     lists = [w for w in history if w.path == f"/config/topics/{topic}" and w.zxid > step]
-    assert len(lists) == 1, "the topic's lists were rewritten while the request went on"
+    assert len(lists) == 1, "the topic's lists were rewritten while the request was in flight"
 
 
 def test_settings_of_the_operator_stay_as_they_are(

@@ -95,7 +95,7 @@ class SimAlterApi:
 
     def _probed(self, call: int) -> None:
         if call == self._calls:
-            problem = None if self._duties() is not None else "nobody is the controller"
+            problem = None if self._duties() is not None else "there is no controller"
             self._inbox.put(ReassignmentsProbed(problem))
 
     def _duties(self) -> KafkaDuties | None:

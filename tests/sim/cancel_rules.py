@@ -124,7 +124,7 @@ class CancelRules:
         if version == int(UNDO_PART):
             self._judge.ensure(
                 any(s.scope is CancelScope.ALL for s in cancel.selections.values()),
-                f"{name} undoes what was finished, and nobody asked for that",
+                f"{name} undoes completed partitions without scope all",
                 Rule.UNDONE_IF_ASKED,
             )
             return

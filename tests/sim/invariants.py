@@ -106,7 +106,7 @@ class Invariants:
         """Judge the end of a healed history: no order lost, no record lost, no log left behind."""
         self.judge.applies(Rule.NO_ORDER_LOST)
         for partition, target in unmet.items():
-            self.judge.fail(f"{partition}: {target} was asked for, and nobody refused it")
+            self.judge.fail(f"{partition}: {target} was asked for, and neither done nor refused")
         for partition in self._znodes.states:
             self._data.nothing_is_lost(partition)
         self.records.nothing_is_left()

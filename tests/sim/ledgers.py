@@ -276,7 +276,7 @@ class Ledger:
     def _is_asked_for(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
         asked = self.asked.get(spec.request)
         if asked is None:
-            self._judge.fail(f"{partition}: nobody knows of request {spec.request}")
+            self._judge.fail(f"{partition}: request {spec.request} is unknown")
         if asked.selections:
             self._judge.ensure(
                 any(s.scope is CancelScope.ALL for s in asked.selections.values())
@@ -367,7 +367,7 @@ class Ledger:
         ]
         self._judge.ensure(
             len(missing) <= whole,
-            f"{request}: {missing} are neither done nor told of",
+            f"{request}: {missing} are neither done nor in the outcome",
             Rule.DONE_OR_NOTIFIED,
         )
 

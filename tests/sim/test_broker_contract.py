@@ -107,14 +107,16 @@ class _SimRig:
 
     def notified(self) -> bool:
         named = self.partition._asdict()
-        return any(named in told["partitions"] for told in self._notices(paths.ISR_NOTIFICATIONS))
+        return any(
+            named in notice["partitions"] for notice in self._notices(paths.ISR_NOTIFICATIONS)
+        )
 
     def lose_disk(self, broker: BrokerId) -> None:
         log = self._fabric.brokers[broker].logs.get(self.partition)
         self._fabric.brokers[broker].fail_directory(0 if log is None else log.directory)
 
     def announced(self, broker: BrokerId) -> bool:
-        return any(told["broker"] == broker for told in self._notices(paths.LOG_DIR_EVENTS))
+        return any(notice["broker"] == broker for notice in self._notices(paths.LOG_DIR_EVENTS))
 
     def _notices(self, directory: str) -> Iterator[dict[str, Any]]:
         for name in self._zookeeper.children(directory) or ():

@@ -228,7 +228,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
     world, plot, kept = World(1), plot_of(4), Kept()
     between = DeposedInBetween(lambda _: None)
 
-    class Told(SimAlterApi):
+    class RecordingApi(SimAlterApi):
         def alter(self, orders: Sequence[AlterEntry]) -> None:
             kept.put(orders)
 
@@ -241,7 +241,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
             configs=ports.configs,
             clock=ports.clock,
             observer=SilentObserver(),
-            reassignments=Told(world, inbox, AlterRules(world), loss=0.0),
+            reassignments=RecordingApi(world, inbox, AlterRules(world), loss=0.0),
             failpoints=between,
         )
         return between.loop
