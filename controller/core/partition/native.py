@@ -262,7 +262,13 @@ class NativeContext(StepStart):
         )
 
     def end(self, records: tuple[Record, ...], cause: str) -> Change:
-        """Write B6 to B8: the final assignment, the end of record and entry, metadata."""
+        """
+        Write B6 to B8: the final assignment, the end of record and entry, metadata.
+
+        Where the partition is at its target, the topic znode is neither written nor checked. It was
+        read or checked in this tenure, in which no other controller writes it; in the delegated
+        engine, the cluster's controller does.
+        """
         written: tuple[Record, ...] = ()
         assigned = any(isinstance(r, AssignmentRecord) for r in records)
         if not assigned and self.assignment != PartitionAssignment(self.spec.target):
