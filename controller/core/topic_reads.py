@@ -65,8 +65,12 @@ def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> Non
     session.deletions = event.topics
     _keep_alive(view, view.tenure.being_deleted - event.topics)
     for name in (event.topics ^ known) & session.topics.keys():
-        for number in session.topics[name].partitions:
-            judge(view, TopicPartition(name, number))
+        partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]
+        for partition in partitions:
+            judge(view, partition)
+        if name in known and view.tenure.held is not None:
+            # An operator revoked the deletion: a leader or a first state may be due since then.
+            view.due.add(partitions)
 
 
 def _keep_alive(view: ClusterView, topics: frozenset[str]) -> None:

@@ -512,6 +512,25 @@ def test_a_new_topic_gets_its_first_state() -> None:
     assert len(created) == 1
 
 
+@pytest.mark.parametrize("because", ["its topic is to be deleted", "no replica is live"])
+def test_a_new_partition_gets_no_state_while_none_can_lead_it(because: str) -> None:
+    """Kafka's controller creates none then; the state follows when the reason is gone."""
+    new = TopicPartition("new", 0)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3, 4))
+    driver.submit({tp(): (1, 4)})
+    if because == "no replica is live":
+        driver.observe(live(1, 2, 4))
+    else:
+        driver.observe(DeletionsRead(frozenset({"new"})))
+    topic = TopicAssignment({0: PartitionAssignment(replicas(3))}, ZkVersion(0), Zxid(20))
+    driver.observe(TopicsListed(frozenset({"t", "new"})), TopicsRead({"new": topic}))
+    driver.observe(StatesRead({new: None}))
+    assert new not in driver.view.tenure.states
+    driver.observe(DeletionsRead(frozenset()), live(1, 2, 3, 4))
+    state = driver.view.tenure.states[new]
+    assert (state.leader, state.isr) == (BrokerId(3), replicas(3))
+
+
 def test_an_isr_notification_is_read_published_and_deleted() -> None:
     """Clients see the ISR the leader wrote."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
@@ -670,6 +689,18 @@ def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> N
     assert driver.view.tenure.states[tp()] == driver.first_states[tp()]
     driver.observe(DeletionsRead(frozenset()))
     assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+
+
+def test_a_leader_is_elected_once_a_deletion_that_was_requested_in_the_tenure_is_revoked() -> None:
+    """An operator deletes its znode; no other event concerns the partition."""
+    driver = Driver({tp(): (1, 2), tp(0, "u"): (3, 2)}, brokers=(1, 2, 3, 4))
+    driver.submit({tp(0, "u"): (3, 4)})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    driver.observe(live(2, 3, 4))
+    assert driver.view.tenure.states[tp()] == driver.first_states[tp()]
+    driver.observe(DeletionsRead(frozenset()))
+    state = driver.view.tenure.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
 
 
 def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() -> None:
