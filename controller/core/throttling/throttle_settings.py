@@ -129,7 +129,7 @@ def restored(applied: AppliedThrottle, config: EntityConfig) -> Settings | None:
 def _rest(key: str, have: str | None, ours: str, before: str | None) -> str | None:
     if have is None:
         return None
-    if key in RATES or ours == EVERY_REPLICA or have.strip() == EVERY_REPLICA:
+    if key in RATES or ours == EVERY_REPLICA:
         return before if have == ours else have
     mine = set(entries(ours))
     present = entries(have)

@@ -14,7 +14,7 @@ from controller.core.controllership.invalidation import set_aside
 from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
 from controller.core.controllership.state_polling import follow_watched
 from controller.core.controllership.tenure import has_work
-from controller.core.effects import ResignController, SendStopReplica
+from controller.core.effects import ResignController, SendLeaderAndIsr, SendStopReplica
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
@@ -480,3 +480,19 @@ def test_orphans_are_examined_when_one_of_them_may_have_become_deletable(news: s
         case _:
             setattr(due, news, True)
     assert delete_orphans(driver.view, due).effects
+
+
+@pytest.mark.parametrize("is_bounced", [True, False])
+def test_the_leader_confirms_its_epoch_before_a_departed_replica_is_deleted(
+    *, is_bounced: bool
+) -> None:
+    """One that restarted gets the epoch of its repair only, whenever that is durable."""
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.view.cluster.departed = {(BrokerId(4), tp()): driver.now}
+    due = Worklist(claimed=True)
+    if is_bounced:
+        due.bounced.add(BrokerId(1))
+    (change,) = announce_departures(driver.view, due).changes
+    assert [r.orphan.broker for r in change.records if isinstance(r, OrphanRecord)] == [4]
+    informed = [e.brokers for e in change.effects if isinstance(e, SendLeaderAndIsr)]
+    assert informed == ([] if is_bounced else [replicas(1)])

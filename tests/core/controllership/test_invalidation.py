@@ -53,6 +53,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import LegacyMode, Options
+from controller.core.partition.gates import state_unknown
 from controller.core.phases import Stopping, Syncing
 from controller.core.records import (
     AssignmentRecord,
@@ -570,3 +571,13 @@ def test_a_write_that_is_not_permitted_gives_its_slot_away_at_once() -> None:
     waits = driver.view.work.reassignments[tp()].blocked
     assert waits is not None
     assert waits.by is BlockedBy.WRITE_REFUSED
+
+
+def test_why_a_state_was_unreadable_is_forgotten_with_the_state() -> None:
+    """A rejected write shows that the znode changed: it is read again, and readable perhaps."""
+    driver = Driver({tp(): (1, 2)})
+    write = _state_record(driver)
+    driver.observe(StatesRead({tp(): "no JSON"}))
+    assert "no JSON" in state_unknown(driver.view, tp()).detail
+    invalidate(driver.view, Change((write,), partition=tp()))
+    assert state_unknown(driver.view, tp()).detail == "its state znode is being read"

@@ -215,6 +215,7 @@ def test_elections_keep_to_their_rate() -> None:
 
     driver.observe(PreferredElectionRead(frozenset(tp(n) for n in range(3)), ZkVersion(3)))
     assert elected() == 1
+    assert SetTimer(PREFERRED_TIMER, Instant(driver.now + 1.0)) in driver.sent
     pass_time(driver, 0.9)
     assert elected() == 1
     pass_time(driver, 0.2)
@@ -320,3 +321,22 @@ def test_the_balance_is_checked_once_an_interval() -> None:
     driver.now = Instant(driver.now + 10.0)
     driver.observe(TimerFired(BALANCE_TIMER))
     assert driver.view.cluster.balanced_at == checked
+
+
+def test_partitions_of_a_topic_that_is_to_be_deleted_do_not_count_for_the_balance() -> None:
+    """Two of ten are twenty percent, not more, whoever leads a topic that is about to go."""
+    partitions = {tp(n): (1, 2, 3) for n in range(10)} | {tp(n, "u"): (1, 2) for n in range(5)}
+    driver = Driver(
+        partitions,
+        brokers=(1, 2, 3),
+        leaders={tp(0): 2, tp(1): 2, **{tp(n, "u"): 2 for n in range(5)}},
+        options=Options(
+            tenure=TenurePolicy.PERMANENT,
+            auto_leader_rebalance=True,
+            leader_imbalance_per_broker_percentage=20,
+        ),
+    )
+    driver.observe(DeletionsRead(frozenset({"u"})))
+    assert after_an_interval(driver) == [2, 2, 1]
+    driver.observe(DeletionsRead(frozenset()))
+    assert after_an_interval(driver) == [1, 1, 1]

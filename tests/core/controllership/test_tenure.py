@@ -282,3 +282,17 @@ def test_a_queue_to_be_ended_needs_the_role_under_a_pause_too() -> None:
     malformed = replace(plan({tp(): (1, 3)}, czxid=52), refused=(("t-0", "no replicas"),))
     driver.fold(QueueRead(malformed))
     assert has_work(driver.view, driver.now)
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_the_role_is_given_back_with_its_reason(*, is_held: bool) -> None:
+    """The log shows whether work is left."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=1.0))
+    if is_held:
+        driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
+    if not is_held:
+        driver.run(tp())
+    linger(driver)
+    (resigned,) = {e.reason for e in driver.sent if isinstance(e, ResignController)}
+    assert resigned == ("what is left is held back" if is_held else "nothing left to do")

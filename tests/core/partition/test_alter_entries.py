@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from controller.core.controllership.responses import NONE
+from controller.core.effects import SetTimer
 from controller.core.events import AlterResult, ReassignmentsAltered
-from controller.core.model import BrokerId
-from controller.core.partition.alter_entries import BACKOFF_S, SEEN_S
+from controller.core.model import BrokerId, Instant
+from controller.core.partition.alter_entries import BACKOFF_S, SEEN_S, SEEN_TIMER, UNSENT_S
 from controller.core.phases import AwaitingController, Pending
 from controller.core.records import SpecEndedRecord
 from tests.core.builders import replicas, tp
@@ -65,3 +66,26 @@ def test_a_step_that_was_seen_to_end_needs_no_second_look() -> None:
     driver.run(tp())
     (end,) = ends(driver)
     assert not end.stands
+
+
+def test_a_request_is_examined_again_when_its_effect_should_be_seen() -> None:
+    """No other event may follow; once that time is over, each second until it is decided."""
+    driver = unanswered()
+    driver.sent.clear()
+    accept(driver)
+    answered = driver.now
+    assert [e.at for e in driver.sent if e == SetTimer(SEEN_TIMER, Instant(answered + SEEN_S))]
+    driver.sent.clear()
+    driver.pass_time(SEEN_S - UNSENT_S / 2)
+    timers = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == SEEN_TIMER]
+    assert timers == [driver.now + UNSENT_S]
+
+
+def test_a_refused_cancellation_is_examined_again_after_its_back_off() -> None:
+    """The step that it was to cancel is still in the topic znode."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 1, 2)
+    driver.refuses = (39, "the controller refuses it")
+    cancel(driver)
+    assert driver.orders[-1] == (replicas(0, 1), True)
+    assert SetTimer(SEEN_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent

@@ -55,7 +55,7 @@ from controller.core.model import (
 from controller.core.options import EngineName, Options
 from controller.core.partition.alter_entries import BACKOFF_S, UNSENT_S
 from controller.core.phases import AwaitingController, Pending, Syncing
-from controller.core.records import OrphanRecord, SpecEndedRecord, SpecRecord
+from controller.core.records import OrphanRecord, PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.core.requests.atomic import atomic_refused
 from controller.core.wakeups import ORDER_TIMER
 from tests.core.builders import broker, plan, replicas, tp
@@ -805,6 +805,11 @@ def test_a_request_in_doubt_is_not_cancelled_without_a_live_replica_in_sync() ->
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(1, 5)}))
     driver.pass_time(BACKOFF_S + 1)
     assert driver.orders[1:] == [(replicas(1, 2), True)]
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (3, 4)}))
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2)
+    driver.pass_time(BACKOFF_S + 1)
+    assert len(driver.orders) == 2
+    assert blocked_by(driver) is BlockedBy.NO_LEADER
 
 
 def test_a_request_in_doubt_is_cancelled_only_on_a_state_that_is_known() -> None:
@@ -839,3 +844,51 @@ def test_an_end_after_a_step_of_ours_does_not_depend_on_the_topic_znode() -> Non
     driver.run(tp())
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
     assert [r.stands for r in ended] == [False]
+
+
+def test_a_step_that_has_to_wait_between_two_steps_leaves_its_slot_to_others() -> None:
+    """Under a pause the step in flight ends, and the next one does not begin."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
+    driver.change_isr(tp(), at(driver))
+    assert len(driver.orders) == 1
+    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
+    assert (blocked_by(driver), driver.view.tenure.in_flight) == (BlockedBy.PAUSED, 0)
+    driver.observe(ControlsRead(Controls()))
+    driver.run(tp())
+    assert at(driver) == (3, 4, 5)
+
+
+def test_a_step_whose_next_one_waits_for_a_read_leaves_its_slot_to_others() -> None:
+    """The state is read first: no compare-and-set would notice its change."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    driver.answers_states = False
+    driver.observe(StateChanged(tp()))
+    state = driver.view.tenure.states[tp()]
+    driver.view.tenure.states[tp()] = replace(state, isr=replicas(0, 1, 2, 3))
+    topic = driver.view.session.topics["t"]
+    ended = {0: PartitionAssignment(replicas(0, 1, 2, 3))}
+    driver.sent.clear()
+    driver.observe(
+        TopicsRead({"t": TopicAssignment(ended, ZkVersion(topic.version + 1), topic.czxid)})
+    )
+    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
+    assert driver.view.tenure.in_flight == 0
+    assert driver.orders == []
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_a_step_that_is_corrected_reports_why(*, is_cancelled: bool) -> None:
+    """The log and the journal show it."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 1, 2)
+    before = len(driver.changes)
+    if is_cancelled:
+        cancel(driver)
+    else:
+        ask(driver, 1, 3, name="request_0000000001")
+    phases = [r for c in driver.changes[before:] for r in c.records if isinstance(r, PhaseRecord)]
+    cause = next(r.cause for r in phases if isinstance(r.phase, AwaitingController))
+    assert cause == ("rolled back" if is_cancelled else "the target changed")

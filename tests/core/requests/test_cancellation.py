@@ -671,3 +671,13 @@ def test_a_plan_in_doubt_holds_up_the_cancellation() -> None:
     assert not has_ended(driver)
     driver.observe(LegacyPlanRead(plan({tp(0): (3, 4, 5)})))
     assert has_ended(driver)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_outcome_of_a_cancellation_has_the_time_of_its_end(*, is_known: bool) -> None:
+    """0: the wall clock was not read yet."""
+    driver = Driver({tp(): (1, 2)})
+    if not is_known:
+        driver.view.cluster.wall = None
+    cancel(driver)
+    assert outcomes(driver)[CANCEL].ended_ms == (WALL_S * 1000 if is_known else 0)

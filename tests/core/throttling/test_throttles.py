@@ -15,6 +15,7 @@ from controller.core.applied_throttles import (
     Entity,
     EntityConfig,
 )
+from controller.core.controllership.invalidation import invalidate
 from controller.core.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
 from controller.core.cycle import take_due
 from controller.core.effects import ReadEntityConfigs
@@ -36,7 +37,12 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.reassignments import Request
-from controller.core.records import AppliedThrottleEndedRecord, AppliedThrottleRecord, SpecRecord
+from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    Change,
+    SpecRecord,
+)
 from controller.core.submissions import RequestOptions
 from controller.core.throttling.throttles import CHANGES_MAX, follow_throttles
 from tests.core.builders import broker, replicas, tp
@@ -665,3 +671,15 @@ def test_a_written_setting_is_expected_at_the_version_that_the_write_leaves() ->
     newest = EntityConfig({"retention.ms": "5"}, ZkVersion(9))
     observe(made.view, EntityConfigsRead({entity: newest}), made.now)
     assert made.view.own_records.entity_configs[entity] == newest
+
+
+def test_a_rejected_throttle_is_read_at_once_and_decided_again() -> None:
+    """Another client changed the settings, or another daemon the record."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    (written,) = [
+        w for w in made.writes if isinstance(w, AppliedThrottleRecord) and w.lease.entity == ORDERS
+    ]
+    assert invalidate(made.view, Change((written,))) == [ReadEntityConfigs((Entity(ORDERS),))]
+    assert Entity(ORDERS) in made.view.work.participants.unsettled
+    assert made.gate(orders()) is not None
