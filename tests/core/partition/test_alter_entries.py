@@ -6,9 +6,10 @@ from controller.core.controllership.responses import NONE
 from controller.core.effects import SetTimer
 from controller.core.events import AlterResult, ReassignmentsAltered
 from controller.core.model import BrokerId, Instant
-from controller.core.partition.alter_entries import BACKOFF_S, SEEN_S, SEEN_TIMER, UNSENT_S
+from controller.core.partition.alter_entries import BACKOFF_S, SEEN_S, UNSENT_S
 from controller.core.phases import AwaitingController, Pending
 from controller.core.records import SpecEndedRecord
+from controller.core.wakeups import SEEN_TIMER
 from tests.core.builders import replicas, tp
 from tests.core.partition.delegated_rigs import DelegatedDriver
 from tests.core.partition.test_delegated import ask, at
