@@ -189,7 +189,7 @@ def test_every_reason_is_shown_in_status_explain_log_and_metric(
 def test_a_drop_that_would_leave_too_few_in_sync_waits_with_its_reason(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Who leaves is dead when a source dies as well: the drop waits until that source is back."""
+    """The dropped replica is dead when a source dies: the drop waits until that source is back."""
     topic = make_topic({0: (1, 2, 3)}, {"min.insync.replicas": "3"})
     targets = {(topic, 0): (3, 4, 5)}
     daemon = start(daemons, "--step-size", "1", "--under-min-isr", "ignore")

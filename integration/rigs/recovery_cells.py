@@ -55,7 +55,7 @@ ENDS_WITHIN_S: Final = 150.0
 
 
 class Hand(StrEnum):
-    """Who takes over from a daemon that died."""
+    """The successor of a daemon that died."""
 
     RESTARTED = "restarted"
     STANDBY = "standby"

@@ -202,7 +202,7 @@ def test_a_pause_is_reported(scene: Scene) -> None:
 
 
 def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
-    """Who would be superseded, and what the other route keeps us from."""
+    """The requests that it would supersede, and the conflicts with the other route."""
     put = scene.cluster.specs
     put[tp(0)] = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
     put[tp(1)] = ReassignmentSpec(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY)

@@ -78,7 +78,7 @@ class LeadershipContract:
         assert leader.get("/a") == (b"", 0)
 
     def test_paperwork_is_fenced_by_the_leadership_alone(self, leader: StoreRig) -> None:
-        """Who leads writes without being the controller; who led before does not."""
+        """The leader writes without being the controller; a former leader does not."""
         first, second = (Create(paths.outcome_path(RequestId(name)), b"") for name in ("r1", "r2"))
         assert leader.store.commit([[first]]) == [Committed()]
         leader.put(paths.EPOCH, b"99")

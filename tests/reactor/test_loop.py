@@ -171,7 +171,7 @@ def test_a_request_is_read_before_what_others_want_is_written() -> None:
 
 
 def test_a_turn_that_takes_long_leaves_the_rest_to_the_next_one() -> None:
-    """Who looks at the status of very many reassignments is answered meanwhile."""
+    """A status request for very many reassignments is answered in between."""
     partitions = {tp(n): (0, 1) for n in range(6)}
     driver = Driver(partitions, options=Options(look_chunk=1, tenure=TenurePolicy.PERMANENT))
     turning = Turning(driver, Passing())

@@ -117,7 +117,7 @@ class DataRules:
     def _bounced_leads_anew(
         self, broker: BrokerId, partition: TopicPartition, leader_epoch: int
     ) -> None:
-        """Who crashed while a daemon had the role may lack what it acknowledged before."""
+        """A broker that crashed during a tenure may lack records it acknowledged."""
         leader = self._fabric.brokers[broker]
         claimed = self._znodes.claims.get(leader.controller_epoch)
         epoch, led_since = self._znodes.led_since.get(partition, (-1, 0))

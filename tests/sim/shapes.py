@@ -34,7 +34,7 @@ DOOMED: Final = "doomed"
 
 
 class Hand(StrEnum):
-    """Who takes over from a daemon that died."""
+    """The successor of a daemon that died."""
 
     RESTARTED = "the daemon restarted"
     STANDBY = "a standby daemon"

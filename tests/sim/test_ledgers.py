@@ -209,7 +209,7 @@ def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Rep
 
 
 def test_what_is_younger_than_a_cancellation_is_not_turned_round(desk: _Desk) -> None:
-    """Who asks for something after it wants it."""
+    """A request after the cancellation is owed its target."""
     desk.world.cancel()
     spec = desk.accept()
     with BROKEN:

@@ -141,7 +141,7 @@ def test_without_a_claim_nothing_is_written() -> None:
 
 
 def test_paperwork_is_fenced_by_the_leadership_alone(bench: _Bench) -> None:
-    """Who leads writes without being the controller; who led before does not."""
+    """The leader writes without being the controller; a former leader does not."""
     bench.world.run_for(1.0)
     first, second = (Create(paths.outcome_path(RequestId(name)), b"") for name in ("r1", "r2"))
     assert bench.store.commit([[first]]) == [Committed()]

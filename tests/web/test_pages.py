@@ -165,7 +165,7 @@ def test_the_page_needs_no_other_file() -> None:
 
 
 def test_copies_between_brokers_are_a_picture() -> None:
-    """Who serves whom, and what each has to receive."""
+    """The source and the receiver of each copy, with the bytes that are left."""
     html = page(two_to_copy().view)
     assert "<title>1 serves 1 replicas to 4</title>" in html
     assert html.count('class="route"') == 1

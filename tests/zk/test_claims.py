@@ -363,7 +363,7 @@ def test_a_loss_is_reported_once(bench: _Bench) -> None:
 
 
 def test_losing_the_leadership_gives_the_role_back(bench: _Bench) -> None:
-    """Who may not write must not stand in the way of a controller that can."""
+    """A daemon without the permission must not keep another controller from the role."""
     bench.client.script.append(bench.take())
     bench.claims.claim()
     bench.inbox.wait_for(ControllerClaimed)
