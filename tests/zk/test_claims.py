@@ -388,3 +388,27 @@ def test_a_role_that_was_lost_while_disconnected_is_given_up_at_the_reconnection
     assert not bench.inbox.of(Deposed)
     bench.client.reconnect()
     assert bench.inbox.wait_for(Deposed).reason == "/controller is not ours any more"
+
+
+def test_a_znode_of_a_lost_claim_whose_session_lives_on_is_deleted(bench: _Bench) -> None:
+    """ZooKeeper was only silent for too long: brokers would wait for the session to end."""
+    bench.client.script.append(bench.take())
+    bench.claims.claim()
+    bench.inbox.wait_for(ControllerClaimed)
+    bench.client.script.append(bench.vacate())
+    bench.claims.lost("silent")
+    bench.settle()
+    assert paths.CONTROLLER not in bench.client.nodes
+    assert bench.inbox.of(Deposed) == [Deposed("silent")]
+
+
+def test_a_znode_whose_deletion_was_not_answered_is_deleted_again(bench: _Bench) -> None:
+    """The role was given back: a broker is to have it, and not at the end of the session."""
+    bench.client.script.append(bench.take())
+    bench.claims.claim()
+    bench.inbox.wait_for(ControllerClaimed)
+    bench.client.script.extend([ConnectionLoss(), bench.vacate()])
+    bench.claims.resign()
+    assert "ZooKeeper may not have heard" in bench.inbox.wait_for(Deposed).reason
+    bench.settle()
+    assert paths.CONTROLLER not in bench.client.nodes

@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.controllership.eligibility import delegated_refusals, native_refusals
+from controller.core.controllership.eligibility import (
+    choice_of,
+    delegated_refusals,
+    native_refusals,
+)
 from controller.core.model import BrokerId
-from controller.core.options import Options
+from controller.core.options import EngineName, Options
 from controller.core.view import ClusterView
 from tests.core.builders import Driver, tp
 
@@ -86,3 +90,16 @@ def test_a_cluster_without_a_controller_has_no_sign_of_kraft() -> None:
         view.session.guards, controller_broker=None, controller_is_ephemeral=False
     )
     assert native_refusals(view) == ()
+
+
+def test_the_choice_of_the_delegated_engine_has_its_reason() -> None:
+    """The first sign against the role; later, that an engine is not changed back."""
+    view = cluster("a")
+    view.options = Options(engine=EngineName.AUTO)
+    choice = choice_of(view)
+    assert choice is not None
+    assert choice[0] is EngineName.DELEGATED
+    assert choice[1].startswith("topic a carries a topic id")
+    view.role.engine = EngineName.DELEGATED
+    view.session.topics["a"].topic_id = None
+    assert choice_of(view) == (EngineName.DELEGATED, "it was chosen before")

@@ -14,7 +14,11 @@ from controller.core.controllership.tenure import (
     PROGRESS_PATIENCE_S,
     hold_of,
 )
-from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S, DELETIONS_PATIENCE_S
+from controller.core.controllership.topic_deletions import (
+    DELETION_PATIENCE_S,
+    DELETIONS_PATIENCE_S,
+    yield_due,
+)
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController, SetTimer
 from controller.core.events import (
@@ -410,3 +414,29 @@ def test_a_leader_that_is_to_be_elected_after_a_move_of_others_does_not_keep_the
     driver.observe(StatesRead(driver.first_states))
     driver.view.tenure.preferred[OTHER] = None
     assert wait(driver, LINGER_S + 3)
+
+
+def test_a_cancellation_keeps_the_role_also_where_every_request_is_held() -> None:
+    """Only a pause of everything holds a rollback."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
+    submit(driver, submission(REQUEST, {tp(): (4, 5, 6)}))
+    driver.catch_up(tp())
+    driver.observe(live(1, 2, 4, 5, 6))
+    paused = Pauses(requests={REQUEST: Pause("later")})
+    driver.observe(ControlsRead(Controls(pauses=paused)))
+    cancelled = Cancellation(ZkVersion(0), Zxid(99), 0, requests=frozenset({REQUEST}))
+    driver.observe(CancellationRead(cancelled))
+    assert driver.view.work.reassignments[tp()].spec.rolls_back
+    assert not wait(driver, 2 * PROGRESS_PATIENCE_S)
+
+
+@pytest.mark.parametrize(("pending_s", "due_s"), [(-100.0, 0.0), (5.0, 5.0)])
+def test_a_tenure_has_its_time_before_it_yields_to_a_deletion(
+    pending_s: float, due_s: float
+) -> None:
+    """It counts from the claim, or from a deletion that is requested later."""
+    view = with_a_dead_target().view
+    assert view.tenure.held is not None
+    claimed = view.tenure.held.since
+    view.role.deletions_since = {"other": Instant(claimed + pending_s)}
+    assert yield_due(view) == claimed + due_s + DELETION_PATIENCE_S

@@ -892,3 +892,12 @@ def test_a_step_that_is_corrected_reports_why(*, is_cancelled: bool) -> None:
     phases = [r for c in driver.changes[before:] for r in c.records if isinstance(r, PhaseRecord)]
     cause = next(r.cause for r in phases if isinstance(r.phase, AwaitingController))
     assert cause == ("rolled back" if is_cancelled else "the target changed")
+
+
+def test_a_correction_keeps_only_good_copies_of_those_that_cannot_go_yet() -> None:
+    """One that lags may always leave, whatever its number is."""
+    driver = DelegatedDriver({tp(): (4, 0)}, min_isr=2, options=delegated(step_size=None))
+    ask(driver, 2, 3)
+    driver.change_isr(tp(), replicas(4, 3))
+    cancel(driver)
+    assert driver.orders[-1] == (replicas(4, 0, 3), False)

@@ -59,6 +59,7 @@ from controller.core.records import (
     SpecRecord,
     SubmissionEndedRecord,
 )
+from controller.core.requests.cancellation import needs_the_role
 from controller.core.requests.undo import UNDO_PART
 from controller.core.scheduling.limits import step_size_of, throttle_of, windows_of
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
@@ -681,3 +682,83 @@ def test_the_outcome_of_a_cancellation_has_the_time_of_its_end(*, is_known: bool
         driver.view.cluster.wall = None
     cancel(driver)
     assert outcomes(driver)[CANCEL].ended_ms == (WALL_S * 1000 if is_known else 0)
+
+
+NAMED = {
+    "its topic": {"topics": frozenset({"t"})},
+    "its partition": {"partitions": frozenset({tp()})},
+    "another partition": {"topics": frozenset({"u"}), "partitions": frozenset({tp(1)})},
+    "everything": {},
+    "everything, also finished": {"scope": CancelScope.ALL},
+}
+
+
+@pytest.mark.parametrize(
+    ("named", "is_needed"), [*zip(NAMED, (True, True, False, False, True), strict=True)]
+)
+def test_a_cancellation_needs_the_role_for_a_foreign_reassignment_that_it_names(
+    named: str, *, is_needed: bool
+) -> None:
+    """It is adopted in the tenure only; a selection of everything leaves it alone."""
+    driver = Driver({tp(): (1, 2, 3), tp(1): (1, 2), tp(0, "u"): (1, 2)})
+    driver.observe(Deposed("another one"), *driver.own_records())
+    moved = PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    driver.view.session.topics["t"].partitions[0] = moved
+    selection = NAMED[named]
+    driver.view.intake.cancellation = Cancellation(ZkVersion(0), Zxid(CZXID), 0, **selection)  # type: ignore[arg-type]
+    assert needs_the_role(driver.view) == is_needed
+    driver.view.intake.cancellation = Cancellation(
+        ZkVersion(0), Zxid(CZXID), 0, unreadable="not JSON", scope=CancelScope.ALL
+    )
+    assert not needs_the_role(driver.view)
+
+
+@pytest.mark.parametrize("there_is", ["a reassignment", "a legacy plan", "a queue", "a request"])
+def test_a_cancellation_needs_the_role_where_there_is_anything_to_select(there_is: str) -> None:
+    """Without the role nothing is accepted, and so nothing cancelled."""
+    driver = Driver({tp(): (1, 2, 3)})
+    view = driver.view
+    if there_is == "a reassignment":
+        submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
+    driver.observe(Deposed("another one"))
+    view.intake.cancellation = Cancellation(ZkVersion(0), Zxid(CZXID), 0)
+    match there_is:
+        case "a legacy plan":
+            driver.fold(LegacyPlanRead(plan({tp(): (1, 2, 4)})))
+        case "a queue":
+            driver.fold(QueueRead(plan({tp(): (1, 2, 4)})))
+        case "a request":
+            driver.fold(SubmissionsListed(frozenset({"request_0000000000"})))
+        case _:
+            pass
+    assert needs_the_role(view)
+
+
+def test_a_cancellation_does_not_end_before_a_stale_queue_is_read() -> None:
+    """An entry of it may be one that the cancellation selects."""
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    driver.observe(QueueRead(plan({tp(): (1, 2, 4)})))
+    assert driver.view.intake.queue is not None
+    driver.view.intake.queue.stale = True
+    cancel(driver)
+    assert not has_ended(driver)
+    driver.observe(QueueRead(plan({}, czxid=51)))
+    assert has_ended(driver)
+
+
+def test_a_cancellation_waits_for_a_topic_that_is_being_read() -> None:
+    """Its replicas decide whether there is anything to roll back."""
+    driver = Driver({tp(): (1, 2)}, answers_topics=False)
+    submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
+    topic = driver.view.session.topics["t"]
+    topic.put_in_doubt(driver.view.cluster.read_generation + 1)
+    driver.view.cluster.read_generation += 1
+    cancel(driver)
+    assert not has_ended(driver)
+    assert not driver.view.work.reassignments[tp()].spec.rolls_back
+    read = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": read}))
+    driver.run(tp())
+    assert has_ended(driver)
+    assert back_at(driver, tp(), 1, 2)

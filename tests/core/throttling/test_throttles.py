@@ -683,3 +683,25 @@ def test_a_rejected_throttle_is_read_at_once_and_decided_again() -> None:
     assert invalidate(made.view, Change((written,))) == [ReadEntityConfigs((Entity(ORDERS),))]
     assert Entity(ORDERS) in made.view.work.participants.unsettled
     assert made.gate(orders()) is not None
+
+
+def test_a_refusal_is_forgotten_once_the_throttle_is_written() -> None:
+    """A later wait for the same throttle has another reason."""
+    made = rig()
+    made.forbidden.add(Entity(ORDERS))
+    made.ask_for({orders(0): (1, 2, 4)})
+    assert list(made.view.own_records.throttle_refusals) == [ORDERS]
+    made.forbidden.clear()
+    made.refresh(6.0)
+    assert made.view.own_records.throttle_refusals == {}
+
+
+def test_no_step_begins_before_the_applied_throttles_are_read() -> None:
+    """Which of them hold is not known at the begin of a tenure."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)})
+    assert made.gate(orders(0)) is None
+    made.view.own_records.applied_throttles_read = False
+    blocked = made.gate(orders(0))
+    assert blocked is not None
+    assert blocked.detail == "the applied throttles are being read"
