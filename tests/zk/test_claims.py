@@ -412,3 +412,11 @@ def test_a_znode_whose_deletion_was_not_answered_is_deleted_again(bench: _Bench)
     assert "ZooKeeper may not have heard" in bench.inbox.wait_for(Deposed).reason
     bench.settle()
     assert paths.CONTROLLER not in bench.client.nodes
+
+
+def test_nothing_is_claimed_without_a_session(bench: _Bench) -> None:
+    """A znode without an owner's session would never be deleted."""
+    bench.client.client_id = None
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ClaimFailed).reason == "there is no connection to ZooKeeper"
+    assert not bench.client.committed

@@ -10,6 +10,7 @@ import pytest
 from controller.core.apply import issued
 from controller.core.controllership.broker_membership import inform_joined
 from controller.core.controllership.cluster_loading import send_reads
+from controller.core.controllership.duties import leader_bounced, send_leader_and_isr
 from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -797,3 +798,24 @@ def test_a_leader_that_bounced_is_not_sent_the_state_that_was_read(noted: str) -
         case _:
             view.tenure.bounced[tp()] = bounced
     assert not [e for e in send_reads(view, due).effects if isinstance(e, SendLeaderAndIsr)]
+
+
+def test_replicas_that_may_have_changed_are_sent_to_no_broker() -> None:
+    """A leader that gets former replicas takes them into the ISR again."""
+    view = Driver({tp(): (1, 2)}).view
+    assert send_leader_and_isr(view, tp(), replicas(1, 2)) == (
+        SendLeaderAndIsr(tp(), replicas(1, 2)),
+    )
+    assert send_leader_and_isr(view, tp(), ()) == ()
+    view.session.topics["t"].put_in_doubt(view.cluster.read_generation + 1)
+    assert send_leader_and_isr(view, tp(), replicas(1, 2)) == ()
+
+
+def test_a_partition_without_a_known_state_has_no_leader_that_restarted() -> None:
+    """Its first read is sent to the replicas when it is known."""
+    driver = Driver({tp(): (1, 2)})
+    due = Worklist(bounced={BrokerId(1)})
+    assert leader_bounced(driver.view, due, tp())
+    assert not leader_bounced(driver.view, Worklist(bounced={BrokerId(2)}), tp())
+    driver.view.tenure.states.clear()
+    assert not leader_bounced(driver.view, due, tp())

@@ -11,6 +11,7 @@ from controller.core.controllership.responses import (
     CLUSTER_AUTHORIZATION_FAILED,
     HEED_PATIENCE_S,
     KAFKA_STORAGE_ERROR,
+    STALE_CONTROLLER_EPOCH,
     UNSUPPORTED_VERSION,
 )
 from controller.core.controllership.tenure import CLAIM_TIMER, HEED_TIMER
@@ -251,3 +252,22 @@ def test_an_answer_that_another_registration_of_the_broker_gave_does_not_count()
     driver.observe(events.StopReplicaAnswered(two, earlier, 0, (result,), resent=False))
     driver.observe(events.StopReplicaAnswered(two, driver.epoch(two), 11, (result,), resent=False))
     assert driver.view.work.reassignments[tp()].phase == phase
+
+
+@pytest.mark.parametrize(
+    ("error", "is_back"), [(0, True), (STALE_CONTROLLER_EPOCH, True), (3, False)]
+)
+def test_a_replica_that_the_broker_accepts_again_is_not_on_a_failed_disk(
+    error: int, *, is_back: bool
+) -> None:
+    """A broker refuses a replica of a failed directory each time; another error shows nothing."""
+    driver = Driver({tp(): (1, 2, 3)})
+    two, epoch = BrokerId(2), driver.view.tenure.states[tp()].leader_epoch
+    for code in (KAFKA_STORAGE_ERROR, error):
+        result = events.LeaderAndIsrResult(tp(), epoch, code)
+        driver.observe(
+            events.LeaderAndIsrAnswered(two, driver.epoch(two), 0, (result,), resent=True)
+        )
+        assert ((two, tp()) in driver.view.tenure.offline) == (
+            code == KAFKA_STORAGE_ERROR or not is_back
+        )

@@ -901,3 +901,17 @@ def test_a_correction_keeps_only_good_copies_of_those_that_cannot_go_yet() -> No
     driver.change_isr(tp(), replicas(4, 3))
     cancel(driver)
     assert driver.orders[-1] == (replicas(4, 0, 3), False)
+
+
+def test_a_request_that_is_not_answered_is_what_the_partition_waits_for() -> None:
+    """Then, that its effect is not seen; each is reported as such."""
+    driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
+    ask(driver, 1, 2)
+    waits = driver.view.work.reassignments[tp()].blocked
+    assert waits is not None
+    assert waits.by is BlockedBy.CONTROLLER_ANSWER
+    assert waits.detail == "the controller has not answered the request yet"
+    answer(driver, AlterOutcome.ANSWERED, 0, 1, 2)
+    waits = driver.view.work.reassignments[tp()].blocked
+    assert waits is not None
+    assert waits.detail.startswith("the controller accepted the request, and ZooKeeper does not")

@@ -309,3 +309,16 @@ def test_a_record_at_its_target_ends_without_a_step() -> None:
     assert driver.history[tp()] == []
     assert driver.states[tp()] == []
     assert SendUpdateMetadata((tp(),)) in driver.sent
+
+
+def test_a_jump_whose_original_replicas_are_unknown_is_not_reduced() -> None:
+    """Which replicas would have to stay first is not known: the step is followed as it is."""
+    driver = Driver({tp(): (0, 1)}, options=Options(step_size=1))
+    driver.submit({tp(): (2, 3, 4, 5)})
+    jump = PartitionAssignment(replicas(2, 3, 4, 5, 0, 1), replicas(2, 3, 4, 5), replicas(0, 1))
+    driver.view.session.topics["t"].partitions[0] = jump
+    turn = NativeContext.of(driver.view, tp(), driver.now)
+    assert isinstance(turn, NativeContext)
+    assert turn.reduced() is not None
+    turn.spec = replace(turn.spec, original=None)
+    assert turn.reduced() is None
