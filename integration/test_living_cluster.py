@@ -8,6 +8,7 @@ started, it has to learn what became of it, and carry out what is asked for next
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -22,6 +23,8 @@ from integration.rigs.requests import await_outcome, submit_request
 from integration.rigs.waiting import eventually
 
 ENDS_WITHIN_S: Final = 90.0
+REFRESH_S: Final = 2
+"""How long the daemon may use settings that it read."""
 SMOKE: Final = ("delegated-3.9.1-full", "native-3.9.1-2.6")
 LIVED_ON: Final = [row for row in ROWS if row.name in {*SMOKE, "delegated-2.4.1-full"}]
 """One row for each way in which a first state comes into being: by ZooKeeper or not, and by us."""
@@ -62,7 +65,9 @@ def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
 @pytest.fixture
 def daemon(row: Row, daemons: Daemons) -> Daemon:
     """Give a daemon that leads before anything else happens."""
-    started = daemons.start("--engine", row.wanted, "--tenure-linger", "1", "--config-refresh", "2")
+    started = daemons.start(
+        "--engine", row.wanted, "--tenure-linger", "1", "--config-refresh", f"{REFRESH_S}"
+    )
     eventually(lambda: started.status()["engine"] == row.engine, within_s=20)
     return started
 
@@ -160,6 +165,8 @@ def test_settings_that_change_hold_for_the_next_move(
     moved(cluster, name, placed(2, 3, 4, 5))
     settings = {"min.insync.replicas": "2", "retention.ms": "86400000"}
     configure(cluster, f"topics/{name}", settings)
+    # What was read before the change holds for as long.
+    time.sleep(REFRESH_S + 0.5)
     moved(cluster, name, placed(2, 1, 2, 3))
     single: Targets = {(name, 0): (1,)}
 
