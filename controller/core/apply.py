@@ -10,48 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controller.core import effects, records
+from controller.core import effects, model, phases, records, request_records, start_pending, wakeups
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.state_polling import missing_again
-from controller.core.model import (
-    ConfigQuestion,
-    Instant,
-    LeaderEpoch,
-    PartitionState,
-    Route,
-    TopicPartition,
-    ZkVersion,
-)
-from controller.core.phases import (
-    AwaitingController,
-    Expanding,
-    Pending,
-    Phase,
-    Starting,
-    Stopping,
-)
+from controller.core.model import Instant, Route, TopicPartition
 from controller.core.reassignments import Reassignment, Request
-from controller.core.request_records import fold_request_record, request_of
-from controller.core.scheduling.adaptive_limit import limit_adapted
-from controller.core.scheduling.in_flight import (
-    begin,
-    change_spec,
-    count_in_flight,
-    drop,
-    load,
-    unload,
-)
-from controller.core.scheduling.isr_health import judge, note_isr
-from controller.core.scheduling.partition_sizes import sizes_asked
-from controller.core.start_pending import sort_pending
-from controller.core.throttling.throttle_records import (
-    applied_throttle_ended,
-    applied_throttle_set,
-    throttles_settled,
-)
+from controller.core.scheduling import adaptive_limit, in_flight, isr_health, partition_sizes
+from controller.core.throttling import throttle_records
 from controller.core.unclean_election import note_leader
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, orphans_concerned, submissions_concerned, wake
 
 
 def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
@@ -62,37 +29,39 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         InvariantError: an illegal change of phase.
 
     """
-    wake(view.due, type(record))
+    wakeups.wake(view.due, type(record))
     tenure, work, intake, cluster = view.tenure, view.work, view.intake, view.cluster
     match record:
         case records.AssignmentRecord(partition=partition, assignment=assignment):
             view.session.topics[partition.topic].partitions[partition.partition] = assignment
-            orphans_concerned(view, partition)
-            judge(view, partition)
+            wakeups.orphans_concerned(view, partition)
+            isr_health.judge(view, partition)
         case records.StateRecord():
             before = tenure.states.get(record.partition)
-            tenure.states[record.partition] = PartitionState(
+            tenure.states[record.partition] = model.PartitionState(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
                 isr=record.isr,
                 controller_epoch=record.controller_epoch,
-                version=ZkVersion(record.expected_version + 1),
+                version=model.ZkVersion(record.expected_version + 1),
                 leader_recovery_state=record.leader_recovery_state,
             )
             note_leader(view, record.partition, before)
-            note_isr(view, record.partition, before, tenure.states[record.partition], now)
-            judge(view, record.partition)
+            isr_health.note_isr(
+                view, record.partition, before, tenure.states[record.partition], now
+            )
+            isr_health.judge(view, record.partition)
             view.due.add((record.partition,))
         case records.StateCreatedRecord(partition=partition):
             tenure.stateless.discard(partition)
-            tenure.states[partition] = PartitionState(
+            tenure.states[partition] = model.PartitionState(
                 leader=record.leader,
-                leader_epoch=LeaderEpoch(0),
+                leader_epoch=model.LeaderEpoch(0),
                 isr=record.isr,
                 controller_epoch=record.controller_epoch,
-                version=ZkVersion(0),
+                version=model.ZkVersion(0),
             )
-            judge(view, partition)
+            isr_health.judge(view, partition)
             view.due.add((partition,))
         case records.SpecRecord():
             view.own_records.doubtful_specs.discard(record.partition)
@@ -107,11 +76,11 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 intake.legacy_ended = intake.legacy.czxid
             intake.legacy = None
         case records.AppliedThrottleRecord():
-            applied_throttle_set(view, record)
+            throttle_records.applied_throttle_set(view, record)
         case records.AppliedThrottleEndedRecord():
-            applied_throttle_ended(view, record)
+            throttle_records.applied_throttle_ended(view, record)
         case records.ThrottlesSettledRecord():
-            throttles_settled(view, record)
+            throttle_records.throttles_settled(view, record)
         case records.OrphanRecord(orphan=orphan):
             if (orphan.broker, orphan.partition) not in work.orphans:
                 work.orphaned[orphan.partition] += 1
@@ -175,50 +144,50 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 fresh = at >= since + 1.0
                 tenure.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
         case records.PendingSortedRecord():
-            sort_pending(view)
+            start_pending.sort_pending(view)
         case records.PaceRecord():
-            limit_adapted(view, record)
+            adaptive_limit.limit_adapted(view, record)
         case _:
-            fold_request_record(view, record, now)
+            request_records.fold_request_record(view, record, now)
 
 
 def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     spec = record.spec
-    version = ZkVersion(0) if spec.version is None else ZkVersion(spec.version + 1)
+    version = model.ZkVersion(0) if spec.version is None else model.ZkVersion(spec.version + 1)
     spec = replace(spec, version=None if spec.route is Route.FOREIGN else version)
     known = view.work.reassignments.get(record.partition)
     if known is None:
         phase = first_phase(view, record.partition)
         known = Reassignment(spec=spec, since=now, phase=phase, phase_since=now)
-        begin(view, record.partition, known, now)
+        in_flight.begin(view, record.partition, known, now)
     else:
-        change_spec(view, record.partition, known, spec, now)
+        in_flight.change_spec(view, record.partition, known, spec, now)
     view.due.partitions[record.partition] = None
-    orphans_concerned(view, record.partition)
+    wakeups.orphans_concerned(view, record.partition)
 
 
-def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
+def first_phase(view: ClusterView, partition: TopicPartition) -> phases.Phase:
     """Return the initial phase of a reassignment: a step in the topic znode is continued."""
     assignment = view.session.assignment(partition)
     begun = assignment is not None and assignment.is_reassigning
-    return Expanding() if begun else Pending()
+    return phases.Expanding() if begun else phases.Pending()
 
 
 def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:
     reassignment = view.work.reassignments.get(record.partition)
-    request = request_of(view, record.request, now)
+    request = request_records.request_of(view, record.request, now)
     request.settled.add(record.partition)
     # Without a record it was at its target when it was accepted; another request may have replaced
     # it.
     is_ours = record.version is not None
     if reassignment is not None and (is_ours or reassignment.spec.request == record.request):
         _count_bytes(view, record.partition, reassignment, request)
-        drop(view, record.partition)
+        in_flight.drop(view, record.partition)
         _want_preferred(view, record.partition, reassignment)
     view.tenure.acked.pop(record.partition, None)
     if record.partition not in view.work.orphaned:
         view.tenure.confirmed.pop(record.partition, None)
-    submissions_concerned(view)
+    wakeups.submissions_concerned(view)
 
 
 def _count_bytes(
@@ -243,7 +212,7 @@ def _want_preferred(
         and reassignment.spec.route is not Route.FOREIGN
     ):
         view.tenure.preferred[partition] = None
-        wake(view.due, Finding.ELECTION_WANTED)
+        wakeups.wake(view.due, wakeups.Finding.ELECTION_WANTED)
 
 
 def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
@@ -266,25 +235,25 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     was_in_flight = reassignment.in_flight
     reassignment.enter(after, record.at, record.partition)
     if reassignment.in_flight and not was_in_flight:
-        count_in_flight(view, reassignment, 1)
+        in_flight.count_in_flight(view, reassignment, 1)
         view.tenure.waiting.discard(record.partition)
         view.tenure.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
-        count_in_flight(view, reassignment, -1)
-        wake(view.due, Finding.STEP_ENDED)
-        unload(view, reassignment)
-        if isinstance(after, Pending):
+        in_flight.count_in_flight(view, reassignment, -1)
+        wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
+        in_flight.unload(view, reassignment)
+        if isinstance(after, phases.Pending):
             # A reassignment with completed steps starts first when capacity is free again.
             view.tenure.resumed[record.partition] = None
-    if isinstance(after, Starting | AwaitingController):
+    if isinstance(after, phases.Starting | phases.AwaitingController):
         reassignment.step += 1
-        unload(view, reassignment)
-        load(view, record.partition, reassignment)
+        in_flight.unload(view, reassignment)
+        in_flight.load(view, record.partition, reassignment)
     # StopReplica has until its deadline: until then the step is not without progress.
     view.note_progress(
-        record.partition, after.deadline if isinstance(after, Stopping) else record.at
+        record.partition, after.deadline if isinstance(after, phases.Stopping) else record.at
     )
-    if isinstance(after, AwaitingController):
+    if isinstance(after, phases.AwaitingController):
         reassignment.requested = after.target
         reassignment.is_requested = True
     view.due.partitions[record.partition] = None
@@ -306,7 +275,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):
             view.cluster.missing_at = missing_again(partitions, now)
         case effects.DescribeTopicConfigs(topics=topics):
-            question = ConfigQuestion(view.cluster.config_question.number + 1, now)
+            question = model.ConfigQuestion(view.cluster.config_question.number + 1, now)
             view.cluster.config_question = question
             session.asked_configs.update(dict.fromkeys(topics, question))
         case effects.ReadTopics(topics=topics):
@@ -318,7 +287,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         case effects.ReadEntityConfigs(entities=entities):
             view.own_records.asked_entities.update(dict.fromkeys(entities, now))
         case effects.MeasureSizes():
-            sizes_asked(view, effect, now)
+            partition_sizes.sizes_asked(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
             tenure.claiming = True
             tenure.bounced_ahead.clear()
@@ -350,9 +319,9 @@ def versions_moved(
     """
     session = view.session
     for name in topics:
-        session.topics[name].version = ZkVersion(session.topics[name].version + 1)
+        session.topics[name].version = model.ZkVersion(session.topics[name].version + 1)
     if legacy and view.intake.legacy is not None:
-        view.intake.legacy.version = ZkVersion(view.intake.legacy.version + 1)
+        view.intake.legacy.version = model.ZkVersion(view.intake.legacy.version + 1)
     if queue and view.intake.queue is not None:
-        view.intake.queue.version = ZkVersion(view.intake.queue.version + 1)
+        view.intake.queue.version = model.ZkVersion(view.intake.queue.version + 1)
     view.tenure.shards = max(view.tenure.shards, shards)

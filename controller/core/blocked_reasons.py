@@ -11,21 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core.controllership.eligibility import refusals
+from controller.core.controllership import eligibility, tenure
 from controller.core.controllership.engines import engine_of
-from controller.core.controllership.tenure import hold_of
-from controller.core.model import (
-    Blocked,
-    BlockedBy,
-    Instant,
-    RequestId,
-    TopicPartition,
-)
+from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.partition.gates import config_unknown, state_unknown
 from controller.core.phases import Pending
 from controller.core.reassignments import Reassignment
-from controller.core.scheduling.holds import request_hold, step_hold
-from controller.core.scheduling.limits import in_flight_max
+from controller.core.scheduling import holds, limits
 from controller.core.view import ClusterView
 
 COPYING: Final = "copying"
@@ -76,10 +68,10 @@ class BlockedReasons:
         if spec.rolls_back:
             return None
         if spec.request not in self._held:
-            self._held[spec.request] = request_hold(self._view, spec.request, self._now)
+            self._held[spec.request] = holds.request_hold(self._view, spec.request, self._now)
         held = self._held[spec.request]
         if held is None and self._view.session.kill_switch and not reassignment.has_moved:
-            return step_hold(self._view, reassignment, (), self._now)
+            return holds.step_hold(self._view, reassignment, (), self._now)
         return held
 
     def undecided(self) -> Iterator[tuple[TopicPartition, Blocked]]:
@@ -118,10 +110,10 @@ def _common(view: ClusterView) -> Blocked | None:
         return None
     if view.tenure.held is None:
         return _role(view)
-    held = hold_of(view)
+    held = tenure.hold_of(view)
     if held is not None:
         return held
-    cap = in_flight_max(view)
+    cap = limits.in_flight_max(view)
     if view.tenure.in_flight >= cap:
         return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
     return None
@@ -129,10 +121,10 @@ def _common(view: ClusterView) -> Blocked | None:
 
 def _role(view: ClusterView) -> Blocked:
     """Return why this daemon is not the controller."""
-    reasons = refusals(view)
+    reasons = eligibility.refusals(view)
     if reasons:
         return Blocked(BlockedBy.CONTROLLER_ROLE, reasons[0])
-    held = hold_of(view)
+    held = tenure.hold_of(view)
     if held is not None:
         return held
     if not view.is_warm:

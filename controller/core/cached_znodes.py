@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controller.core.model import (
-    LegacyPlan,
-    PartitionAssignment,
-    Replicas,
-    TopicAssignment,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
+from controller.core import model
+from controller.core.model import Replicas, TopicPartition
 
 
 @dataclass(slots=True)
 class Topic:
     """A topic znode as last read or written; ``partitions`` is mutable."""
 
-    partitions: dict[int, PartitionAssignment]
-    version: ZkVersion
-    czxid: Zxid
+    partitions: dict[int, model.PartitionAssignment]
+    version: model.ZkVersion
+    czxid: model.Zxid
     topic_id: str | None
     stale: bool = False
     """A write was rejected: nothing of this topic is decided before it is read again."""
@@ -34,7 +27,7 @@ class Topic:
     """The read generation that made it stale: only a read that began later ends that."""
     read_in: int = 0
     """The read generation in which the newest read of it began."""
-    unmarked: dict[int, Zxid] = field(default_factory=dict)
+    unmarked: dict[int, model.Zxid] = field(default_factory=dict)
     """
     When each partition was last written, as far as known, by a release that does not mark AR and
     RR.
@@ -53,7 +46,7 @@ class Topic:
         self.stale, self.doubted = True, doubt
 
     @classmethod
-    def of(cls, read: TopicAssignment) -> Topic:
+    def of(cls, read: model.TopicAssignment) -> Topic:
         """Return a topic znode as it was read."""
         return cls(dict(read.partitions), read.version, read.czxid, read.topic_id)
 
@@ -67,15 +60,15 @@ class PlanNode:
     """
 
     entries: dict[TopicPartition, Replicas]
-    version: ZkVersion
-    czxid: Zxid
+    version: model.ZkVersion
+    czxid: model.Zxid
     refused: tuple[tuple[str, str], ...] = ()
     unreadable: str | None = None
     raw: bytes = b""
     stale: bool = False
 
     @classmethod
-    def of(cls, plan: LegacyPlan) -> PlanNode:
+    def of(cls, plan: model.LegacyPlan) -> PlanNode:
         """Return the znode of a plan that was just read."""
         return cls(
             entries=dict(plan.entries),

@@ -17,44 +17,20 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeGuard
 
-from controller.core import records
-from controller.core.controllership.cluster_loading import read_topics
-from controller.core.controllership.duties import leader_bounced, send_leader_and_isr
+from controller.core import effects, phases, records, topic_configs, wakeups
+from controller.core.controllership import cluster_loading, duties
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
-from controller.core.effects import Effect, SendLiveBrokers, SetTimer
-from controller.core.model import (
-    BrokerId,
-    Instant,
-    Refusal,
-    RefusalReason,
-    Route,
-    TopicPartition,
-)
+from controller.core.model import BrokerId, Instant, Refusal, RefusalReason, Route, TopicPartition
 from controller.core.partition.gates import is_deleted
 from controller.core.partition.native import STOP_TIMER
-from controller.core.phases import Stopping
-from controller.core.requests.acceptance import entry_text
+from controller.core.requests import acceptance, completion, legacy_plan, queue, submitted
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
-from controller.core.requests.completion import conclude
-from controller.core.requests.legacy_plan import (
-    adopt_foreign,
-    drop_taken_out,
-    ended,
-    follow_plan,
-    is_judged,
-)
-from controller.core.requests.queue import drain_queue
-from controller.core.requests.submitted import accept_submissions, read_submissions, refuse_disabled
-from controller.core.scheduling.adaptive_limit import adapt_limit
+from controller.core.scheduling import adaptive_limit, isr_health, partition_sizes
 from controller.core.scheduling.budget import Budget
-from controller.core.scheduling.isr_health import health_gate, topics_in_question
-from controller.core.scheduling.partition_sizes import follow_sizes
 from controller.core.start_pending import order_pending, start_pending, step_or_wait
 from controller.core.throttling.throttles import follow_throttles
-from controller.core.topic_configs import ask_ahead, ask_for_unwell
 from controller.core.view import ClusterView
-from controller.core.wakeups import LEADER_MOVES_TIMER
 from controller.core.worklist import Worklist
 
 ACK_TIMER = "leader_acknowledgement"
@@ -73,12 +49,12 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
 
     """
     tenure = view.tenure
-    parts = [read_topics(view, due), read_submissions(view)]
+    parts = [cluster_loading.read_topics(view, due), submitted.read_submissions(view)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
-    parts += [follow_throttles(view, due, now), follow_sizes(view, due, now)]
+    parts += [follow_throttles(view, due, now), partition_sizes.follow_sizes(view, due, now)]
     if tenure.held is None and view.role.leading and view.intake.legacy is not None:
-        parts.append(ask_ahead(view, view.intake.legacy, now))
+        parts.append(topic_configs.ask_ahead(view, view.intake.legacy, now))
     if tenure.held is not None and not tenure.resigning and tenure.fenced is None:
         parts += _in_tenure(view, due, now)
     elif tenure.held is None and view.role.leading and view.is_warm and not tenure.claiming:
@@ -120,27 +96,27 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     before = engine.duties(view, due, now)
     if engine.holds_role and not view.tenure.heeded:
         # Entries removed from the plan are known only now; everything else is examined again then.
-        return [*before, _note_hold(view, due, now), drop_taken_out(view, due)]
+        return [*before, _note_hold(view, due, now), legacy_plan.drop_taken_out(view, due)]
     cancelled = _cancelled(view, due, now)
     requested = _requested(view, due, now)
     respecified = _respecified(cancelled.changes)
     replaced = _respecified(chain.from_iterable(a.changes for a in requested))
-    budget = Budget(view, now, hold_of(view), health_gate(view))
+    budget = Budget(view, now, hold_of(view), isr_health.health_gate(view))
     partitions = _partitions(view, due, now, respecified | replaced, budget)
     parts = [
         *before,
         partitions,
-        ask_for_unwell(view, due, now, topics_in_question(view, due)),
+        topic_configs.ask_for_unwell(view, due, now, isr_health.topics_in_question(view, due)),
     ]
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
-        parts.append(follow_plan(view, due, now, starting | respecified))
-    if view.tenure.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
+        parts.append(legacy_plan.follow_plan(view, due, now, starting | respecified))
+    if view.tenure.may_have_foreign and (due.plan or due.claimed) and legacy_plan.is_judged(view):
         # Before requests, which then know the foreign reassignments that they replace.
-        parts.append(adopt_foreign(view))
+        parts.append(legacy_plan.adopt_foreign(view))
     parts += [cancelled, *requested]
     parts += engine.chores(view, due, now, budget)
-    parts.append(adapt_limit(view, due, now))
+    parts.append(adaptive_limit.adapt_limit(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
         parts.append(_deadlines(view, due, now))
     return parts
@@ -158,11 +134,11 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[record
     """Return what a leading daemon may write without being the controller: no znode of Kafka."""
     parts = []
     if due.submissions or due.tenure:
-        parts.append(refuse_disabled(view))
+        parts.append(submitted.refuse_disabled(view))
     if (due.cancel or due.tenure) and not needs_the_role(view):
         parts.append(follow_cancellation(view, now))
     if due.endings or due.tenure:
-        parts.append(conclude(view, now))
+        parts.append(completion.conclude(view, now))
     return parts
 
 
@@ -170,11 +146,11 @@ def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     """Return what operators ask for besides: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
-        parts.append(accept_submissions(view, now))
+        parts.append(submitted.accept_submissions(view, now))
     if due.queue or due.capacity or due.claimed:
-        parts.append(drain_queue(view, now))
+        parts.append(queue.drain_queue(view, now))
     if due.endings or due.claimed:
-        parts.append(conclude(view, now))
+        parts.append(completion.conclude(view, now))
     if due.order or due.claimed:
         parts.append(order_pending(view))
     return parts
@@ -206,26 +182,26 @@ def _respecified(requested: Iterable[records.Change]) -> set[TopicPartition]:
 def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
     work = view.work
-    effects: list[Effect] = []
+    following: list[effects.Effect] = []
     deadlines = []
     for partition, reassignment in work.reassignments.items():
         phase = reassignment.phase
-        if isinstance(phase, Stopping):
+        if isinstance(phase, phases.Stopping):
             if phase.deadline > now:
                 deadlines.append(phase.deadline)
             continue
         owes = work.has_excluded(partition) and not view.tenure.is_acknowledged(partition)
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
-        if owes and is_late and not leader_bounced(view, due, partition):
+        if owes and is_late and not duties.leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
-            effects += send_leader_and_isr(view, partition, replicas)
+            following += duties.send_leader_and_isr(view, partition, replicas)
     if view.tenure.refusers:
         # No other request may be due that would show that they accept again.
-        effects.append(SendLiveBrokers())
-    effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
+        following.append(effects.SendLiveBrokers())
+    following.append(effects.SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
-        effects.append(SetTimer(STOP_TIMER, min(deadlines)))
-    return records.Decision(effects=tuple(effects))
+        following.append(effects.SetTimer(STOP_TIMER, min(deadlines)))
+    return records.Decision(effects=tuple(following))
 
 
 def _partitions(
@@ -255,9 +231,9 @@ def _partitions(
     waiting = records.Decision()
     if due.capacity or due.claimed or due.line:
         waiting = start_pending(view, due, now, budget, respecified)
-    again: tuple[Effect, ...] = ()
+    again: tuple[effects.Effect, ...] = ()
     if budget.refused_leader_moves:
-        again = (SetTimer(LEADER_MOVES_TIMER, Instant(now + 1.0)),)
+        again = (effects.SetTimer(wakeups.LEADER_MOVES_TIMER, Instant(now + 1.0)),)
     return records.Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 
@@ -279,13 +255,13 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change
             return None
         listed = (records.LegacyEntryRecord(partition, None),)
     what = "partition" if partition.topic in view.session.topics else "topic"
-    end = ended(partition, reassignment, f"{what} deleted")
+    end = legacy_plan.ended(partition, reassignment, f"{what} deleted")
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
         return records.Change((end,), partition=partition)
     refusal = Refusal(
         reassignment.spec.request,
-        entry_text(partition, reassignment.spec.target),
+        acceptance.entry_text(partition, reassignment.spec.target),
         RefusalReason.UNKNOWN_PARTITION,
         f"the {what} was deleted",
         partition,

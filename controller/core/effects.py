@@ -11,16 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.core.applied_throttles import Entity
-from controller.core.model import (
-    BrokerId,
-    Instant,
-    LeaderEpoch,
-    LiveBroker,
-    Replicas,
-    RequestId,
-    TopicPartition,
-)
+from controller.core import applied_throttles, model
+from controller.core.model import BrokerId, Instant, Replicas, RequestId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +48,7 @@ class SendStopReplica:
 
     partition: TopicPartition
     broker: BrokerId
-    leader_epoch: LeaderEpoch
+    leader_epoch: model.LeaderEpoch
     delete: bool
 
 
@@ -64,7 +56,7 @@ class SendStopReplica:
 class OpenChannel:
     """Connect to a broker that registered."""
 
-    broker: LiveBroker
+    broker: model.LiveBroker
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +123,7 @@ class ReadAccepted:
 class ReadEntityConfigs:
     """Read dynamic settings of topics and brokers: ``EntityConfigsRead`` follows."""
 
-    entities: tuple[Entity, ...]
+    entities: tuple[applied_throttles.Entity, ...]
 
 
 @dataclass(frozen=True, slots=True)

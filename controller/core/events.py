@@ -12,30 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.core import model, outcomes
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.controls import Controls
-from controller.core.model import (
-    NEVER_ASKED,
-    AcceptedEntry,
-    AlterOutcome,
-    BrokerEpoch,
-    BrokerId,
-    ConfigQuestion,
-    ControllerEpoch,
-    LeaderEpoch,
-    LegacyPlan,
-    LiveBroker,
-    PartitionState,
-    ReassignmentSpec,
-    Replicas,
-    RequestId,
-    TopicAssignment,
-    TopicConfig,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
-from controller.core.outcomes import EndedHistory, OpenHistory
+from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.submissions import Cancellation, RequestOptions, Submission
 
 # --- read from ZooKeeper -----------------------------------------------------------------------
@@ -45,7 +25,7 @@ from controller.core.submissions import Cancellation, RequestOptions, Submission
 class BrokersRead:
     """All registrations under ``/brokers/ids``."""
 
-    brokers: Mapping[BrokerId, LiveBroker]
+    brokers: Mapping[BrokerId, model.LiveBroker]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +39,7 @@ class TopicsListed:
 class TopicsRead:
     """Topic znodes; None for one that does not exist, a text for one that cannot be decoded."""
 
-    topics: Mapping[str, TopicAssignment | str | None]
+    topics: Mapping[str, model.TopicAssignment | str | None]
     read_generation: int = 0
     """``ClusterView.read_generation`` when the read began."""
 
@@ -68,7 +48,7 @@ class TopicsRead:
 class StatesRead:
     """Partition states; None where there is no znode, a text where it cannot be decoded."""
 
-    states: Mapping[TopicPartition, PartitionState | str | None]
+    states: Mapping[TopicPartition, model.PartitionState | str | None]
     read_generation: int = 0
     """As in ``TopicsRead``."""
     armed: frozenset[TopicPartition] | None = None
@@ -88,14 +68,14 @@ class StateChanged:
 class LegacyPlanRead:
     """``/admin/reassign_partitions``; None when it does not exist."""
 
-    plan: LegacyPlan | None
+    plan: model.LegacyPlan | None
 
 
 @dataclass(frozen=True, slots=True)
 class SpecsRead:
     """Every record under ``/admin/reassignments``; unreadable ones with the reason as text."""
 
-    specs: Mapping[TopicPartition, ReassignmentSpec]
+    specs: Mapping[TopicPartition, model.ReassignmentSpec]
     unreadable: Mapping[str, str]
 
 
@@ -127,7 +107,7 @@ class PreferredElectionRead:
     """``/admin/preferred_replica_election``; None when it does not exist."""
 
     partitions: frozenset[TopicPartition] | None
-    version: ZkVersion | None = None
+    version: model.ZkVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +116,9 @@ class Orphan:
 
     broker: BrokerId
     partition: TopicPartition
-    topic_czxid: Zxid
+    topic_czxid: model.Zxid
     reason: str
-    failed_in: BrokerEpoch | None = None
+    failed_in: model.BrokerEpoch | None = None
     """
     The registration in which the broker's disk failed during the deletion, None if it did not.
 
@@ -202,7 +182,7 @@ class KillSwitchRead:
 class QueueRead:
     """``/admin/reassign_partitions_queue``, a plan like the legacy one; None: does not exist."""
 
-    plan: LegacyPlan | None
+    plan: model.LegacyPlan | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +196,8 @@ class ControlsRead:
 class HistoryRead:
     """Everything below ``/reassigner/outcomes``, as far as it matters from now on."""
 
-    open: Mapping[RequestId, OpenHistory]
-    ended: Mapping[RequestId, EndedHistory]
+    open: Mapping[RequestId, outcomes.OpenHistory]
+    ended: Mapping[RequestId, outcomes.EndedHistory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +205,7 @@ class AcceptedRead:
     """The accepted entries of a request, in the order in which they were accepted."""
 
     request: RequestId
-    entries: tuple[AcceptedEntry, ...]
+    entries: tuple[model.AcceptedEntry, ...]
     options: RequestOptions = field(default_factory=RequestOptions)
     """The options of the request."""
     elsewhere: frozenset[TopicPartition] = frozenset()
@@ -283,7 +263,7 @@ class LeadershipLost:
 class ControllerClaimed:
     """``/controller`` is ours at this epoch."""
 
-    epoch: ControllerEpoch
+    epoch: model.ControllerEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +292,7 @@ class LeaderAndIsrResult(NamedTuple):
     """One partition of a LeaderAndIsr answer, with the epoch that was sent."""
 
     partition: TopicPartition
-    leader_epoch: LeaderEpoch
+    leader_epoch: model.LeaderEpoch
     error: int
 
 
@@ -321,7 +301,7 @@ class LeaderAndIsrAnswered:
     """A broker's answer; ``resent`` when an earlier copy of the request may have reached it."""
 
     broker: BrokerId
-    broker_epoch: BrokerEpoch
+    broker_epoch: model.BrokerEpoch
     error: int
     results: tuple[LeaderAndIsrResult, ...]
     resent: bool
@@ -333,7 +313,7 @@ class StopReplicaResult(NamedTuple):
     """One partition of a StopReplica answer."""
 
     partition: TopicPartition
-    leader_epoch: LeaderEpoch
+    leader_epoch: model.LeaderEpoch
     delete: bool
     error: int
 
@@ -343,7 +323,7 @@ class StopReplicaAnswered:
     """A broker's answer to StopReplica."""
 
     broker: BrokerId
-    broker_epoch: BrokerEpoch
+    broker_epoch: model.BrokerEpoch
     error: int
     results: tuple[StopReplicaResult, ...]
     resent: bool
@@ -355,7 +335,7 @@ class UpdateMetadataAnswered:
     """A broker's answer to UpdateMetadata."""
 
     broker: BrokerId
-    broker_epoch: BrokerEpoch
+    broker_epoch: model.BrokerEpoch
     error: int
     took_s: float = 0.0
 
@@ -367,7 +347,7 @@ class AlterResult(NamedTuple):
     target: Replicas
     error: int
     why: str = ""
-    fate: AlterOutcome = AlterOutcome.ANSWERED
+    fate: model.AlterOutcome = model.AlterOutcome.ANSWERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,8 +380,8 @@ class ReassignmentsProbed:
 class TopicConfigsRead:
     """Effective settings of topics; a text says why they could not be read."""
 
-    configs: Mapping[str, TopicConfig | str]
-    asked: ConfigQuestion = NEVER_ASKED
+    configs: Mapping[str, model.TopicConfig | str]
+    asked: model.ConfigQuestion = model.NEVER_ASKED
     """The newest request at the time the broker was sent the request."""
 
 

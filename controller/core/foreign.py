@@ -7,33 +7,23 @@ engine the cluster's controller does; the setting ``foreign_moves`` decides how 
 
 from __future__ import annotations
 
-from controller.core.model import (
-    Blocked,
-    BlockedBy,
-    PartitionAssignment,
-    ReassignmentSpec,
-    Refusal,
-    RefusalReason,
-    RequestId,
-    Route,
-    TopicPartition,
-)
-from controller.core.options import EngineName, ForeignMoves
+from controller.core import model, options
+from controller.core.model import Blocked, BlockedBy, RequestId, Route, TopicPartition
 from controller.core.view import ClusterView
 
 FOREIGN = RequestId("foreign")
 
 
-def policy_of(view: ClusterView) -> ForeignMoves:
+def policy_of(view: ClusterView) -> options.ForeignMoves:
     """Return the policy for foreign reassignments; the native engine has to adopt them."""
-    if view.role.engine is EngineName.DELEGATED:
+    if view.role.engine is options.EngineName.DELEGATED:
         return view.options.foreign_moves
-    return ForeignMoves.ADOPT
+    return options.ForeignMoves.ADOPT
 
 
-def foreign_spec(assignment: PartitionAssignment) -> ReassignmentSpec:
+def foreign_spec(assignment: model.PartitionAssignment) -> model.ReassignmentSpec:
     """Return the spec of a foreign reassignment: its target and its origin."""
-    return ReassignmentSpec(
+    return model.ReassignmentSpec(
         assignment.target_replicas, assignment.origin_replicas, FOREIGN, Route.FOREIGN
     )
 
@@ -44,9 +34,9 @@ def count_of(view: ClusterView) -> int:
     return 0 if known is None else known.open
 
 
-def foreign_gate(view: ClusterView, spec: ReassignmentSpec) -> Blocked | None:
+def foreign_gate(view: ClusterView, spec: model.ReassignmentSpec) -> Blocked | None:
     """Return why a step waits for foreign reassignments; a rollback does not wait."""
-    if policy_of(view) is not ForeignMoves.WAIT or spec.rolls_back:
+    if policy_of(view) is not options.ForeignMoves.WAIT or spec.rolls_back:
         return None
     if view.tenure.may_have_foreign:
         return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
@@ -56,14 +46,16 @@ def foreign_gate(view: ClusterView, spec: ReassignmentSpec) -> Blocked | None:
     return Blocked(BlockedBy.FOREIGN_MOVES, f"{count} partitions have a foreign reassignment")
 
 
-def is_ours(view: ClusterView, spec: ReassignmentSpec, assignment: PartitionAssignment) -> bool:
+def is_ours(
+    view: ClusterView, spec: model.ReassignmentSpec, assignment: model.PartitionAssignment
+) -> bool:
     """
     Return whether a step in the topic znode can be ours; under ``adopt`` every step is.
 
     The alter entry itself is not recorded: what it adds was in this target or an earlier one of
     the partition, what it removes was there before.
     """
-    if policy_of(view) is ForeignMoves.ADOPT or spec.original is None:
+    if policy_of(view) is options.ForeignMoves.ADOPT or spec.original is None:
         return True
     named = {*spec.target, *spec.original, *spec.abandoned}
     return named.issuperset(assignment.replicas)
@@ -71,17 +63,17 @@ def is_ours(view: ClusterView, spec: ReassignmentSpec, assignment: PartitionAssi
 
 def refusal_for_foreign(
     view: ClusterView, request: RequestId, partition: TopicPartition, entry: str
-) -> Refusal | None:
+) -> model.Refusal | None:
     """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
-    if policy_of(view) is not ForeignMoves.REFUSE or not count_of(view):
+    if policy_of(view) is not options.ForeignMoves.REFUSE or not count_of(view):
         return None
     running = view.work.reassignments.get(partition)
     if running is not None and running.spec.route is not Route.FOREIGN:
         return None
-    return Refusal(
+    return model.Refusal(
         request,
         entry,
-        RefusalReason.FOREIGN_MOVE,
+        model.RefusalReason.FOREIGN_MOVE,
         f"{count_of(view)} partitions have a foreign reassignment, and foreign_moves is refuse",
         partition,
     )
@@ -89,7 +81,7 @@ def refusal_for_foreign(
 
 def waits_for_foreign(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether an entry has to wait for the foreign reassignment of its partition."""
-    if policy_of(view) is ForeignMoves.ADOPT:
+    if policy_of(view) is options.ForeignMoves.ADOPT:
         return False
     running = view.work.reassignments.get(partition)
     if running is not None:

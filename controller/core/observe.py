@@ -10,71 +10,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from controller.core import events
+from controller.core import events, phases, tenure_reset, topic_configs, topic_reads, wakeups
 from controller.core.applied_throttles import broker_entity
 from controller.core.cached_znodes import PlanNode
+from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
-from controller.core.controllership.responses import (
-    alterations_withdrawn,
-    leader_and_isr_answered,
-    reassignments_altered,
-    reassignments_probed,
-    stop_replica_answered,
-    update_metadata_answered,
-)
-from controller.core.model import (
-    BlockedBy,
-    BrokerId,
-    Instant,
-    LegacyPlan,
-    TopicPartition,
-    Zxid,
-)
-from controller.core.phases import AwaitingController, Stopping
+from controller.core.model import BlockedBy, BrokerId, Instant, LegacyPlan, TopicPartition, Zxid
 from controller.core.reassignments import START, Reassignment
 from controller.core.requests.intake import fold_request_read
-from controller.core.scheduling.adaptive_limit import note_answer
-from controller.core.scheduling.in_flight import begin, change_spec, drop
-from controller.core.scheduling.partition_sizes import sizes_read
-from controller.core.tenure_reset import begin_leadership, begin_tenure, end_session, end_tenure
-from controller.core.throttling.throttle_records import (
-    applied_throttles_read,
-    entity_configs_read,
-)
-from controller.core.topic_configs import topic_configs_read
-from controller.core.topic_reads import (
-    deletions_read,
-    is_no_news,
-    states_read,
-    topics_listed,
-    topics_read,
-)
+from controller.core.scheduling import adaptive_limit, in_flight, partition_sizes
+from controller.core.throttling.throttle_records import applied_throttles_read, entity_configs_read
 from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
-from controller.core.wakeups import (
-    LEADER_MOVES_TIMER,
-    ORDER_TIMER,
-    SEEN_TIMER,
-    WAKEUPS,
-    Finding,
-    wake,
-)
 
 
 def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
     """Fold one event into the view."""
-    wake(view.due, type(event))
+    wakeups.wake(view.due, type(event))
     work = view.work
     match event:
         case events.BrokersRead():
             _brokers(view, event)
         case events.TopicsListed():
-            topics_listed(view, event)
+            topic_reads.topics_listed(view, event)
         case events.TopicsRead():
-            topics_read(view, event, now)
+            topic_reads.topics_read(view, event, now)
         case events.StatesRead():
-            states_read(view, event, now)
+            topic_reads.states_read(view, event, now)
         case events.StateChanged(partition=partition):
             view.due.changed.add(partition)
             view.tenure.watched.pop(partition, None)
@@ -83,7 +46,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.SpecsRead():
             _specs(view, event, now)
         case events.DeletionsRead():
-            deletions_read(view, event, now)
+            topic_reads.deletions_read(view, event, now)
         case events.IsrNotificationsRead():
             view.cluster.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
@@ -105,38 +68,38 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.EntityConfigsRead():
             entity_configs_read(view, event, now)
         case events.SizesRead():
-            sizes_read(view, event, now)
+            partition_sizes.sizes_read(view, event, now)
         case events.LeadershipGained():
-            begin_leadership(view)
+            tenure_reset.begin_leadership(view)
         case events.LeadershipLost():
             view.role.leading = False
-            end_session(view, now)
+            tenure_reset.end_session(view, now)
         case events.ControllerClaimed():
-            begin_tenure(view, event, now)
+            tenure_reset.begin_tenure(view, event, now)
         case events.ClaimFailed():
             view.tenure.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
         case events.Deposed():
-            end_tenure(view, now)
+            tenure_reset.end_tenure(view, now)
         case events.ShutdownRequested():
             view.role.stopping = True
         case events.LeaderAndIsrAnswered():
-            note_answer(view, event.broker, event.took_s, now)
-            leader_and_isr_answered(view, event)
+            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            responses.leader_and_isr_answered(view, event)
         case events.StopReplicaAnswered():
-            note_answer(view, event.broker, event.took_s, now)
-            stop_replica_answered(view, event)
+            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            responses.stop_replica_answered(view, event)
         case events.UpdateMetadataAnswered():
-            note_answer(view, event.broker, event.took_s, now)
+            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             _update_metadata_answered(view, event)
         case events.ReassignmentsAltered():
-            reassignments_altered(view, event, now)
+            responses.reassignments_altered(view, event, now)
         case events.AlterationsWithdrawn():
-            alterations_withdrawn(view, event)
+            responses.alterations_withdrawn(view, event)
         case events.ReassignmentsProbed():
-            reassignments_probed(view, event)
+            responses.reassignments_probed(view, event)
         case events.TopicConfigsRead():
-            topic_configs_read(view, event, now)
+            topic_configs.topic_configs_read(view, event, now)
         case events.TimerFired(name=name):
             _timer(view, name)
         case _:
@@ -154,9 +117,9 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     view.cluster.brokers = now
     if not (left or joined or changed):
         return
-    wake(view.due, Finding.BROKERS_CHANGED)
+    wakeups.wake(view.due, wakeups.Finding.BROKERS_CHANGED)
     if left and work.orphaned:
-        wake(view.due, Finding.ORPHAN_CONCERNED)
+        wakeups.wake(view.due, wakeups.Finding.ORPHAN_CONCERNED)
     view.due.left |= left
     # The channel to its former endpoints is useless, and requests lost with it are sent again.
     elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}
@@ -175,10 +138,10 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
         tenure.offline = {(b, p) for b, p in tenure.offline if b not in gone}
         for partition, reassignment in work.reassignments.items():
             phase = reassignment.phase
-            if isinstance(phase, Stopping) and phase.waiting & left:
+            if isinstance(phase, phases.Stopping) and phase.waiting & left:
                 given_up = phase.given_up | (phase.waiting & left)
                 reassignment.update(
-                    Stopping(phase.waiting - left, given_up, phase.deadline), partition
+                    phases.Stopping(phase.waiting - left, given_up, phase.deadline), partition
                 )
                 view.due.add((partition,))
     if tenure.held is not None:
@@ -193,11 +156,11 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
 def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
     tenure = view.tenure
     was_heeded = tenure.heeded
-    update_metadata_answered(view, event)
+    responses.update_metadata_answered(view, event)
     if tenure.heeded and not was_heeded:
         # Nothing was decided before.
-        wake(view.due, Finding.TIME_CAME)
-        wake(view.due, Finding.FIRST_ACCEPTED)
+        wakeups.wake(view.due, wakeups.Finding.TIME_CAME)
+        wakeups.wake(view.due, wakeups.Finding.FIRST_ACCEPTED)
         _note_waiting(view)
         view.due.add(view.work.reassignments)
         view.due.add(tenure.states)
@@ -230,7 +193,7 @@ def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) 
         plan is not None
         and known is not None
         and plan.czxid == known.czxid
-        and is_no_news(plan.version, known.version, stale=known.stale)
+        and topic_reads.is_no_news(plan.version, known.version, stale=known.stale)
     ):
         return
     if known is not None and tenure.held is not None and tenure.legacy_confirmed:
@@ -241,7 +204,7 @@ def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) 
     view.due.add(
         p for p in (known.entries if known is not None else ()) if p in view.work.reassignments
     )
-    wake(view.due, Finding.PLAN_CHANGED)
+    wakeups.wake(view.due, wakeups.Finding.PLAN_CHANGED)
 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:
@@ -254,7 +217,7 @@ def _preferred_election(view: ClusterView, event: events.PreferredElectionRead) 
         return
     view.tenure.preferred_version = event.version
     view.tenure.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
-    wake(view.due, Finding.ELECTION_WANTED)
+    wakeups.wake(view.due, wakeups.Finding.ELECTION_WANTED)
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
@@ -281,14 +244,16 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
             continue
         known = view.work.reassignments.get(partition)
         if known is not None:
-            change_spec(view, partition, known, spec, now)
+            in_flight.change_spec(view, partition, known, spec, now)
         else:
-            begin(view, partition, Reassignment(spec=spec, since=now, phase_since=now), now)
+            in_flight.begin(
+                view, partition, Reassignment(spec=spec, since=now, phase_since=now), now
+            )
     doubtful = (
         own_records.doubtful_specs if view.tenure.held is not None else set(view.work.reassignments)
     )
     for partition in [p for p in doubtful if p not in event.specs]:
-        drop(view, partition)
+        in_flight.drop(view, partition)
     own_records.doubtful_specs.clear()
     view.tenure.may_have_foreign = True
     view.due.add(event.specs)
@@ -297,13 +262,13 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
 def _timer(view: ClusterView, name: str) -> None:
     """Wake the row of a timer, and note the partitions that wait for it; others wake everything."""
     work = view.work
-    wake(view.due, name if name in WAKEUPS else Finding.TIME_CAME)
-    if name == LEADER_MOVES_TIMER:
+    wakeups.wake(view.due, name if name in wakeups.WAKEUPS else wakeups.Finding.TIME_CAME)
+    if name == wakeups.LEADER_MOVES_TIMER:
         by = (BlockedBy.LEADER_MOVES,)
         view.due.add(p for p, r in work.reassignments.items() if _is_blocked(r, by))
-    elif name in {ORDER_TIMER, SEEN_TIMER}:
+    elif name in {wakeups.ORDER_TIMER, wakeups.SEEN_TIMER}:
         view.due.add(p for p, r in work.reassignments.items() if _waits_for_time(r))
-    elif name not in WAKEUPS:
+    elif name not in wakeups.WAKEUPS:
         if name == LEFT_TIMER:
             view.session.left_submissions.clear()
         _note_waiting(view)
@@ -317,9 +282,9 @@ def _note_waiting(view: ClusterView) -> None:
 
 
 def _waits_for_time(reassignment: Reassignment) -> bool:
-    return isinstance(reassignment.phase, Stopping | AwaitingController) or _is_blocked(
-        reassignment, (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER)
-    )
+    return isinstance(
+        reassignment.phase, phases.Stopping | phases.AwaitingController
+    ) or _is_blocked(reassignment, (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER))
 
 
 def _is_blocked(reassignment: Reassignment, by: Collection[BlockedBy]) -> bool:

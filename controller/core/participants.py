@@ -12,27 +12,22 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from controller.core.applied_throttles import Entity, broker_entity, topic_entity
-from controller.core.model import (
-    PartitionAssignment,
-    ReassignmentSpec,
-    Replicas,
-    RequestId,
-    Route,
-    TopicPartition,
-)
+from controller.core import applied_throttles, model
+from controller.core.model import Replicas, RequestId, Route, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
     """The copies of one reassignment: where they may come from, and where they go."""
 
-    spec: ReassignmentSpec
+    spec: model.ReassignmentSpec
     sources: Replicas
     receivers: Replicas
 
 
-def participant_of(spec: ReassignmentSpec, assignment: PartitionAssignment | None) -> Participant:
+def participant_of(
+    spec: model.ReassignmentSpec, assignment: model.PartitionAssignment | None
+) -> Participant:
     """
     Return the sources and receivers of a reassignment.
 
@@ -58,17 +53,17 @@ class Participants:
     """The participants of all open reassignments that are throttled by us."""
 
     topics: dict[str, dict[int, Participant]] = field(default_factory=dict)
-    requests: dict[Entity, Counter[RequestId]] = field(default_factory=dict)
+    requests: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of reassignments of each request that concern a topic or a broker."""
-    unsettled: dict[Entity, int] = field(default_factory=dict)
+    unsettled: dict[applied_throttles.Entity, int] = field(default_factory=dict)
     """Entities to examine, with the number of the newest note about each."""
     notes: int = 0
 
     def put(
         self,
         partition: TopicPartition,
-        spec: ReassignmentSpec,
-        assignment: PartitionAssignment | None,
+        spec: model.ReassignmentSpec,
+        assignment: model.PartitionAssignment | None,
     ) -> None:
         """Count a reassignment that began or changed; foreign ones are not throttled."""
         self.drop(partition)
@@ -81,7 +76,7 @@ class Participants:
             requests[spec.request] += 1
             if requests[spec.request] == 1:
                 self.note(entity)
-        self.note(topic_entity(partition.topic))
+        self.note(applied_throttles.topic_entity(partition.topic))
 
     def drop(self, partition: TopicPartition) -> None:
         """Forget a reassignment that ended; only the last of its request changes a throttle."""
@@ -107,27 +102,27 @@ class Participants:
         self.requests.clear()
         self.unsettled.clear()
 
-    def holds(self, partition: TopicPartition, spec: ReassignmentSpec) -> bool:
+    def holds(self, partition: TopicPartition, spec: model.ReassignmentSpec) -> bool:
         """Return whether the reassignment is counted with this spec."""
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return participant is not None and participant.spec == spec
 
-    def entities(self, partition: TopicPartition) -> Iterable[Entity]:
+    def entities(self, partition: TopicPartition) -> Iterable[applied_throttles.Entity]:
         """Return the topic and the brokers of a reassignment; none if it is not counted."""
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return () if participant is None else _entities(partition, participant)
 
-    def note(self, entity: Entity) -> None:
+    def note(self, entity: applied_throttles.Entity) -> None:
         """Have a topic or a broker examined."""
         self.notes += 1
         self.unsettled[entity] = self.notes
 
-    def note_all(self, leased: Iterable[Entity]) -> None:
+    def note_all(self, leased: Iterable[applied_throttles.Entity]) -> None:
         """Have every entity examined that is concerned or has a throttle applied."""
         for entity in sorted({*self.requests, *leased}):
             self.note(entity)
 
-    def settle(self, entity: Entity, note: int) -> bool:
+    def settle(self, entity: applied_throttles.Entity, note: int) -> bool:
         """Note that an entity was found right as of a note; False if a newer note exists."""
         if self.unsettled.get(entity) != note:
             return False
@@ -135,6 +130,11 @@ class Participants:
         return True
 
 
-def _entities(partition: TopicPartition, participant: Participant) -> tuple[Entity, ...]:
+def _entities(
+    partition: TopicPartition, participant: Participant
+) -> tuple[applied_throttles.Entity, ...]:
     brokers = sorted({*participant.sources, *participant.receivers})
-    return (topic_entity(partition.topic), *(broker_entity(b) for b in brokers))
+    return (
+        applied_throttles.topic_entity(partition.topic),
+        *(applied_throttles.broker_entity(b) for b in brokers),
+    )

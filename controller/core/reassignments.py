@@ -11,26 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.model import (
-    NO_BROKERS,
-    Blocked,
-    BrokerId,
-    Instant,
-    OutcomeKind,
-    PartitionOutcome,
-    ReassignmentSpec,
-    Refusal,
-    Replicas,
-    Route,
-    TopicConfig,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
+from controller.core import model, outcomes, phases, submissions
+from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.options import EngineName
-from controller.core.outcomes import Part
-from controller.core.phases import Ended, Pending, Phase, PhaseCause, checked
-from controller.core.submissions import RequestOptions
 
 START: Final = Instant(0.0)
 """Before the first event."""
@@ -50,9 +33,9 @@ class Load:
 class Reassignment:
     """One partition's reassignment: its durable spec and its progress."""
 
-    spec: ReassignmentSpec
+    spec: model.ReassignmentSpec
     since: Instant
-    phase: Phase = field(default_factory=Pending)
+    phase: phases.Phase = field(default_factory=phases.Pending)
     phase_since: Instant = START
     step: int = 0
     """Steps begun so far in this tenure; one that the tenure found in flight counts."""
@@ -72,15 +55,15 @@ class Reassignment:
     Delegated: whether an unanswered alter entry may still be carried out, of this daemon or an
     earlier one.
     """
-    lost: frozenset[BrokerId] = NO_BROKERS
+    lost: frozenset[BrokerId] = model.NO_BROKERS
     """Delegated: replicas that were dropped while their broker was dead."""
-    deleted: frozenset[BrokerId] = NO_BROKERS
+    deleted: frozenset[BrokerId] = model.NO_BROKERS
     """Dropped replicas whose deletion was confirmed in this tenure."""
 
     @property
     def in_flight(self) -> bool:
         """Whether a step is in flight."""
-        return not isinstance(self.phase, Pending | Ended)
+        return not isinstance(self.phase, phases.Pending | phases.Ended)
 
     @property
     def is_copying(self) -> bool:
@@ -104,10 +87,10 @@ class Reassignment:
 
     def enter(
         self,
-        phase: Phase,
+        phase: phases.Phase,
         at: Instant,
         partition: TopicPartition,
-        change: PhaseCause = PhaseCause.STEP,
+        change: phases.PhaseCause = phases.PhaseCause.STEP,
     ) -> None:
         """
         Enter a phase; the blocked reason of the former phase is cleared.
@@ -116,11 +99,11 @@ class Reassignment:
             InvariantError: the present phase may not be followed by it.
 
         """
-        self.phase = checked(self.phase, phase, change, partition)
+        self.phase = phases.checked(self.phase, phase, change, partition)
         self.phase_since = at
         self.blocked = self.blocked_since = None
 
-    def update(self, phase: Phase, partition: TopicPartition) -> None:
+    def update(self, phase: phases.Phase, partition: TopicPartition) -> None:
         """
         Change the fields of the present phase; its age and what it waits for stay.
 
@@ -128,7 +111,7 @@ class Reassignment:
             InvariantError: it is another phase, or one without such fields.
 
         """
-        self.phase = checked(self.phase, phase, PhaseCause.UPDATE, partition)
+        self.phase = phases.checked(self.phase, phase, phases.PhaseCause.UPDATE, partition)
 
     def wait(self, blocked: Blocked | None, at: Instant) -> None:
         """Note what it waits for; a new detail of the same reason does not restart the wait."""
@@ -150,8 +133,8 @@ class Request:
     since: Instant
     kind: str = ""
     """``legacy``, ``request``, ``queue``, ``cancel`` or ``foreign``."""
-    options: RequestOptions = field(default_factory=RequestOptions)
-    parts: dict[str, Part] = field(default_factory=dict)
+    options: submissions.RequestOptions = field(default_factory=submissions.RequestOptions)
+    parts: dict[str, outcomes.Part] = field(default_factory=dict)
     total: int = 0
     """The number of known entries, including refused ones."""
     open: int = 0
@@ -161,10 +144,10 @@ class Request:
     """The number of entries in its shards of accepted ones."""
     settled: set[TopicPartition] = field(default_factory=set)
     """Accepted or refused entries, while submitted znodes of the request exist."""
-    refused: list[Refusal] = field(default_factory=list)
-    endings: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    refused: list[model.Refusal] = field(default_factory=list)
+    endings: dict[TopicPartition, model.PartitionOutcome] = field(default_factory=dict)
     """Partitions that did not reach their target, until the summary is written."""
-    fates: Counter[OutcomeKind] = field(default_factory=Counter)
+    fates: Counter[model.OutcomeKind] = field(default_factory=Counter)
     moved_bytes: int | None = None
     has_ended: bool = False
     """Whether its summary is written."""
@@ -186,7 +169,7 @@ class Request:
         named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
         return max(self.total - max(counted, named), 0)
 
-    def ended(self, ending: PartitionOutcome) -> None:
+    def ended(self, ending: model.PartitionOutcome) -> None:
         """Count an outcome, once per partition."""
         if ending.partition not in self.endings:
             self.endings[ending.partition] = ending
@@ -197,17 +180,17 @@ class Request:
 class TopicCheck:
     """A topic as it was when entries of its partitions were judged good."""
 
-    czxid: Zxid
-    version: ZkVersion
+    czxid: model.Zxid
+    version: model.ZkVersion
     """With ``czxid`` it identifies the content of the znode."""
-    config: TopicConfig | None
+    config: model.TopicConfig | None
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicCheck:
     """The facts by which an atomic request was judged good; while they hold, it still is."""
 
-    parts: frozenset[tuple[str, Zxid, ZkVersion]]
+    parts: frozenset[tuple[str, model.Zxid, model.ZkVersion]]
     refused: int
     """The number of its refusals."""
     brokers: frozenset[BrokerId]

@@ -9,29 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.applied_throttles import AppliedThrottle, Entity
+from controller.core import applied_throttles, events, model, options, outcomes, phases
 from controller.core.effects import Effect
-from controller.core.events import Orphan
-from controller.core.model import (
-    NO_BROKERS,
-    AcceptedEntry,
-    Blocked,
-    BrokerId,
-    ControllerEpoch,
-    Instant,
-    LeaderEpoch,
-    PartitionAssignment,
-    PartitionOutcome,
-    ReassignmentSpec,
-    Refusal,
-    Replicas,
-    RequestId,
-    TopicPartition,
-    ZkVersion,
-)
-from controller.core.options import EngineName
-from controller.core.outcomes import Part, Summary
-from controller.core.phases import Phase
+from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import AtomicCheck
 
 
@@ -40,7 +20,7 @@ class AssignmentRecord:
     """The partition's entry in its topic znode, merged with other partitions of the batch."""
 
     partition: TopicPartition
-    assignment: PartitionAssignment
+    assignment: model.PartitionAssignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +34,10 @@ class StateRecord:
 
     partition: TopicPartition
     leader: BrokerId
-    leader_epoch: LeaderEpoch
+    leader_epoch: model.LeaderEpoch
     isr: Replicas
-    controller_epoch: ControllerEpoch
-    expected_version: ZkVersion
+    controller_epoch: model.ControllerEpoch
+    expected_version: model.ZkVersion
     leader_recovery_state: int = 0
 
 
@@ -68,7 +48,7 @@ class StateCreatedRecord:
     partition: TopicPartition
     leader: BrokerId
     isr: Replicas
-    controller_epoch: ControllerEpoch
+    controller_epoch: model.ControllerEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +56,7 @@ class SpecRecord:
     """``/admin/reassignments/T/P``: created when ``spec.version`` is None, else replaced."""
 
     partition: TopicPartition
-    spec: ReassignmentSpec
+    spec: model.ReassignmentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +64,7 @@ class SpecEndedRecord:
     """The reassignment ended: its record is deleted; ``version`` None when there was none."""
 
     partition: TopicPartition
-    version: ZkVersion | None
+    version: model.ZkVersion | None
     request: RequestId
     outcome: str
     stands: bool = False
@@ -106,21 +86,21 @@ class LegacyEntryRecord:
 class LegacyPlanEndedRecord:
     """``/admin/reassign_partitions`` is deleted, if it is still at this version."""
 
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalRecord:
     """Refused entries, in a shard with the other outcomes of their request."""
 
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[model.Refusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcomeRecord:
     """The outcome of a partition that did not reach its target, in a shard of its request."""
 
-    ending: PartitionOutcome
+    ending: model.PartitionOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +108,7 @@ class PartRecord:
     """A submitted znode is being accepted: ``/reassigner/outcomes/<request>/part-<name>``."""
 
     request: RequestId
-    part: Part
+    part: outcomes.Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +116,7 @@ class AcceptedRecord:
     """An accepted entry, in a shard with others of its request in the same multi."""
 
     request: RequestId
-    entry: AcceptedEntry
+    entry: model.AcceptedEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +124,7 @@ class SubmissionReliedRecord:
     """Volatile: the change is valid only for this version of a submitted znode."""
 
     name: str
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +132,14 @@ class SubmissionEndedRecord:
     """``/admin/reassignment_requests/<name>`` is deleted: all of it was accepted or refused."""
 
     name: str
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
 class CancellationEndedRecord:
     """``/admin/cancel_reassignment_in_progress`` is deleted, if it is still at this version."""
 
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +153,14 @@ class QueueEntryEndedRecord:
 class QueueEndedRecord:
     """``/admin/reassign_partitions_queue`` is deleted, if it is still at this version."""
 
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcomeRecord:
     """The outcome of a request: ``/reassigner/outcomes/<request>/summary``."""
 
-    summary: Summary
+    summary: outcomes.Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +181,9 @@ class AppliedThrottleRecord:
     ``values`` are all settings of the entity; ``expected_version`` None creates the znode.
     """
 
-    lease: AppliedThrottle
+    lease: applied_throttles.AppliedThrottle
     values: tuple[tuple[str, str], ...]
-    expected_version: ZkVersion | None
+    expected_version: model.ZkVersion | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +194,17 @@ class AppliedThrottleEndedRecord:
     ``values`` None leaves the settings alone: none of them is ours any more.
     """
 
-    entity: Entity
-    applied_version: ZkVersion
+    entity: applied_throttles.Entity
+    applied_version: model.ZkVersion
     values: tuple[tuple[str, str], ...] | None
-    expected_version: ZkVersion | None
+    expected_version: model.ZkVersion | None
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     """A topic or a broker whose throttle is settled, as of a note in ``view.participants``."""
 
-    entity: Entity
+    entity: applied_throttles.Entity
     note: int
     kept: tuple[str, ...] = ()
     """Settings of others that are kept, as ``key=value``."""
@@ -241,14 +221,14 @@ class ThrottlesSettledRecord:
 class OrphanRecord:
     """A replica that could not be deleted: ``/reassigner/orphans/<broker>/<topic>-<partition>``."""
 
-    orphan: Orphan
+    orphan: events.Orphan
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanEndedRecord:
     """The orphan is deleted or was adopted by a new assignment."""
 
-    orphan: Orphan
+    orphan: events.Orphan
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +243,7 @@ class NotificationsDeletedRecord:
 class PreferredElectionEndedRecord:
     """``/admin/preferred_replica_election`` is deleted."""
 
-    version: ZkVersion
+    version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +251,7 @@ class PhaseRecord:
     """Volatile: the partition's phase; recovery derives it from the durable records."""
 
     partition: TopicPartition
-    phase: Phase
+    phase: phases.Phase
     at: Instant
     cause: str
 
@@ -323,7 +303,7 @@ class StartSkippedRecord:
 class EngineRecord:
     """Volatile: the engine from now on, and why."""
 
-    engine: EngineName
+    engine: options.EngineName
     why: str
 
 
@@ -449,7 +429,7 @@ class Change:
     effects: tuple[Effect, ...] = ()
     partition: TopicPartition | None = None
     """The partition that is changed: it is examined again when the write is rejected."""
-    bounced: frozenset[BrokerId] = NO_BROKERS
+    bounced: frozenset[BrokerId] = model.NO_BROKERS
     """Brokers whose bounce the change handles; they are kept if it is not written."""
 
 

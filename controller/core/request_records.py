@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core import records
+from controller.core import outcomes, records, wakeups
 from controller.core.model import Instant, PartitionOutcome, Refusal, RequestId, Route, Zxid
-from controller.core.outcomes import EndedHistory, Part, Summary
 from controller.core.reassignments import Request
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, submissions_concerned, wake
 
 REQUESTS_KEPT: Final = 200
 """Ended requests whose counts stay in memory; their outcomes are in ZooKeeper."""
@@ -55,7 +53,7 @@ def request_of(view: ClusterView, request: RequestId, now: Instant) -> Request:
 def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
     """Fold one record about requests into the view."""
     session, work, intake = view.session, view.work, view.intake
-    submissions_concerned(view)
+    wakeups.submissions_concerned(view)
     match record:
         case records.RefusalRecord(refusals=refusals):
             for refusal in refusals:
@@ -95,7 +93,7 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
         case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
             known, gone = work.ended[name], len(record.children)
             work.ended[name] = replace(known, children=known.children[gone:])
-            wake(view.due, Finding.OUTCOME_LEFT)
+            wakeups.wake(view.due, wakeups.Finding.OUTCOME_LEFT)
         case records.RequestOutcomeForgottenRecord(request=name):
             work.ended.pop(name, None)
             if name in work.requests and work.requests[name].has_ended:
@@ -113,7 +111,7 @@ def forget_submission(view: ClusterView, name: str) -> None:
     view.session.asked_submissions.discard(name)
 
 
-def add_part(request: Request, part: Part) -> None:
+def add_part(request: Request, part: outcomes.Part) -> None:
     """
     Note a part and count its entries, once.
 
@@ -135,7 +133,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
         request.total += refusal.entries
     if refusal.partition is not None:
         request.settled.add(refusal.partition)
-    wake(view.due, Finding.ENTRY_REFUSED)
+    wakeups.wake(view.due, wakeups.Finding.ENTRY_REFUSED)
 
 
 def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
@@ -147,14 +145,14 @@ def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
     request.settled.add(ending.partition)
 
 
-def _concluded(view: ClusterView, summary: Summary, now: Instant) -> None:
+def _concluded(view: ClusterView, summary: outcomes.Summary, now: Instant) -> None:
     request = request_of(view, summary.request, now)
     request.has_ended = True
     request.settled.clear()
     view.session.found_good.pop(summary.request, None)
     _forget_endings(view, request)
     # Its content is read from ZooKeeper when it is forgotten.
-    view.work.ended[summary.request] = EndedHistory((), Zxid(0))
+    view.work.ended[summary.request] = outcomes.EndedHistory((), Zxid(0))
     _forget_old_requests(view)
 
 

@@ -16,16 +16,12 @@ from itertools import chain, islice
 from math import ceil
 from typing import Any, Final
 
-from controller.core import records
+from controller.core import controls, effects, records, wakeups
 from controller.core.controllership.engines import engine_of
-from controller.core.controls import QueueOrder
-from controller.core.effects import SetTimer
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
+from controller.core.scheduling import holds, limits
 from controller.core.scheduling.budget import Budget
-from controller.core.scheduling.holds import request_hold
-from controller.core.scheduling.limits import order_of, priority_of
 from controller.core.view import ClusterView
-from controller.core.wakeups import SCAN_TIMER
 from controller.core.worklist import Worklist
 
 SCAN_MAX: Final = 2000
@@ -80,7 +76,7 @@ def start_pending(
     is_first = due.capacity or due.claimed
     left = max((scans if is_first else view.work.scans_left) - 1, 0)
     changes.append(records.Change((records.StartSkippedRecord(tuple(passed), left),)))
-    again = (SetTimer(SCAN_TIMER, Instant(now + SCAN_EVERY_S)),) if left else ()
+    again = (effects.SetTimer(wakeups.SCAN_TIMER, Instant(now + SCAN_EVERY_S)),) if left else ()
     return records.Decision(tuple(changes), again)
 
 
@@ -105,8 +101,8 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
     ranks = [(len(tenure.resumed), iter(tenure.resumed))]
     by_priority: dict[int, list[RequestId]] = {}
     for request in tenure.waiting.requests():
-        if request_hold(view, request, now) is None:
-            by_priority.setdefault(priority_of(view, request), []).append(request)
+        if holds.request_hold(view, request, now) is None:
+            by_priority.setdefault(limits.priority_of(view, request), []).append(request)
     for priority in sorted(by_priority, reverse=True):
         # The request with the least in flight comes first: slots are shared, however long a line
         # is.
@@ -121,7 +117,11 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
 
 def order_pending(view: ClusterView) -> records.Decision:
     """Return the record that sorts every line, where the order is not that of submission."""
-    if order_of(view) is QueueOrder.SUBMITTED or not view.tenure.waiting or not view.work.sizes:
+    if (
+        limits.order_of(view) is controls.QueueOrder.SUBMITTED
+        or not view.tenure.waiting
+        or not view.work.sizes
+    ):
         return records.Decision()
     return records.Decision((records.Change((records.PendingSortedRecord(),)),))
 
@@ -129,17 +129,17 @@ def order_pending(view: ClusterView) -> records.Decision:
 def sort_pending(view: ClusterView) -> None:
     """Sort every request's line by the order in force."""
     tenure = view.tenure
-    key = _key_of(view, order_of(view))
+    key = _key_of(view, limits.order_of(view))
     for request in tenure.waiting.requests():
         tenure.waiting.sort(request, key)
 
 
-def _key_of(view: ClusterView, order: QueueOrder) -> Callable[[TopicPartition], Any]:
+def _key_of(view: ClusterView, order: controls.QueueOrder) -> Callable[[TopicPartition], Any]:
     sizes = view.work.sizes
-    if order is QueueOrder.SMALL_FIRST:
+    if order is controls.QueueOrder.SMALL_FIRST:
         # Unknown sizes come last.
         return lambda p: (p not in sizes, sizes.get(p, 0))
-    if order is QueueOrder.LARGE_FIRST:
+    if order is controls.QueueOrder.LARGE_FIRST:
         return lambda p: -sizes.get(p, -1)
     filled = _fill_of_brokers(view)
     return lambda p: (-_fullest_left(view, filled, p), -sizes.get(p, 0))

@@ -8,20 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.apply import first_phase
+from controller.core import apply, events, model, phases
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.topic_deletions import begin_to_yield, note_yielded
-from controller.core.events import ControllerClaimed, Orphan
-from controller.core.model import (
-    NO_BROKERS,
-    NO_LEADER,
-    BrokerId,
-    Instant,
-    Replicas,
-    Route,
-    TopicPartition,
-)
-from controller.core.phases import Pending, Phase, PhaseCause
+from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.in_flight import count_in_flight, drop
 from controller.core.state.own_records import OwnRecords
@@ -43,7 +33,7 @@ Orphans may be kept for replicas that lag for days, or wait for a leader that is
 """
 
 
-def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
+def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instant) -> None:
     """Begin with no known states and brokers, and with everything due that follows a claim."""
     # The states that are read from now on include what the former controller made of them.
     view.due.forget_brokers()
@@ -89,14 +79,14 @@ def _take_up(view: ClusterView, now: Instant) -> None:
     for request in work.requests.values():
         request.in_flight = 0
     for partition, reassignment in work.reassignments.items():
-        _reset(partition, reassignment, first_phase(view, partition), now)
+        _reset(partition, reassignment, apply.first_phase(view, partition), now)
         reassignment.load = None
         reassignment.inherited = True
         reassignment.is_requested = False
         # The previous daemon may have died before it had the answer to its request. If we take the
         # controller role, unfinished requests of the former controller are void.
         reassignment.in_doubt = not engine_of(view).holds_role
-        reassignment.deleted = NO_BROKERS
+        reassignment.deleted = model.NO_BROKERS
         reassignment.part_way = _is_part_way(view, partition, reassignment)
         # Remembered steps may be of an older record: another daemon may have ended that one and
         # begun this one.
@@ -111,11 +101,11 @@ def _take_up(view: ClusterView, now: Instant) -> None:
 
 
 def _reset(
-    partition: TopicPartition, reassignment: Reassignment, phase: Phase, now: Instant
+    partition: TopicPartition, reassignment: Reassignment, phase: phases.Phase, now: Instant
 ) -> None:
     """Put a reassignment into a phase; an unchanged phase keeps its time."""
     since = reassignment.phase_since if reassignment.phase == phase else now
-    reassignment.enter(phase, since, partition, PhaseCause.RESET)
+    reassignment.enter(phase, since, partition, phases.PhaseCause.RESET)
 
 
 def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
@@ -175,7 +165,7 @@ def _put_back(view: ClusterView, now: Instant) -> None:
     for request in work.requests.values():
         request.in_flight = 0
     for partition, reassignment in list(work.reassignments.items()):
-        _reset(partition, reassignment, Pending(), now)
+        _reset(partition, reassignment, phases.Pending(), now)
         reassignment.load = None
         reassignment.requested = None
         if reassignment.spec.route is Route.FOREIGN:
@@ -197,7 +187,7 @@ def _postpone_orphans(view: ClusterView, now: Instant) -> None:
     role.orphans_after = Instant(now + role.orphans_retry_s)
 
 
-def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
+def _in_isr(view: ClusterView, orphan: events.Orphan) -> Replicas:
     """
     Return all brokers ever seen in the ISR of an orphan's partition with a leader, in order.
 
@@ -205,7 +195,7 @@ def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
     is not news: otherwise flapping replicas would prevent any back-off.
     """
     state = view.tenure.states.get(orphan.partition)
-    isr = () if state is None or state.leader == NO_LEADER else state.isr
+    isr = () if state is None or state.leader == model.NO_LEADER else state.isr
     return tuple(sorted({*isr, *view.role.orphans_left.get(orphan, ())}))
 
 

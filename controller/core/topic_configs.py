@@ -17,14 +17,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from controller.core import effects, events, wakeups
 from controller.core.cached_znodes import PlanNode
-from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
-from controller.core.events import TopicConfigsRead
 from controller.core.model import NO_LEADER, ConfigQuestion, Instant, TopicConfig, TopicPartition
 from controller.core.records import Decision
 from controller.core.scheduling.isr_health import judge_topic
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, wake
 from controller.core.worklist import Worklist
 
 CONFIG_TIMER = "topic_configs"
@@ -39,7 +37,7 @@ def ask(
     now: Instant,
     timer: str = CONFIG_TIMER,
     after: Mapping[str, int] = NO_MARKS,
-) -> list[Effect]:
+) -> list[effects.Effect]:
     """
     Return the requests for settings that are unknown or half as old as permitted.
 
@@ -57,9 +55,9 @@ def ask(
         return []
     again = min((at for at in times.values() if at > now), default=math.inf)
     if not wanted:
-        return [SetTimer(timer, Instant(again))]
+        return [effects.SetTimer(timer, Instant(again))]
     again = min(again, now + _retry_s(view))
-    return [DescribeTopicConfigs(wanted), SetTimer(timer, Instant(again))]
+    return [effects.DescribeTopicConfigs(wanted), effects.SetTimer(timer, Instant(again))]
 
 
 def _ask_at(view: ClusterView, topic: str, after: int) -> float:
@@ -129,7 +127,7 @@ def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:
 # --- answers -------------------------------------------------------------------------------------
 
 
-def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
+def topic_configs_read(view: ClusterView, event: events.TopicConfigsRead, now: Instant) -> None:
     """
     Fold in settings of topics, or why they could not be read.
 
@@ -160,7 +158,7 @@ def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant)
         view.due.add(p for p in view.tenure.leaderless if p.topic in permitting)
     if unread:
         # What waits for these settings has to report why they are not known.
-        wake(view.due, Finding.SETTINGS_UNREADABLE)
+        wakeups.wake(view.due, wakeups.Finding.SETTINGS_UNREADABLE)
         view.due.add(p for p in view.work.reassignments if p.topic in unread)
 
 
@@ -174,7 +172,7 @@ def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuest
     if before == read:
         return
     judge_topic(view, topic)
-    wake(view.due, Finding.SETTINGS_CHANGED)
+    wakeups.wake(view.due, wakeups.Finding.SETTINGS_CHANGED)
     if view.tenure.held is not None:
         view.due.add(TopicPartition(topic, n) for n in session.topics[topic].partitions)
 
@@ -208,6 +206,6 @@ def forget_old_configs(view: ClusterView, now: Instant) -> None:
     for topic in [t for t, question in session.config_answers.items() if question.at <= limit]:
         del session.configs[topic], session.config_answers[topic]
         if topic in view.work.topics_at_work:
-            wake(view.due, Finding.SETTINGS_EXPIRED)
+            wakeups.wake(view.due, wakeups.Finding.SETTINGS_EXPIRED)
     oldest = min((question.at for question in session.config_answers.values()), default=now)
     session.config_oldest = oldest

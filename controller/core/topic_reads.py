@@ -10,42 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from controller.core import events, model, options, unclean_election, wakeups
 from controller.core.cached_znodes import Topic
-from controller.core.controllership.engines import holds_role
-from controller.core.controllership.topic_deletions import note_deletions
-from controller.core.events import (
-    DeletionsRead,
-    StatesRead,
-    TopicsListed,
-    TopicsRead,
-)
-from controller.core.model import (
-    NO_BROKERS,
-    Instant,
-    PartitionAssignment,
-    PartitionState,
-    TopicAssignment,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
-from controller.core.options import EngineName
-from controller.core.scheduling.in_flight import restart_step
-from controller.core.scheduling.isr_health import forget_health, judge, note_isr
-from controller.core.unclean_election import note_candidate, note_leader
+from controller.core.controllership import engines, topic_deletions
+from controller.core.model import Instant, TopicPartition
+from controller.core.scheduling import in_flight, isr_health
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, orphans_concerned, wake
 
 DEPARTURES_KEPT: Final = 2_000
 """The most remembered replicas that others dropped: more than a controller drops in a minute."""
 
 
-def is_no_news(read: ZkVersion, known: ZkVersion, *, stale: bool) -> bool:
+def is_no_news(read: model.ZkVersion, known: model.ZkVersion, *, stale: bool) -> bool:
     """Return whether a read was overtaken; an older read cannot confirm stale content."""
     return read < known or (read == known and not stale)
 
 
-def topics_listed(view: ClusterView, event: TopicsListed) -> None:
+def topics_listed(view: ClusterView, event: events.TopicsListed) -> None:
     """Fold in the list of topics; a topic that is gone is forgotten."""
     session = view.session
     session.listed = event.topics
@@ -57,17 +38,17 @@ def topics_listed(view: ClusterView, event: TopicsListed) -> None:
         del session.unreadable_topics[name]
 
 
-def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
+def deletions_read(view: ClusterView, event: events.DeletionsRead, now: Instant) -> None:
     """Fold in the pending topic deletions, and since when each is pending."""
     session = view.session
     known = session.deletions or frozenset()
-    note_deletions(view, event.topics, now)
+    topic_deletions.note_deletions(view, event.topics, now)
     session.deletions = event.topics
     _keep_alive(view, view.tenure.being_deleted - event.topics)
     for name in (event.topics ^ known) & session.topics.keys():
         partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]
         for partition in partitions:
-            judge(view, partition)
+            isr_health.judge(view, partition)
         if name in known and view.tenure.held is not None:
             # An operator revoked the deletion: a leader or a first state may be due since then.
             view.due.add(partitions)
@@ -90,7 +71,7 @@ def _is_led_by_a_broker(view: ClusterView) -> bool:
 
     It may do so until our claim succeeds, though ``/controller`` already names us.
     """
-    if view.tenure.held is not None or view.role.engine is EngineName.DELEGATED:
+    if view.tenure.held is not None or view.role.engine is options.EngineName.DELEGATED:
         return False
     return (
         view.tenure.claiming
@@ -100,7 +81,7 @@ def _is_led_by_a_broker(view: ClusterView) -> bool:
 
 
 def _note_departures(
-    view: ClusterView, name: str, known: Topic, read: TopicAssignment, now: Instant
+    view: ClusterView, name: str, known: Topic, read: model.TopicAssignment, now: Instant
 ) -> None:
     """
     Remember which replicas another controller dropped.
@@ -136,26 +117,26 @@ def _forget_topic(view: ClusterView, name: str) -> None:
         tenure.bounced.pop(partition, None)
         tenure.preferred.pop(partition, None)
         tenure.leaderless.pop(partition, None)
-        forget_health(view, partition)
+        isr_health.forget_health(view, partition)
         if partition in view.work.reassignments:
             view.due.add((partition,))
 
 
-def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
+def topics_read(view: ClusterView, event: events.TopicsRead, now: Instant) -> None:
     """Fold in topic znodes: assignments, unreadable ones, and missing ones."""
     if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
         _overtaken(view, event)
         return
     uncertain = {name for name, read in event.topics.items() if _may_lose(view, name, read)}
     for name, read in event.topics.items():
-        if isinstance(read, TopicAssignment):
+        if isinstance(read, model.TopicAssignment):
             _topic(view, name, read, event.read_generation, now)
         elif read is None:
             _missing(view, name)
         else:
             view.session.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
-    wake(view.due, Finding.TOPICS_TAKEN)
+    wakeups.wake(view.due, wakeups.Finding.TOPICS_TAKEN)
 
 
 def _missing(view: ClusterView, name: str) -> None:
@@ -178,7 +159,7 @@ def _missing(view: ClusterView, name: str) -> None:
     view.due.overtaken_topics.add(name)
 
 
-def _overtaken(view: ClusterView, event: TopicsRead) -> None:
+def _overtaken(view: ClusterView, event: events.TopicsRead) -> None:
     """
     Read topics again whose read began before the claim, where it differs.
 
@@ -190,7 +171,7 @@ def _overtaken(view: ClusterView, event: TopicsRead) -> None:
         if known is None:
             session.asked_topics.discard(name)
         elif (
-            isinstance(read, TopicAssignment)
+            isinstance(read, model.TopicAssignment)
             and read.czxid == known.czxid
             and read.version <= known.version
         ):
@@ -200,10 +181,10 @@ def _overtaken(view: ClusterView, event: TopicsRead) -> None:
         view.due.overtaken_topics.add(name)
 
 
-def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) -> bool:
+def _may_lose(view: ClusterView, name: str, read: model.TopicAssignment | str | None) -> bool:
     """Return whether a read may be the first to show that a partition is gone."""
     known = view.session.topics.get(name)
-    if not isinstance(read, TopicAssignment) or known is None or known.stale:
+    if not isinstance(read, model.TopicAssignment) or known is None or known.stale:
         return True
     return len(read.partitions) < len(known.partitions)
 
@@ -218,7 +199,7 @@ def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
 
 
 def _topic(
-    view: ClusterView, name: str, read: TopicAssignment, read_generation: int, now: Instant
+    view: ClusterView, name: str, read: model.TopicAssignment, read_generation: int, now: Instant
 ) -> None:
     tenure = view.tenure
     view.session.unreadable_topics.pop(name, None)
@@ -264,11 +245,11 @@ def _topic(
 
 
 def _await_state(
-    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
+    view: ClusterView, partition: TopicPartition, assignment: model.PartitionAssignment
 ) -> None:
     """Have the state of a new partition read, and earlier bounces handled."""
     view.tenure.unseeded[partition] = None
-    wake(view.due, Finding.PARTITION_APPEARED)
+    wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
     bounced = view.tenure.bounced_ahead.intersection(assignment.replicas)
     if bounced:
         view.tenure.bounced[partition] = bounced
@@ -287,7 +268,7 @@ def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
     view.due.add(p for p in known if p in tenure.bounced)
 
 
-def _unmarked(known: Topic | None, read: TopicAssignment) -> dict[int, Zxid]:
+def _unmarked(known: Topic | None, read: model.TopicAssignment) -> dict[int, model.Zxid]:
     """Return when each partition was written without marks; an unchanged one keeps its time."""
     if read.is_marked and (known is None or not known.unmarked):
         return {}
@@ -302,8 +283,8 @@ def _unmarked(known: Topic | None, read: TopicAssignment) -> dict[int, Zxid]:
 def _note_before(
     view: ClusterView,
     partition: TopicPartition,
-    old: PartitionAssignment | None,
-    new: PartitionAssignment,
+    old: model.PartitionAssignment | None,
+    new: model.PartitionAssignment,
     *,
     is_marked: bool,
 ) -> None:
@@ -340,19 +321,19 @@ def _reconsider(
             work.participants.put(
                 partition, reassignment.spec, view.session.known_assignment(partition)
             )
-            if reassignment.in_flight and holds_role(view):
-                restart_step(view, partition, reassignment, now)
+            if reassignment.in_flight and engines.holds_role(view):
+                in_flight.restart_step(view, partition, reassignment, now)
         if partition in moved:
-            note_candidate(view, partition)
+            unclean_election.note_candidate(view, partition)
         if partition in view.tenure.states:
-            judge(view, partition)
+            isr_health.judge(view, partition)
 
 
 def _note_lost(
     view: ClusterView,
     name: str,
     moved: set[TopicPartition],
-    before: Mapping[int, PartitionAssignment],
+    before: Mapping[int, model.PartitionAssignment],
 ) -> None:
     """Note the replicas that another controller dropped while their broker was dead."""
     work = view.work
@@ -362,10 +343,10 @@ def _note_lost(
         gone = [r for r in old.replicas if r not in now] if old is not None else []
         lost = {r for r in gone if r not in view.cluster.brokers}
         reassignment = work.reassignments[partition]
-        reassignment.lost = (reassignment.lost - set(now)) | lost or NO_BROKERS
+        reassignment.lost = (reassignment.lost - set(now)) | lost or model.NO_BROKERS
 
 
-def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
+def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states: leader, ISR, epochs, or that there is none."""
     tenure, work = view.tenure, view.work
     if tenure.held is None or event.read_generation < tenure.claim_generation:
@@ -388,7 +369,7 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             continue
         if fresh:
             view.due.seeded[partition] = None
-        if isinstance(read, PartitionState):
+        if isinstance(read, model.PartitionState):
             tenure.stateless.discard(partition)
             tenure.unreadable_states.pop(partition, None)
             known = tenure.states.get(partition)
@@ -397,27 +378,29 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             tenure.states[partition] = read
             if known is None and partition in work.reassignments:
                 # A cancellation that waited for this state precedes the partition's next step.
-                wake(view.due, Finding.STATE_APPEARED)
-            note_leader(view, partition, known)
-            note_isr(view, partition, known, read, now)
+                wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
+            unclean_election.note_leader(view, partition, known)
+            isr_health.note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)
-            judge(view, partition)
+            isr_health.judge(view, partition)
             _doubt_strangers(view, partition, read)
-            orphans_concerned(view, partition)
+            wakeups.orphans_concerned(view, partition)
         elif read is None:
             tenure.stateless.add(partition)
             tenure.unreadable_states.pop(partition, None)
             tenure.states.pop(partition, None)
             tenure.leaderless.pop(partition, None)
-            forget_health(view, partition)
+            isr_health.forget_health(view, partition)
         else:
             tenure.stateless.discard(partition)
             tenure.unreadable_states[partition] = read
         view.due.partitions[partition] = None
 
 
-def _doubt_strangers(view: ClusterView, partition: TopicPartition, read: PartitionState) -> None:
+def _doubt_strangers(
+    view: ClusterView, partition: TopicPartition, read: model.PartitionState
+) -> None:
     """
     Have a topic read again whose ISR contains brokers that are not known as replicas.
 
@@ -435,7 +418,7 @@ def _doubt_strangers(view: ClusterView, partition: TopicPartition, read: Partiti
 def _note_watch(
     view: ClusterView,
     partition: TopicPartition,
-    read: PartitionState | str | None,
+    read: model.PartitionState | str | None,
     armed: frozenset[TopicPartition] | None,
 ) -> None:
     """
@@ -448,5 +431,5 @@ def _note_watch(
         return
     if partition in armed:
         view.tenure.watched[partition] = True
-    elif not isinstance(read, PartitionState):
+    elif not isinstance(read, model.PartitionState):
         del view.tenure.watched[partition]

@@ -16,16 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from controller.core.events import Orphan
-from controller.core.model import (
-    BrokerEpoch,
-    BrokerId,
-    Instant,
-    PartitionAssignment,
-    Replicas,
-    Route,
-    TopicPartition,
-)
+from controller.core import events, model
+from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.state.cluster import ClusterHistory
 from controller.core.state.intake import IntakeState
@@ -91,7 +83,7 @@ class ClusterView:
             )
         )
 
-    def settled_assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+    def settled_assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
         """
         Return the entry of the topic znode, None unless it was read in this tenure.
 
@@ -111,20 +103,20 @@ class ClusterView:
         """Return whether the broker is registered and its replica not on a failed disk."""
         return broker in self.cluster.brokers and (broker, partition) not in self.tenure.offline
 
-    def failed_in(self, broker: BrokerId, partition: TopicPartition) -> BrokerEpoch | None:
+    def failed_in(self, broker: BrokerId, partition: TopicPartition) -> model.BrokerEpoch | None:
         """Return the broker's registration if the replica's disk failed in it."""
         if broker not in self.cluster.brokers or (broker, partition) not in self.tenure.offline:
             return None
         return self.cluster.brokers[broker].epoch
 
-    def is_undeletable(self, orphan: Orphan) -> bool:
+    def is_undeletable(self, orphan: events.Orphan) -> bool:
         """Return whether its disk failed and its broker has not registered again since."""
         if orphan in self.work.orphans_failed:
             return True
         broker = self.cluster.brokers.get(orphan.broker)
         return broker is not None and broker.epoch == orphan.failed_in
 
-    def is_in_reach(self, orphan: Orphan) -> bool:
+    def is_in_reach(self, orphan: events.Orphan) -> bool:
         """Return whether its broker is registered and may still delete it."""
         return orphan.broker in self.cluster.brokers and not self.is_undeletable(orphan)
 

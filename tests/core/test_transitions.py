@@ -87,7 +87,7 @@ def test_only_two_methods_assign_a_phase() -> None:
         if assignment.search(line)
     ]
     assert len(found) == 2
-    assert all(line.startswith("self.phase = checked(") for line in found)
+    assert all(line.startswith("self.phase = phases.checked(") for line in found)
 
 
 def test_nothing_follows_the_end() -> None:

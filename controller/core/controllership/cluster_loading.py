@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
+from controller.core import effects, phases
 from controller.core.controllership.duties import leader_bounced, send_leader_and_isr
-from controller.core.effects import (
-    Effect,
-    ReadPurpose,
-    ReadStates,
-    ReadTopics,
-    SendUpdateMetadata,
-    SetTimer,
-)
 from controller.core.model import Instant, TopicPartition
-from controller.core.phases import Syncing
 from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -36,7 +28,7 @@ def read_topics(view: ClusterView, due: Worklist) -> Decision:
     if due.listed_topics and session.listed is not None:
         known = session.topics.keys() | session.asked_topics | session.unreadable_topics.keys()
         wanted |= session.listed - known
-    return Decision(effects=(ReadTopics(tuple(sorted(wanted))),) if wanted else ())
+    return Decision(effects=(effects.ReadTopics(tuple(sorted(wanted))),) if wanted else ())
 
 
 def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
@@ -59,9 +51,11 @@ def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if not first and not tenure.seeding:
         ready_at = Instant(tenure.held.since + HEAD_START_S)
         if now < ready_at and (view.intake.legacy is not None or view.work.reassignments):
-            return Decision(effects=(SetTimer(SEED_TIMER, ready_at),))
+            return Decision(effects=(effects.SetTimer(SEED_TIMER, ready_at),))
         first = dict.fromkeys(islice(tenure.unseeded, view.options.seed_chunk))
-    return Decision(effects=(ReadStates(tuple(first), ReadPurpose.SEED),) if first else ())
+    return Decision(
+        effects=(effects.ReadStates(tuple(first), effects.ReadPurpose.SEED),) if first else ()
+    )
 
 
 def send_reads(view: ClusterView, due: Worklist) -> Decision:
@@ -72,15 +66,15 @@ def send_reads(view: ClusterView, due: Worklist) -> Decision:
     sent. The answers are also the only source for offline log directories.
     """
     tenure = view.tenure
-    effects: list[Effect] = []
+    following: list[effects.Effect] = []
     for partition in due.seeded:
         if partition in tenure.states and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
-            effects += send_leader_and_isr(view, partition, replicas)
+            following += send_leader_and_isr(view, partition, replicas)
     changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in tenure.states)
     if changed:
-        effects.append(SendUpdateMetadata(changed))
-    return Decision(effects=tuple(effects))
+        following.append(effects.SendUpdateMetadata(changed))
+    return Decision(effects=tuple(following))
 
 
 def follow_watches(view: ClusterView, due: Worklist) -> Decision:
@@ -89,6 +83,8 @@ def follow_watches(view: ClusterView, due: Worklist) -> Decision:
     wanted = tuple(
         p
         for p in sorted(due.changed)
-        if p in work.reassignments and isinstance(work.reassignments[p].phase, Syncing)
+        if p in work.reassignments and isinstance(work.reassignments[p].phase, phases.Syncing)
     )
-    return Decision(effects=(ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ())
+    return Decision(
+        effects=(effects.ReadStates(wanted, effects.ReadPurpose.WATCH),) if wanted else ()
+    )

@@ -10,38 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from controller.core import effects, model, unclean_election
 from controller.core.controllership.topic_deletions import owes_a_yield
-from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
-from controller.core.model import (
-    NO_BROKERS,
-    NO_LEADER,
-    BrokerId,
-    PartitionState,
-    Replicas,
-    TopicPartition,
-)
-from controller.core.partition.context import state_record
-from controller.core.partition.leader_selection import (
-    offline_leader,
-    preferred_leader,
-    reassigned_leader,
-)
-from controller.core.partition.orphans import without_strangers
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.partition import context, leader_selection, orphans
 from controller.core.records import Change, StateCreatedRecord
-from controller.core.unclean_election import permits_unclean
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
 
-def send_state(view: ClusterView, partition: TopicPartition) -> tuple[Effect, ...]:
+def send_state(view: ClusterView, partition: TopicPartition) -> tuple[effects.Effect, ...]:
     """Return LeaderAndIsr to every live serving replica and UpdateMetadata to all brokers."""
     replicas = view.live(view.serving_replicas(partition), partition)
-    return (*send_leader_and_isr(view, partition, replicas), SendUpdateMetadata((partition,)))
+    return (
+        *send_leader_and_isr(view, partition, replicas),
+        effects.SendUpdateMetadata((partition,)),
+    )
 
 
 def send_leader_and_isr(
     view: ClusterView, partition: TopicPartition, brokers: Iterable[BrokerId]
-) -> tuple[Effect, ...]:
+) -> tuple[effects.Effect, ...]:
     """
     Return LeaderAndIsr at the present epoch to these brokers.
 
@@ -54,7 +43,7 @@ def send_leader_and_isr(
     recipients = tuple(brokers)
     if view.session.assignment(partition) is None or not recipients:
         return ()
-    return (SendLeaderAndIsr(partition, recipients),)
+    return (effects.SendLeaderAndIsr(partition, recipients),)
 
 
 def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
@@ -68,7 +57,9 @@ def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) 
     if state is None:
         return False
     now = due.bounced | due.bounced_from.get(partition, set())
-    later = view.due.held.get(partition, NO_BROKERS) | view.tenure.bounced.get(partition, set())
+    later = view.due.held.get(partition, model.NO_BROKERS) | view.tenure.bounced.get(
+        partition, set()
+    )
     return state.leader in now | later
 
 
@@ -104,8 +95,8 @@ def repair(
         # No LeaderAndIsr reaches a leader that is not a replica: another one is written.
         is_known = view.settled_assignment(partition) is not None
         serving = view.serving_replicas(partition) if is_known else ()
-        leader = reassigned_leader(serving, isr, lambda r: r in isr)
-    isr = isr if leader is None else without_strangers(view, partition, leader, isr)
+        leader = leader_selection.reassigned_leader(serving, isr, lambda r: r in isr)
+    isr = isr if leader is None else orphans.without_strangers(view, partition, leader, isr)
     if leader is None or isr == state.isr:
         return None
     return _write(view, partition, state, leader, isr)
@@ -125,7 +116,10 @@ def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
         return None
     return Change(
         records=(StateCreatedRecord(partition, live[0], live, view.tenure.held.epoch),),
-        effects=(SendLeaderAndIsr(partition, live, live), SendUpdateMetadata((partition,))),
+        effects=(
+            effects.SendLeaderAndIsr(partition, live, live),
+            effects.SendUpdateMetadata((partition,)),
+        ),
         partition=partition,
     )
 
@@ -133,7 +127,7 @@ def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
 def _elect(
     view: ClusterView,
     partition: TopicPartition,
-    state: PartitionState,
+    state: model.PartitionState,
     bounced: Collection[BrokerId],
 ) -> Change | None:
     """
@@ -149,25 +143,26 @@ def _elect(
     if partition.topic in (view.session.deletions or ()) and not is_moved:
         return None
     candidates = view.serving_replicas(partition)
-    leader = offline_leader(
+    leader = leader_selection.offline_leader(
         candidates,
         state.isr,
         lambda r: view.is_live(r, partition) and r not in bounced,
         unclean=False,
     )
     if leader is None:
-        leader = offline_leader(
+        leader = leader_selection.offline_leader(
             _full_first(view, partition),
             state.isr,
             lambda r: view.is_live(r, partition),
-            unclean=state.leader == NO_LEADER and permits_unclean(view, partition),
+            unclean=state.leader == model.NO_LEADER
+            and unclean_election.permits_unclean(view, partition),
         )
     if leader is None:
         # All of the ISR is dead. It stays unchanged: each member has every acknowledged record, so
         # the first that returns may lead. Kafka keeps only the last one; this loses less.
-        if state.leader == NO_LEADER:
+        if state.leader == model.NO_LEADER:
             return None
-        return _write(view, partition, state, NO_LEADER, state.isr)
+        return _write(view, partition, state, model.NO_LEADER, state.isr)
     if leader in state.isr:
         isr = tuple(
             r for r in state.isr if r == leader or (view.is_live(r, partition) and r not in bounced)
@@ -187,12 +182,12 @@ def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
 def _write(
     view: ClusterView,
     partition: TopicPartition,
-    state: PartitionState,
+    state: model.PartitionState,
     leader: BrokerId,
     isr: tuple[BrokerId, ...],
 ) -> Change:
     return Change(
-        records=(state_record(view, partition, state, leader, isr),),
+        records=(context.state_record(view, partition, state, leader, isr),),
         effects=send_state(view, partition),
         partition=partition,
     )
@@ -204,7 +199,9 @@ def elect_preferred(view: ClusterView, partition: TopicPartition) -> Change | No
     state = view.tenure.states.get(partition)
     if assignment is None or state is None or assignment.is_reassigning:
         return None
-    leader = preferred_leader(assignment.replicas, state.isr, lambda r: view.is_live(r, partition))
+    leader = leader_selection.preferred_leader(
+        assignment.replicas, state.isr, lambda r: view.is_live(r, partition)
+    )
     if leader is None or leader == state.leader:
         return None
     return _write(view, partition, state, leader, state.isr)

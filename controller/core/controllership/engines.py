@@ -10,24 +10,12 @@ from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import Final, Protocol
 
-from controller.core import effects
+from controller.core import effects, options
+from controller.core.controllership import duties, eligibility, housekeeping, state_polling
 from controller.core.controllership.broker_membership import channels, inform_joined
 from controller.core.controllership.cluster_loading import follow_watches, seed, send_reads
-from controller.core.controllership.duties import repair
-from controller.core.controllership.eligibility import delegated_refusals, native_refusals
-from controller.core.controllership.housekeeping import (
-    announce_departures,
-    balance_leaders,
-    delete_orphans,
-    follow_notifications,
-    hold_elections,
-    order_elections,
-)
-from controller.core.controllership.state_polling import follow_watched, poll_states, read_missing
 from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
-from controller.core.options import EngineName
-from controller.core.partition import delegated, native
-from controller.core.partition.alter_entries import follow_answers
+from controller.core.partition import alter_entries, delegated, native
 from controller.core.records import Change, Decision
 from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
@@ -43,7 +31,7 @@ RACE_S: Final = 1.0
 class Engine(Protocol):
     """The interface of an engine."""
 
-    name: EngineName
+    name: options.EngineName
     holds_role: bool
     """Whether its tenure is that of the cluster's controller, with all of a controller's duties."""
 
@@ -81,12 +69,12 @@ class Engine(Protocol):
 class NativeEngine:
     """The daemon is the cluster's controller while there is work."""
 
-    name = EngineName.NATIVE
+    name = options.EngineName.NATIVE
     holds_role = True
 
     def refusals(self, view: ClusterView) -> tuple[str, ...]:
         """Return every reason against being this cluster's controller."""
-        return native_refusals(view)
+        return eligibility.native_refusals(view)
 
     def begin(self, view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         """
@@ -116,19 +104,22 @@ class NativeEngine:
         """Hold elections, handle notifications, delete orphans."""
         parts = [follow_watches(view, due)]
         if due.elections:
-            parts.append(hold_elections(view, now, budget))
+            parts.append(housekeeping.hold_elections(view, now, budget))
         if due.timer or due.claimed:
-            parts.append(balance_leaders(view, now))
-        parts += [follow_notifications(view, due), announce_departures(view, due)]
+            parts.append(housekeeping.balance_leaders(view, now))
+        parts += [
+            housekeeping.follow_notifications(view, due),
+            housekeeping.announce_departures(view, due),
+        ]
         # A missing state is created by ourselves.
-        parts.append(read_missing(view, due, view.tenure.unreadable_states, now))
-        return [*parts, delete_orphans(view, due)]
+        parts.append(state_polling.read_missing(view, due, view.tenure.unreadable_states, now))
+        return [*parts, housekeeping.delete_orphans(view, due)]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
     ) -> Change | None:
         """Elect leaders, and take dead brokers out of the ISR."""
-        return repair(view, partition, bounced)
+        return duties.repair(view, partition, bounced)
 
     def advance(
         self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
@@ -140,12 +131,12 @@ class NativeEngine:
 class DelegatedEngine:
     """A broker stays the controller and carries out steps; the tenure is our leadership."""
 
-    name = EngineName.DELEGATED
+    name = options.EngineName.DELEGATED
     holds_role = False
 
     def refusals(self, view: ClusterView) -> tuple[str, ...]:
         """Return every reason against delegating to this cluster's controller."""
-        return delegated_refusals(view)
+        return eligibility.delegated_refusals(view)
 
     def begin(self, view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         """Begin the tenure once the controller is known to support AlterPartitionReassignments."""
@@ -163,11 +154,14 @@ class DelegatedEngine:
     ) -> list[Decision]:
         """Read watched states, and from time to time the rest of the cluster."""
         del budget
-        elected = order_elections(view, now) if due.elections else Decision()
-        answers = follow_answers(view, due, now)
+        elected = housekeeping.order_elections(view, now) if due.elections else Decision()
+        answers = alter_entries.follow_answers(view, due, now)
         missing = chain(view.tenure.stateless, view.tenure.unreadable_states)
-        read = [poll_states(view, due, now), read_missing(view, due, missing, now)]
-        return [follow_watched(view, due), *read, elected, answers]
+        read = [
+            state_polling.poll_states(view, due, now),
+            state_polling.read_missing(view, due, missing, now),
+        ]
+        return [state_polling.follow_watched(view, due), *read, elected, answers]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
@@ -183,9 +177,9 @@ class DelegatedEngine:
         return delegated.advance(view, partition, now, budget)
 
 
-ENGINES: Final[Mapping[EngineName, Engine]] = {
-    EngineName.NATIVE: NativeEngine(),
-    EngineName.DELEGATED: DelegatedEngine(),
+ENGINES: Final[Mapping[options.EngineName, Engine]] = {
+    options.EngineName.NATIVE: NativeEngine(),
+    options.EngineName.DELEGATED: DelegatedEngine(),
 }
 
 
@@ -196,4 +190,4 @@ def holds_role(view: ClusterView) -> bool:
 
 def engine_of(view: ClusterView) -> Engine:
     """Return the engine at work; before one is chosen, the native one."""
-    return ENGINES[view.role.engine or EngineName.NATIVE]
+    return ENGINES[view.role.engine or options.EngineName.NATIVE]

@@ -11,36 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from controller.core.controllership.duties import (
-    elect_preferred,
-    leader_bounced,
-    send_leader_and_isr,
-)
-from controller.core.effects import (
-    Effect,
-    ElectPreferred,
-    ReadPurpose,
-    ReadStates,
-    SendStopReplica,
-    SetTimer,
-)
-from controller.core.events import Orphan
+from controller.core import effects, events, records, wakeups
+from controller.core.controllership import duties
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.partition.orphans import is_kept, orphan_records
-from controller.core.records import (
-    Change,
-    Decision,
-    LeaderMovedRecord,
-    LeadersBalancedRecord,
-    NotificationsDeletedRecord,
-    OrphanEndedRecord,
-    PreferredElectionEndedRecord,
-    PreferredTriedRecord,
-    StateRecord,
-)
+from controller.core.records import Change, Decision
 from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
-from controller.core.wakeups import PREFERRED_TIMER
 from controller.core.worklist import Worklist
 
 BALANCE_TIMER = "leader_balance"
@@ -59,28 +36,32 @@ def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
     ready = [p for p in tenure.preferred if p not in view.work.reassignments]
     if not ready:
         if tenure.preferred_version is not None and not tenure.preferred and not tenure.unseeded:
-            return Decision((Change((PreferredElectionEndedRecord(tenure.preferred_version),)),))
+            return Decision(
+                (Change((records.PreferredElectionEndedRecord(tenure.preferred_version),)),)
+            )
         return Decision()
     if now < view.cluster.preferred_at + 1.0:
         return Decision(
-            effects=(SetTimer(PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),)
+            effects=(
+                effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),
+            )
         )
     changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
     held = tuple(islice(changes, view.options.preferred_elections_per_second))
     # Also for the last ones: their write may be rejected.
-    return Decision(held, (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),))
+    return Decision(held, (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),))
 
 
 def _election(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | None:
     """Return the change that removes an election from the list; None while it has to wait."""
-    tried = PreferredTriedRecord((partition,), now)
+    tried = records.PreferredTriedRecord((partition,), now)
     if _is_out_of_question(view, partition):
         return Change((tried,))
     if partition not in view.tenure.states or view.session.assignment(partition) is None:
         return None
-    elected = elect_preferred(view, partition)
+    elected = duties.elect_preferred(view, partition)
     if elected is None:
         return Change((tried,))
     moved = _moved_leader(view, elected, now, budget)
@@ -113,14 +94,14 @@ def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
 
 def _moved_leader(
     view: ClusterView, elected: Change, now: Instant, budget: Budget
-) -> LeaderMovedRecord | None:
+) -> records.LeaderMovedRecord | None:
     """Return the record of the leader move; None where a broker's limit is reached."""
-    (write,) = [r for r in elected.records if isinstance(r, StateRecord)]
+    (write,) = [r for r in elected.records if isinstance(r, records.StateRecord)]
     old = view.tenure.states[write.partition].leader
     if budget.leader_gate(old, write.leader) is not None:
         return None
     budget.move_leader(old, write.leader)
-    return LeaderMovedRecord((old, write.leader), now)
+    return records.LeaderMovedRecord((old, write.leader), now)
 
 
 def balance_leaders(view: ClusterView, now: Instant) -> Decision:
@@ -138,9 +119,9 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
     interval_s = view.options.leader_imbalance_check_interval_s
     check_at = Instant(max(view.cluster.balanced_at, view.tenure.held.since) + interval_s)
     if now < check_at:
-        return Decision(effects=(SetTimer(BALANCE_TIMER, check_at),))
-    checked = LeadersBalancedRecord(tuple(_unbalanced(view)), now)
-    again = SetTimer(BALANCE_TIMER, Instant(now + interval_s))
+        return Decision(effects=(effects.SetTimer(BALANCE_TIMER, check_at),))
+    checked = records.LeadersBalancedRecord(tuple(_unbalanced(view)), now)
+    again = effects.SetTimer(BALANCE_TIMER, Instant(now + interval_s))
     return Decision((Change((checked,)),), (again,))
 
 
@@ -164,7 +145,10 @@ def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
 
 
 def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
-    return partition not in view.work.reassignments and elect_preferred(view, partition) is not None
+    return (
+        partition not in view.work.reassignments
+        and duties.elect_preferred(view, partition) is not None
+    )
 
 
 def order_elections(view: ClusterView, now: Instant) -> Decision:
@@ -174,33 +158,39 @@ def order_elections(view: ClusterView, now: Instant) -> Decision:
         return Decision()
     if now < view.cluster.preferred_at + 1.0:
         return Decision(
-            effects=(SetTimer(PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),)
+            effects=(
+                effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),
+            )
         )
     tried = tuple(ready[: view.options.preferred_elections_per_second])
-    again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
+    again = (
+        ()
+        if len(tried) == len(ready)
+        else (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),)
+    )
     ordered = tuple(p for p in tried if p.topic not in (view.session.deletions or ()))
-    effects = (ElectPreferred(ordered), *again) if ordered else again
-    return Decision((Change((PreferredTriedRecord(tried, now),)),), effects)
+    following = (effects.ElectPreferred(ordered), *again) if ordered else again
+    return Decision((Change((records.PreferredTriedRecord(tried, now),)),), following)
 
 
 def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
     """Handle the notifications of leaders and brokers, and delete them."""
     tenure = view.tenure
-    effects: list[Effect] = []
+    following: list[effects.Effect] = []
     notified = tuple(p for p in due.notified if p in tenure.states)
     if notified:
-        effects.append(ReadStates(notified, ReadPurpose.REFRESH))
+        following.append(effects.ReadStates(notified, effects.ReadPurpose.REFRESH))
     for broker in sorted(due.log_dir_brokers):
         for partition in tenure.states:
             is_served = broker in view.serving_replicas(partition)
-            if is_served and not leader_bounced(view, due, partition):
-                effects += send_leader_and_isr(view, partition, (broker,))
+            if is_served and not duties.leader_bounced(view, due, partition):
+                following += duties.send_leader_and_isr(view, partition, (broker,))
     changes = [
-        Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
+        Change((records.NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
         for kind, names in view.cluster.notifications.items()
         for start in range(0, len(names), NAMES_AT_ONCE)
     ]
-    return Decision(tuple(changes), tuple(effects))
+    return Decision(tuple(changes), tuple(following))
 
 
 def announce_departures(view: ClusterView, due: Worklist) -> Decision:
@@ -225,10 +215,10 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
             leader = (
                 (state.leader,) if state is not None and state.leader in cluster.brokers else ()
             )
-            is_informed = not leader_bounced(view, due, partition)
-            effects = send_leader_and_isr(view, partition, leader) if is_informed else ()
-            records = orphan_records(view, partition, left)
-            changes.append(Change(records, partition=partition, effects=effects))
+            is_informed = not duties.leader_bounced(view, due, partition)
+            following = duties.send_leader_and_isr(view, partition, leader) if is_informed else ()
+            written = orphan_records(view, partition, left)
+            changes.append(Change(written, partition=partition, effects=following))
     return Decision(tuple(changes))
 
 
@@ -236,7 +226,7 @@ def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
     """Delete orphans whose broker is back, if it is still safe."""
     tenure = view.tenure
     ended = set(due.buried)
-    effects: list[Effect] = []
+    following: list[effects.Effect] = []
     if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
         for orphan in view.work.orphans.values():
             if _is_obsolete(view, orphan):
@@ -246,19 +236,19 @@ def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
                 continue
             if orphan.broker in view.cluster.brokers and _is_nobodys(view, orphan):
                 epoch = tenure.states[orphan.partition].leader_epoch
-                effects += [
-                    SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
+                following += [
+                    effects.SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
                     for delete in (False, True)
                 ]
-    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in _in_order(ended)]
-    return Decision(tuple(changes), tuple(effects))
+    changes = [Change((records.OrphanEndedRecord(orphan),)) for orphan in _in_order(ended)]
+    return Decision(tuple(changes), tuple(following))
 
 
-def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
+def _in_order(orphans: Iterable[events.Orphan]) -> list[events.Orphan]:
     return sorted(orphans, key=lambda o: (o.broker, o.partition))
 
 
-def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
+def _is_obsolete(view: ClusterView, orphan: events.Orphan) -> bool:
     """
     Return whether a record will never be ours to delete.
 
@@ -274,7 +264,7 @@ def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
     return again or topic.czxid != orphan.topic_czxid
 
 
-def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
+def _is_nobodys(view: ClusterView, orphan: events.Orphan) -> bool:
     """
     Return whether an orphan may be deleted.
 

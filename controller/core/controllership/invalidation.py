@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import records
-from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics, SetTimer
+from controller.core import effects, records, request_records, wakeups
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
-from controller.core.request_records import forget_submission
 from controller.core.throttling.throttle_records import applied_throttle_doubted, throttles_refused
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, wake
 
 LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
@@ -32,14 +29,14 @@ _COMES_NEXT: Final = (
 
 def invalidate(  # noqa: C901 - one arm per record
     view: ClusterView, change: records.Change
-) -> list[Effect]:
+) -> list[effects.Effect]:
     """Invalidate the basis of a rejected change; return the reads that restore it."""
     session, cluster = view.session, view.cluster
     cluster.read_generation += 1
     keep_bounces(view, change)
     topics: dict[str, None] = {}
     states: dict[TopicPartition, None] = {}
-    effects: list[Effect] = []
+    following: list[effects.Effect] = []
     for record in change.records:
         match record:
             case records.AssignmentRecord(partition=partition):
@@ -65,25 +62,25 @@ def invalidate(  # noqa: C901 - one arm per record
                 records.SubmissionReliedRecord(name=name) | records.SubmissionEndedRecord(name=name)
             ):
                 # Its client changed it, which is not watched, or deleted it.
-                forget_submission(view, name)
-                wake(view.due, Finding.SUBMISSION_FORGOTTEN)
+                request_records.forget_submission(view, name)
+                wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
-                effects.append(applied_throttle_doubted(view, record))
+                following.append(applied_throttle_doubted(view, record))
             case _:
                 pass
     doubted = tuple(name for name in topics if name in session.topics)
     for name in doubted:
         session.topics[name].put_in_doubt(cluster.read_generation)
     if doubted:
-        effects.append(ReadTopics(doubted))
+        following.append(effects.ReadTopics(doubted))
     if states:
-        effects.append(ReadStates(tuple(states), ReadPurpose.CONFLICT))
-    return effects
+        following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))
+    return following
 
 
 def set_aside(
     view: ClusterView, change: records.Change, path: str, why: str, now: Instant
-) -> list[Effect]:
+) -> list[effects.Effect]:
     """
     Note that a change was rejected for a reason that no read shows; return the effects of retrying.
 
@@ -102,9 +99,9 @@ def set_aside(
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
         detail = f"ZooKeeper rejects the write of {path}: {why}"
         if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
-            wake(view.due, Finding.SLOT_FREED)
+            wakeups.wake(view.due, wakeups.Finding.SLOT_FREED)
         moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
-    effects: list[Effect] = []
+    following: list[effects.Effect] = []
     for record in change.records:
         match record:
             case records.OrphanEndedRecord(orphan=orphan):
@@ -115,15 +112,15 @@ def set_aside(
                 for partition in partitions:
                     tenure.preferred.pop(partition, None)
                 tenure.preferred_version = None
-                wake(view.due, Finding.ELECTION_GIVEN_UP)
+                wakeups.wake(view.due, wakeups.Finding.ELECTION_GIVEN_UP)
             case records.SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.session.left_submissions.add(name)
-                wake(view.due, Finding.SUBMISSION_LEFT)
-                effects.append(SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
+                wakeups.wake(view.due, wakeups.Finding.SUBMISSION_LEFT)
+                following.append(effects.SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
             case _:
                 pass
-    return effects
+    return following
 
 
 def invalidate_plans(view: ClusterView, *, legacy: bool, queue: bool, cancellation: bool) -> None:
@@ -153,7 +150,7 @@ def pass_over_shard(view: ClusterView, number: int) -> None:
 def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
     """Have what was rejected decided again, also what belongs to no partition."""
     view.due.add(partitions)
-    wake(view.due, Finding.WRITES_RETRIED)
+    wakeups.wake(view.due, wakeups.Finding.WRITES_RETRIED)
 
 
 def keep_bounces(view: ClusterView, change: records.Change) -> None:

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core import events
+from controller.core import events, phases, unclean_election, wakeups
 from controller.core.model import AlterOutcome, BrokerId, Instant, PartitionState, TopicPartition
-from controller.core.phases import AwaitingController, Stopping
 from controller.core.reassignments import Reassignment
-from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, orphans_concerned, wake
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
 NONE: Final = 0
@@ -40,10 +37,10 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     tenure = view.tenure
     if error == STALE_CONTROLLER_EPOCH and tenure.held is not None:
         tenure.fenced = f"broker {broker} knows a newer controller"
-        wake(view.due, Finding.ROLE_DISPUTED)
+        wakeups.wake(view.due, wakeups.Finding.ROLE_DISPUTED)
     if error in LASTING and tenure.held is not None and tenure.refusers.get(broker) != error:
         tenure.refusers[broker] = error
-        wake(view.due, Finding.ROLE_DISPUTED)
+        wakeups.wake(view.due, wakeups.Finding.ROLE_DISPUTED)
     return error != NONE
 
 
@@ -118,12 +115,12 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
             if (event.broker, partition) not in tenure.offline:
                 tenure.offline.add((event.broker, partition))
                 view.due.add((partition,))
-                orphans_concerned(view, partition)
+                wakeups.orphans_concerned(view, partition)
             continue
         repeated = error == STALE_CONTROLLER_EPOCH
         if (error == NONE or repeated) and (event.broker, partition) in tenure.offline:
             tenure.offline.discard((event.broker, partition))
-            note_candidate(view, partition)
+            unclean_election.note_candidate(view, partition)
         state = tenure.states.get(partition)
         if state is None:
             continue
@@ -134,7 +131,7 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
         ):
             # It has this epoch, whatever the source: it does not rely on the orphan any more.
             tenure.confirmed[partition] = (event.broker, epoch)
-            orphans_concerned(view, partition)
+            wakeups.orphans_concerned(view, partition)
         known = repeated and (event.resent or _is_ours(view, state))
         if partition not in work.reassignments or not (error == NONE or known):
             continue
@@ -157,7 +154,7 @@ def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) 
             continue
         _orphan_answered(view, event.broker, partition, error)
         reassignment = view.work.reassignments.get(partition)
-        if reassignment is None or not isinstance(reassignment.phase, Stopping):
+        if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):
             continue
         phase = reassignment.phase
         if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):
@@ -168,7 +165,7 @@ def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) 
             view.tenure.offline.add((event.broker, partition))
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
         waiting = phase.waiting - {event.broker}
-        reassignment.update(Stopping(waiting, given_up, phase.deadline), partition)
+        reassignment.update(phases.Stopping(waiting, given_up, phase.deadline), partition)
         view.due.add((partition,))
 
 
@@ -180,7 +177,7 @@ def _orphan_answered(
         return
     if error != NONE:
         view.work.orphans_failed.add(orphan)
-        wake(view.due, Finding.ORPHAN_FAILED)
+        wakeups.wake(view.due, wakeups.Finding.ORPHAN_FAILED)
     elif not view.is_undeletable(orphan):
         view.due.buried.add(orphan)
         if partition in view.work.reassignments:
@@ -204,13 +201,13 @@ def reassignments_altered(
             if result.fate is AlterOutcome.ANSWERED:
                 _all_made(view, result.partition, reassignment)
         phase = reassignment.phase
-        if isinstance(phase, AwaitingController) and phase.target == result.target:
+        if isinstance(phase, phases.AwaitingController) and phase.target == result.target:
             answered = replace(
                 phase, since=now, error=result.error, why=result.why, fate=result.fate
             )
             reassignment.update(answered, result.partition)
         view.due.add((result.partition,))
-        wake(view.due, Finding.ALTER_ANSWERED)
+        wakeups.wake(view.due, wakeups.Finding.ALTER_ANSWERED)
 
 
 def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
@@ -229,7 +226,7 @@ def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn)
         if reassignment is None:
             continue
         reassignment.is_requested = False
-        if isinstance(reassignment.phase, AwaitingController):
+        if isinstance(reassignment.phase, phases.AwaitingController):
             withdrawn = replace(reassignment.phase, fate=AlterOutcome.WITHDRAWN)
             reassignment.update(withdrawn, partition)
         view.due.add((partition,))

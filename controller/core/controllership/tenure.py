@@ -11,32 +11,14 @@ broker lasts as long as the daemon leads.
 
 from __future__ import annotations
 
-from controller.core.controllership.eligibility import choice_of
+from controller.core import effects, options, records
+from controller.core.controllership import eligibility, responses, topic_deletions
 from controller.core.controllership.engines import engine_of
-from controller.core.controllership.responses import HEED_PATIENCE_S, refusal_by_brokers
-from controller.core.controllership.topic_deletions import (
-    claim_due,
-    is_hurried,
-    owes_a_yield,
-    yield_due,
-)
-from controller.core.effects import Effect, ResignController, SetTimer, Stop
 from controller.core.model import Blocked, BlockedBy, Instant, Route
-from controller.core.options import TenurePolicy
 from controller.core.reassignments import START
-from controller.core.records import (
-    Change,
-    Decision,
-    EngineRecord,
-    IdleRecord,
-    Record,
-    UpdateRefusedRecord,
-    YieldedRecord,
-)
-from controller.core.requests.cancellation import is_choosing, needs_the_role
-from controller.core.requests.legacy_plan import has_undecided, unlisted, would_be_started
+from controller.core.records import Change, Decision
+from controller.core.requests import cancellation, legacy_plan, submitted
 from controller.core.requests.queue import is_standing_still
-from controller.core.requests.submitted import is_due
 from controller.core.scheduling.holds import next_opening, request_hold
 from controller.core.view import ClusterView
 
@@ -67,7 +49,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     work = view.work
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
-    if view.tenure.held is not None and would_be_started(view):
+    if view.tenure.held is not None and legacy_plan.would_be_started(view):
         return True
     held = {
         name: request_hold(view, name, now) is not None
@@ -77,7 +59,8 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     if not all(held.values()) or _leads_back(view):
         return True
     if view.intake.legacy is not None and (
-        has_undecided(view) or not any(work.requests[name].route is Route.LEGACY for name in held)
+        legacy_plan.has_undecided(view)
+        or not any(work.requests[name].route is Route.LEGACY for name in held)
     ):
         return True
     return view.tenure.held is not None and (_has_elections(view) or now < _progress_ends(view))
@@ -90,9 +73,9 @@ def _leads_back(view: ClusterView) -> bool:
 
 def _has_cancellation(view: ClusterView) -> bool:
     """Return whether a cancellation needs the role; a pause of everything holds its rollbacks."""
-    if view.intake.controls.pauses.everything is not None and not is_choosing(view):
+    if view.intake.controls.pauses.everything is not None and not cancellation.is_choosing(view):
         return False
-    return needs_the_role(view)
+    return cancellation.needs_the_role(view)
 
 
 def _has_elections(view: ClusterView) -> bool:
@@ -118,7 +101,7 @@ def _has_submissions(view: ClusterView) -> bool:
     """Return whether a request can be accepted or refused; refusing disabled ones needs no role."""
     if view.session.kill_switch:
         return False
-    return any(is_due(view, s) for s in view.session.submissions.values())
+    return any(submitted.is_due(view, s) for s in view.session.submissions.values())
 
 
 def _has_queue(view: ClusterView) -> bool:
@@ -148,14 +131,14 @@ def hold_of(view: ClusterView) -> Blocked | None:
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
-    if _owes_a_yield(view) and not is_hurried(view):
+    if _owes_a_yield(view) and not topic_deletions.is_hurried(view):
         topics = ", ".join(sorted(view.session.deletions or ())[:3])
         return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
     return None
 
 
 def _owes_a_yield(view: ClusterView) -> bool:
-    return engine_of(view).holds_role and owes_a_yield(view)
+    return engine_of(view).holds_role and topic_deletions.owes_a_yield(view)
 
 
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:
@@ -164,7 +147,7 @@ def consider_tenure(view: ClusterView, now: Instant) -> Decision:
     opening = next_opening(view, now)
     if opening is None:
         return considered
-    again = SetTimer(WINDOW_TIMER, opening)
+    again = effects.SetTimer(WINDOW_TIMER, opening)
     return Decision(considered.changes, (*considered.effects, again))
 
 
@@ -176,79 +159,81 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     if tenure.resigning:
         return Decision()
     if tenure.fenced is not None:
-        return Decision(effects=(ResignController(tenure.fenced),))
+        return Decision(effects=(effects.ResignController(tenure.fenced),))
     if view.role.stopping:
         return _resign(view, "the daemon is stopping")
     engine = engine_of(view)
     refusals = engine.refusals(view)
     if refusals:
-        return Decision(effects=(ResignController(refusals[0]),))
+        return Decision(effects=(effects.ResignController(refusals[0]),))
     if not engine.holds_role:
         return Decision()
-    in_vain = refusal_by_brokers(view, now)
+    in_vain = responses.refusal_by_brokers(view, now)
     if in_vain is not None:
-        return _resign(view, in_vain, UpdateRefusedRecord(in_vain))
+        return _resign(view, in_vain, records.UpdateRefusedRecord(in_vain))
     if not tenure.heeded:
-        until = Instant(tenure.held.since + HEED_PATIENCE_S)
-        return Decision(effects=(SetTimer(HEED_TIMER, until),))
+        until = Instant(tenure.held.since + responses.HEED_PATIENCE_S)
+        return Decision(effects=(effects.SetTimer(HEED_TIMER, until),))
     return _hold(view, now)
 
 
 def _hold(view: ClusterView, now: Instant) -> Decision:
     """Keep the role or give it up; brokers accept the requests of this tenure."""
     if _owes_a_yield(view):
-        until = yield_due(view)
+        until = topic_deletions.yield_due(view)
         is_at_work = view.is_moving_ours or (
-            is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
+            topic_deletions.is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
         )
-        if has_undecided(view) or (is_at_work and now < until):
-            return Decision(effects=(SetTimer(DELETION_TIMER, until),) if now < until else ())
-        yielded = YieldedRecord(view.session.deletions or frozenset())
+        if legacy_plan.has_undecided(view) or (is_at_work and now < until):
+            return Decision(
+                effects=(effects.SetTimer(DELETION_TIMER, until),) if now < until else ()
+            )
+        yielded = records.YieldedRecord(view.session.deletions or frozenset())
         return _resign(view, "topic deletion is pending", yielded)
-    if view.options.tenure is TenurePolicy.PERMANENT:
+    if view.options.tenure is options.TenurePolicy.PERMANENT:
         return Decision()
     return _linger(view, now)
 
 
-def _resign(view: ClusterView, reason: str, *records: Record) -> Decision:
+def _resign(view: ClusterView, reason: str, *last: records.Record) -> Decision:
     """Give up the role in the middle of the work, leaving nothing for a broker to start."""
-    written = (*unlisted(view), *records)
-    resign = ResignController(reason)
+    written = (*legacy_plan.unlisted(view), *last)
+    resign = effects.ResignController(reason)
     if not written:
         return Decision(effects=(resign,))
     return Decision(changes=(Change(written, effects=(resign,)),))
 
 
-def _chosen(view: ClusterView) -> EngineRecord | None:
+def _chosen(view: ClusterView) -> records.EngineRecord | None:
     """Return the choice of an engine, if there is one to make or to change."""
-    choice = choice_of(view)
+    choice = eligibility.choice_of(view)
     if choice is None or choice[0] is view.role.engine:
         return None
-    return EngineRecord(*choice)
+    return records.EngineRecord(*choice)
 
 
-def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     role = view.role
     if role.stopping:
-        return () if view.tenure.claiming else (Stop(),)
+        return () if view.tenure.claiming else (effects.Stop(),)
     engine = engine_of(view)
     if not (role.leading and view.is_warm) or view.tenure.claiming or engine.refusals(view):
         return ()
     wanted = (
         not engine.holds_role
-        or view.options.tenure is TenurePolicy.PERMANENT
+        or view.options.tenure is options.TenurePolicy.PERMANENT
         or has_work(view, now)
         or has_orphans(view, now)
     )
     if not wanted:
         # A quiet cluster has no events: the next try for orphans needs a timer.
         waits = view.work.orphans and now < role.orphans_after
-        return (SetTimer(ORPHAN_TIMER, role.orphans_after),) if waits else ()
-    until = claim_due(view)
+        return (effects.SetTimer(ORPHAN_TIMER, role.orphans_after),) if waits else ()
+    until = topic_deletions.claim_due(view)
     if engine.holds_role and now < until:
-        return (SetTimer(DELETION_TIMER, until),)
+        return (effects.SetTimer(DELETION_TIMER, until),)
     if now < role.retry_claim_at:
-        return (SetTimer(CLAIM_TIMER, role.retry_claim_at),)
+        return (effects.SetTimer(CLAIM_TIMER, role.retry_claim_at),)
     return engine.begin(view, now)
 
 
@@ -256,18 +241,19 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
     tenure = view.tenure
     if has_work(view, now) or has_orphans(view, now):
         until = _progress_ends(view)
-        again = (SetTimer(PROGRESS_TIMER, until),) if now < until else ()
+        again = (effects.SetTimer(PROGRESS_TIMER, until),) if now < until else ()
         if tenure.idle_since is None:
             return Decision(effects=again)
-        return Decision((Change((IdleRecord(None),)),), again)
+        return Decision((Change((records.IdleRecord(None),)),), again)
     if tenure.idle_since is None:
         until = Instant(now + view.options.tenure_linger_s)
         return Decision(
-            changes=(Change((IdleRecord(now),)),), effects=(SetTimer(LINGER_TIMER, until),)
+            changes=(Change((records.IdleRecord(now),)),),
+            effects=(effects.SetTimer(LINGER_TIMER, until),),
         )
     # Computed as the timer was, or a rounding step would make it fire just too early.
     if now >= tenure.idle_since + view.options.tenure_linger_s:
         why = "what is left is held back" if view.work.reassignments else "nothing left to do"
         return _resign(view, why)
     until = Instant(tenure.idle_since + view.options.tenure_linger_s)
-    return Decision(effects=(SetTimer(LINGER_TIMER, until),))
+    return Decision(effects=(effects.SetTimer(LINGER_TIMER, until),))

@@ -11,35 +11,21 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from controller.core.effects import Effect, ReadTopics, SetTimer
-from controller.core.model import (
-    AlterOutcome,
-    Blocked,
-    BlockedBy,
-    BrokerEpoch,
-    BrokerId,
-    Instant,
-    PartitionAssignment,
-    PartitionState,
-    ReassignmentSpec,
-    TopicConfig,
-    TopicPartition,
-)
-from controller.core.phases import AwaitingController, Pending, Phase
+from controller.core import effects, model, phases, wakeups
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, TopicPartition
 from controller.core.records import Decision
 from controller.core.view import ClusterView
-from controller.core.wakeups import SEEN_TIMER
 from controller.core.worklist import Worklist
 
 
 class AlterPreconditions(NamedTuple):
     """The facts about one partition."""
 
-    spec: ReassignmentSpec
-    assignment: PartitionAssignment
-    state: PartitionState
-    settings: TopicConfig | None
-    live: tuple[tuple[BrokerId, BrokerEpoch], ...]
+    spec: model.ReassignmentSpec
+    assignment: model.PartitionAssignment
+    state: model.PartitionState
+    settings: model.TopicConfig | None
+    live: tuple[tuple[BrokerId, model.BrokerEpoch], ...]
     """Live brokers that have, had or are to have a replica, with their registrations."""
 
 
@@ -74,17 +60,17 @@ SEEN_S: Final = 10.0
 """How long an accepted alter entry may take to appear in ZooKeeper, in seconds."""
 
 
-def backoff_of(phase: AwaitingController) -> float:
+def backoff_of(phase: phases.AwaitingController) -> float:
     """Return the back-off after an alter entry that was not carried out, in seconds."""
-    return UNSENT_S if phase.fate is AlterOutcome.UNSENT else BACKOFF_S
+    return UNSENT_S if phase.fate is model.AlterOutcome.UNSENT else BACKOFF_S
 
 
-def backing_off(phase: Phase, now: Instant) -> Blocked | None:
+def backing_off(phase: phases.Phase, now: Instant) -> Blocked | None:
     """Return that the partition backs off after its last alter entry, and why."""
     match phase:
-        case Pending(not_before=until) if until is not None and now < until:
+        case phases.Pending(not_before=until) if until is not None and now < until:
             return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
-        case AwaitingController() if phase.error and now < phase.since + backoff_of(phase):
+        case phases.AwaitingController() if phase.error and now < phase.since + backoff_of(phase):
             return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
         case _:
             return None
@@ -94,15 +80,15 @@ def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Read what an answer invalidated; set the timer of the next look at alter entries."""
     if not (due.timer or due.answered):
         return Decision()
-    effects: list[Effect] = []
+    following: list[effects.Effect] = []
     stale = tuple(sorted(name for name, topic in view.session.topics.items() if topic.stale))
     if stale and due.answered:
-        effects.append(ReadTopics(stale))
+        following.append(effects.ReadTopics(stale))
     times = [
         max(phase.since + (backoff_of(phase) if phase.error else SEEN_S), now + UNSENT_S)
         for phase in (r.phase for r in view.work.reassignments.values())
-        if isinstance(phase, AwaitingController) and phase.error is not None
+        if isinstance(phase, phases.AwaitingController) and phase.error is not None
     ]
     if times:
-        effects.append(SetTimer(SEEN_TIMER, Instant(min(times))))
-    return Decision(effects=tuple(effects))
+        following.append(effects.SetTimer(wakeups.SEEN_TIMER, Instant(min(times))))
+    return Decision(effects=tuple(following))

@@ -10,35 +10,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 
-from controller.core.effects import (
-    Effect,
-    SendLeaderAndIsr,
-    SendStopReplica,
-    SendUpdateMetadata,
-)
-from controller.core.model import (
-    Blocked,
-    BrokerId,
-    Instant,
-    LeaderEpoch,
-    PartitionAssignment,
-    PartitionState,
-    Replicas,
-    Route,
-    TopicPartition,
-)
-from controller.core.partition.gates import drop_gate, state_unknown, sync_gate
-from controller.core.partition.leader_selection import reassigned_leader
-from controller.core.partition.orphans import orphan_records, without_strangers
-from controller.core.phases import Phase
+from controller.core import effects, model, phases
+from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
+from controller.core.partition import gates, leader_selection, orphans
 from controller.core.reassignments import Reassignment
-from controller.core.records import (
-    Change,
-    LegacyEntryRecord,
-    PhaseRecord,
-    Record,
-    StateRecord,
-)
+from controller.core.records import Change, LegacyEntryRecord, PhaseRecord, Record, StateRecord
 from controller.core.scheduling.limits import step_size_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
@@ -52,8 +28,8 @@ class PartitionContext:
         view: ClusterView,
         partition: TopicPartition,
         reassignment: Reassignment,
-        assignment: PartitionAssignment,
-        state: PartitionState,
+        assignment: model.PartitionAssignment,
+        state: model.PartitionState,
         now: Instant,
     ) -> None:
         """Collect the partition's facts."""
@@ -76,7 +52,7 @@ class PartitionContext:
         assignment = view.session.assignment(partition)
         state = view.tenure.states.get(partition)
         if assignment is None or state is None:
-            return state_unknown(view, partition)
+            return gates.state_unknown(view, partition)
         return cls(view, partition, reassignment, assignment, state, now)
 
     # --- small facts ---------------------------------------------------------------------------
@@ -95,11 +71,11 @@ class PartitionContext:
         """The most replicas that a step adds; None is all at once."""
         return step_size_of(self.view, self.spec)
 
-    def phase(self, phase: Phase, cause: str) -> PhaseRecord:
+    def phase(self, phase: phases.Phase, cause: str) -> PhaseRecord:
         """Return the record of a phase change."""
         return PhaseRecord(self.partition, phase, self.now, cause)
 
-    def change(self, *records: Record, effects: tuple[Effect, ...] = ()) -> Change:
+    def change(self, *records: Record, effects: tuple[effects.Effect, ...] = ()) -> Change:
         """Return a change of this partition."""
         return Change(records=records, effects=effects, partition=self.partition)
 
@@ -116,19 +92,19 @@ class PartitionContext:
         """Return the compare-and-set of the state, with the leader epoch bumped."""
         return state_record(self.view, self.partition, self.state, leader, isr)
 
-    def send_state(self, replicas: Replicas, new: Replicas) -> tuple[Effect, ...]:
+    def send_state(self, replicas: Replicas, new: Replicas) -> tuple[effects.Effect, ...]:
         """Return LeaderAndIsr to these live replicas and UpdateMetadata to all (A2, B3)."""
         live = self.view.live(replicas, self.partition)
         return (
-            SendLeaderAndIsr(self.partition, live, tuple(r for r in new if r in live)),
-            SendUpdateMetadata((self.partition,)),
+            effects.SendLeaderAndIsr(self.partition, live, tuple(r for r in new if r in live)),
+            effects.SendUpdateMetadata((self.partition,)),
         )
 
     def drop_blocked(self, dropping: Replicas) -> Blocked | None:
         """Return what keeps these replicas from leaving now; None also when there are none."""
         if not dropping:
             return None
-        return drop_gate(self.view, self.partition, self.spec, self.state, dropping)
+        return gates.drop_gate(self.view, self.partition, self.spec, self.state, dropping)
 
     def keeps_copies(self, dropping: Replicas) -> bool:
         """
@@ -161,25 +137,25 @@ class PartitionContext:
         if self.spec.rolls_back:
             awaited = self.view.live(awaited, self.partition)
         left = replace(self.state, isr=tuple(r for r in self.state.isr if r not in dropping))
-        return sync_gate(self.view, self.partition, self.spec, left, awaited)
+        return gates.sync_gate(self.view, self.partition, self.spec, left, awaited)
 
     def unsynced(self, target: Replicas) -> Blocked | None:
         """Return which of these replicas are not in sync; a rollback awaits added ones only."""
         if self.spec.rolls_back:
             target = tuple(r for r in target if r in self.assignment.adding_replicas)
-        return sync_gate(self.view, self.partition, self.spec, self.state, target)
+        return gates.sync_gate(self.view, self.partition, self.spec, self.state, target)
 
     def leader_within(self, target: Replicas) -> BrokerId | None:
         """Return the leader among these replicas: the present one where possible."""
         if self.state.leader in target and self.is_live(self.state.leader):
             return self.state.leader
-        return reassigned_leader(target, self.state.isr, self.is_live)
+        return leader_selection.reassigned_leader(target, self.state.isr, self.is_live)
 
-    def stop(self, brokers: Replicas) -> tuple[Effect, ...]:
+    def stop(self, brokers: Replicas) -> tuple[effects.Effect, ...]:
         """Return StopReplica, first without and then with deletion (B4, B5)."""
         epoch = self.state.leader_epoch
         return tuple(
-            SendStopReplica(self.partition, broker, epoch, delete)
+            effects.SendStopReplica(self.partition, broker, epoch, delete)
             for delete in (False, True)
             for broker in brokers
         )
@@ -193,9 +169,9 @@ class PartitionContext:
 
     def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
         """Return the records of replicas that may still be on disk, each with its reason."""
-        return orphan_records(self.view, self.partition, left)
+        return orphans.orphan_records(self.view, self.partition, left)
 
-    def reduced(self) -> PartitionAssignment | None:
+    def reduced(self) -> model.PartitionAssignment | None:
         """
         Return the assignment without the replicas a Kafka controller added beyond our step size.
 
@@ -214,13 +190,13 @@ class PartitionContext:
         staying = tuple(r for r in self.assignment.replicas if r not in surplus)
         kept = tuple(r for r in original if r in staying)
         kept += tuple(r for r in staying if r not in kept)
-        return PartitionAssignment(kept + surplus, adding, surplus)
+        return model.PartitionAssignment(kept + surplus, adding, surplus)
 
 
 def state_record(
     view: ClusterView,
     partition: TopicPartition,
-    state: PartitionState,
+    state: model.PartitionState,
     leader: BrokerId,
     isr: Replicas,
 ) -> StateRecord:
@@ -238,8 +214,8 @@ def state_record(
     return StateRecord(
         partition=partition,
         leader=leader,
-        leader_epoch=LeaderEpoch(state.leader_epoch + 1),
-        isr=without_strangers(view, partition, leader, isr),
+        leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),
+        isr=orphans.without_strangers(view, partition, leader, isr),
         controller_epoch=view.tenure.held.epoch,
         expected_version=state.version,
         leader_recovery_state=state.leader_recovery_state,

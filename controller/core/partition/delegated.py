@@ -21,37 +21,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core import effects
-from controller.core.foreign import foreign_gate, foreign_spec, is_ours
-from controller.core.model import (
-    AlterOutcome,
-    Blocked,
-    BlockedBy,
-    Instant,
-    Replicas,
-    Route,
-    TopicPartition,
-)
-from controller.core.partition.alter_entries import SEEN_S, UNDONE_S, backing_off, backoff_of
-from controller.core.partition.gates import begin_gate, ids, leader_missing, state_unknown
-from controller.core.partition.leader_selection import reassigned_leader
-from controller.core.partition.native import ending
-from controller.core.partition.retarget import is_off_course
+from controller.core import effects, foreign, model, phases, records, wakeups
+from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
+from controller.core.partition import alter_entries, gates, leader_selection, native, retarget
 from controller.core.partition.step_start import StepStart
-from controller.core.phases import AwaitingController, Ended, Expanding, Pending, Syncing
-from controller.core.records import (
-    BlockedRecord,
-    Change,
-    OrphanEndedRecord,
-    Record,
-    SpecEndedRecord,
-    SpecRecord,
-)
+from controller.core.records import Change
 from controller.core.scheduling.budget import Budget
 from controller.core.steps import Step, next_step
 from controller.core.throttling.throttles import throttle_gate
 from controller.core.view import ClusterView
-from controller.core.wakeups import ORDER_TIMER
 
 
 class DelegatedContext(StepStart):
@@ -67,34 +45,34 @@ class DelegatedContext(StepStart):
             return step
         if isinstance(step, Change):
             return replace(step, records=(*lost, *step.records))
-        noted = () if step is None else (BlockedRecord(self.partition, step, self.now),)
+        noted = () if step is None else (records.BlockedRecord(self.partition, step, self.now),)
         return self.change(*lost, *noted)
 
     def advance_phase(self, budget: Budget) -> Change | Blocked | None:
         """Return the next action of the phase."""
         match self.reassignment.phase:
-            case Pending() as phase:
+            case phases.Pending() as phase:
                 return self.pending(phase, budget)
-            case Expanding():
+            case phases.Expanding():
                 return self.follow("found in the topic znode")
-            case AwaitingController() as phase:
+            case phases.AwaitingController() as phase:
                 return self.awaiting(phase, budget)
-            case Syncing():
+            case phases.Syncing():
                 return self.syncing(budget)
             case _:
                 return None
 
-    def pending(self, phase: Pending, budget: Budget) -> Change | Blocked | None:
+    def pending(self, phase: phases.Pending, budget: Budget) -> Change | Blocked | None:
         """Begin a step, or find that it is in flight or done already."""
         if self.assignment.is_reassigning:
-            return self.change(self.phase(Expanding(), "found in the topic znode"))
+            return self.change(self.phase(phases.Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
             return self.end("already at its target", budget, stands=True)
-        return backing_off(phase, self.now) or self.begin(budget, "step begins")
+        return alter_entries.backing_off(phase, self.now) or self.begin(budget, "step begins")
 
     def follow(self, cause: str) -> Change:
         """Watch the controller carry out the step."""
-        return self.change(self.phase(Syncing(), cause), effects=self.look())
+        return self.change(self.phase(phases.Syncing(), cause), effects=self.look())
 
     def look(self) -> tuple[effects.Effect, ...]:
         """Return the read of the state that also watches it."""
@@ -115,7 +93,7 @@ class DelegatedContext(StepStart):
         if isinstance(target, Blocked):
             return target
         adding = tuple(r for r in target if r not in self.assignment.replicas)
-        blocked = foreign_gate(self.view, self.spec) or self.gate(step, adding, budget)
+        blocked = foreign.foreign_gate(self.view, self.spec) or self.gate(step, adding, budget)
         if blocked is not None:
             return blocked
         leader = self.state.leader
@@ -133,7 +111,7 @@ class DelegatedContext(StepStart):
         if self.view.tenure.watched.get(self.partition) is True:
             return None
         if self.partition in self.view.tenure.unreadable_states:
-            return state_unknown(self.view, self.partition)
+            return gates.state_unknown(self.view, self.partition)
         if self.partition in self.view.tenure.watched:
             return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
         return self.change(effects=self.look())
@@ -159,7 +137,7 @@ class DelegatedContext(StepStart):
     def gate(self, step: Step, adding: Replicas, budget: Budget) -> Blocked | None:
         """Return what keeps the step from beginning."""
         current, leader = self.assignment.replicas, self.state.leader
-        blocked = begin_gate(
+        blocked = gates.begin_gate(
             self.view, self.partition, self.spec, self.state, current, step, by_others=True
         )
         if blocked is None and adding:
@@ -177,29 +155,29 @@ class DelegatedContext(StepStart):
         blocked = self.unanswered()
         if blocked is not None:
             return blocked
-        records: tuple[Record, ...] = ()
+        written: tuple[records.Record, ...] = ()
         if self.state.leader not in target:
             # The controller elects the first of the target that is live and in sync.
-            leader = reassigned_leader(target, self.state.isr, self.is_live)
+            leader = leader_selection.reassigned_leader(target, self.state.isr, self.is_live)
             if leader is not None:
                 moved = self.moved_leader(leader, budget)
                 if isinstance(moved, Blocked):
                     return moved
-                records += moved
+                written += moved
         for broker in target:
             orphan = self.view.work.orphans.get((broker, self.partition))
             if orphan is not None and self.is_live(broker):
                 # Its old copy is reused.
-                records += (OrphanEndedRecord(orphan),)
+                written += (records.OrphanEndedRecord(orphan),)
         return self.change(
-            *records,
-            self.phase(AwaitingController(target, self.now), cause),
+            *written,
+            self.phase(phases.AwaitingController(target, self.now), cause),
             effects=(effects.AlterReassignment(self.partition, target, cancels=cancels),),
         )
 
     # --- a request is sent ---------------------------------------------------------------------
 
-    def awaiting(self, phase: AwaitingController, budget: Budget) -> Change | Blocked | None:
+    def awaiting(self, phase: phases.AwaitingController, budget: Budget) -> Change | Blocked | None:
         """Find in the topic znode what the controller did with the request."""
         assignment = self.assignment
         if assignment.is_reassigning:
@@ -209,9 +187,9 @@ class DelegatedContext(StepStart):
             return self.step_ended(budget)
         return self.not_carried_out(phase)
 
-    def not_carried_out(self, phase: AwaitingController) -> Change | Blocked:
+    def not_carried_out(self, phase: phases.AwaitingController) -> Change | Blocked:
         """Wait for the outcome of a request that has no effect in ZooKeeper, or decide again."""
-        if phase.fate is AlterOutcome.WITHDRAWN:
+        if phase.fate is model.AlterOutcome.WITHDRAWN:
             return self.decide_anew(0.0, "the preconditions of the request changed")
         if phase.error is None:
             return Blocked(
@@ -219,19 +197,23 @@ class DelegatedContext(StepStart):
             )
         if phase.error:
             # Without a step in the topic znode it backs off in ``Pending``.
-            blocked = backing_off(phase, self.now) if self.assignment.is_reassigning else None
-            return blocked or self.decide_anew(backoff_of(phase), phase.why)
-        if self.now < phase.since + SEEN_S:
+            blocked = (
+                alter_entries.backing_off(phase, self.now)
+                if self.assignment.is_reassigning
+                else None
+            )
+            return blocked or self.decide_anew(alter_entries.backoff_of(phase), phase.why)
+        if self.now < phase.since + alter_entries.SEEN_S:
             waits = "the controller accepted the request, and ZooKeeper does not show it yet"
             return Blocked(BlockedBy.CONTROLLER_ANSWER, waits)
         why = "the controller accepted the request, and ZooKeeper does not show it"
-        return self.decide_anew(backoff_of(phase), why)
+        return self.decide_anew(alter_entries.backoff_of(phase), why)
 
     def decide_anew(self, rest_s: float, why: str) -> Change:
         """Decide again after the back-off of a request that was not carried out."""
         until = Instant(self.now + rest_s) if rest_s else None
-        anew = Syncing() if self.assignment.is_reassigning else Pending(until, why)
-        timer = () if until is None else (effects.SetTimer(ORDER_TIMER, until),)
+        anew = phases.Syncing() if self.assignment.is_reassigning else phases.Pending(until, why)
+        timer = () if until is None else (effects.SetTimer(wakeups.ORDER_TIMER, until),)
         return self.change(
             self.phase(anew, f"not carried out: {why}"),
             effects=(*timer, effects.ReadTopics((self.partition.topic,)), *self.look()),
@@ -243,10 +225,10 @@ class DelegatedContext(StepStart):
         """Follow the step to its end; retarget it where it does not lead to the spec's target."""
         if not self.assignment.is_reassigning:
             return self.step_ended(budget)
-        if not is_ours(self.view, self.spec, self.assignment):
+        if not foreign.is_ours(self.view, self.spec, self.assignment):
             return Blocked(
                 BlockedBy.FOREIGN_MOVES,
-                f"a foreign reassignment leads to {ids(self.assignment.target_replicas)}",
+                f"a foreign reassignment leads to {gates.ids(self.assignment.target_replicas)}",
             )
         target = self.corrected_target()
         if target is not None:
@@ -263,7 +245,7 @@ class DelegatedContext(StepStart):
         what it was to drop. A dead replica that is not wanted would keep the step from ending.
         """
         assignment, spec = self.assignment, self.spec
-        if is_off_course(self):
+        if retarget.is_off_course(self):
             added = (r for r in assignment.adding_replicas if r in spec.target)
             kept = (*assignment.origin_replicas, *added)
         else:
@@ -289,7 +271,7 @@ class DelegatedContext(StepStart):
             if set(staying) == set(going):
                 return blocked
             target = (*target, *staying)
-        if reassigned_leader(target, isr, self.is_live) is None:
+        if leader_selection.reassigned_leader(target, isr, self.is_live) is None:
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
         if target == assignment.target_replicas:
             return blocked or Blocked(BlockedBy.CONTROLLER_ANSWER, "the step is being retargeted")
@@ -307,11 +289,11 @@ class DelegatedContext(StepStart):
         if self.assignment.replicas == self.spec.target:
             return self.end("the target is in sync", budget)
         if self.reassignment.requested not in (None, self.assignment.replicas):
-            until = Instant(self.now + UNDONE_S)
+            until = Instant(self.now + alter_entries.UNDONE_S)
             why = "another client cancelled the step or made another one"
             return self.change(
-                self.phase(Pending(until, why), why),
-                effects=(effects.SetTimer(ORDER_TIMER, until),),
+                self.phase(phases.Pending(until, why), why),
+                effects=(effects.SetTimer(wakeups.ORDER_TIMER, until),),
             )
         budget.give_back(self.reassignment)
         begun = self.begin(budget, "next step")
@@ -319,7 +301,7 @@ class DelegatedContext(StepStart):
             return begun
         waits = begun.detail if isinstance(begun, Blocked) else "its state znode is being read"
         return self.change(
-            self.phase(Pending(), f"next step waits: {waits}"),
+            self.phase(phases.Pending(), f"next step waits: {waits}"),
             effects=() if isinstance(begun, Blocked) else begun.effects,
         )
 
@@ -332,20 +314,21 @@ class DelegatedContext(StepStart):
         if self.reassignment.in_doubt:
             return self.take_back(budget)
         return self.unanswered() or self.change(
-            self.phase(Ended(), cause), *ending(self.spec, self.partition, stands=stands)
+            self.phase(phases.Ended(), cause),
+            *native.ending(self.spec, self.partition, stands=stands),
         )
 
     def take_back(self, budget: Budget) -> Change | Blocked:
         """Have the controller cancel any unanswered request: the present replicas stay."""
         here = self.assignment.replicas
-        if reassigned_leader(here, self.state.isr, self.is_live) is None:
+        if leader_selection.reassigned_leader(here, self.state.isr, self.is_live) is None:
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica")
-        blocked = backing_off(self.reassignment.phase, self.now) or self.unread()
+        blocked = alter_entries.backing_off(self.reassignment.phase, self.now) or self.unread()
         if blocked is not None:
             return blocked
         return self.alter(here, "an earlier request may still be carried out", budget, cancels=True)
 
-    def lost_copies(self) -> tuple[Record, ...]:
+    def lost_copies(self) -> tuple[records.Record, ...]:
         """Return a record of each copy whose broker was dead when it was dropped."""
         return self.orphan_records(
             (b, "its broker was dead when the controller dropped the replica")
@@ -359,15 +342,15 @@ class DelegatedContext(StepStart):
     def foreign(self) -> Change | Blocked | None:
         """Follow a foreign reassignment to its end and report its progress."""
         assignment = self.assignment
-        if not isinstance(self.reassignment.phase, Syncing):
+        if not isinstance(self.reassignment.phase, phases.Syncing):
             return self.follow("foreign reassignment")
         if not assignment.is_reassigning:
             reached = assignment.replicas == self.spec.target
             cause = "ended by its client" if reached else "cancelled by its client"
-            gone = SpecEndedRecord(self.partition, None, self.spec.request, cause)
-            return self.change(self.phase(Ended(), cause), gone)
+            gone = records.SpecEndedRecord(self.partition, None, self.spec.request, cause)
+            return self.change(self.phase(phases.Ended(), cause), gone)
         if assignment.target_replicas != self.spec.target:
-            return self.change(SpecRecord(self.partition, foreign_spec(assignment)))
+            return self.change(records.SpecRecord(self.partition, foreign.foreign_spec(assignment)))
         return self.unsynced(assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )
@@ -381,7 +364,7 @@ def advance(
     if not isinstance(context, DelegatedContext):
         return context
     if not context.is_live(context.state.leader) and isinstance(
-        context.reassignment.phase, Pending
+        context.reassignment.phase, phases.Pending
     ):
-        return leader_missing(context.state)
+        return gates.leader_missing(context.state)
     return context.advance(budget)

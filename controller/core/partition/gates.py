@@ -15,17 +15,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from controller.core.model import (
-    NO_LEADER,
-    Blocked,
-    BlockedBy,
-    BrokerId,
-    PartitionState,
-    ReassignmentSpec,
-    Replicas,
-    TopicPartition,
-)
-from controller.core.options import TenurePolicy
+from controller.core import model, options
+from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, TopicPartition
 from controller.core.partition.orphans import is_kept
 from controller.core.steps import Step
 from controller.core.view import ClusterView
@@ -40,7 +31,7 @@ def ids(replicas: Iterable[BrokerId]) -> str:
     return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
 
 
-def isr_floor(view: ClusterView, topic: str, spec: ReassignmentSpec) -> int | None:
+def isr_floor(view: ClusterView, topic: str, spec: model.ReassignmentSpec) -> int | None:
     """
     Return how many live ISR members must remain after a drop; None until settings are known.
 
@@ -62,8 +53,8 @@ def config_unknown(view: ClusterView, topic: str) -> Blocked:
 def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     view: ClusterView,
     partition: TopicPartition,
-    spec: ReassignmentSpec,
-    state: PartitionState,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
     current: Replicas,
     step: Step,
     *,
@@ -88,7 +79,7 @@ def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     """Return that a topic is to be deleted soon: a copy would delay its deletion."""
     if topic not in (view.session.deletions or ()) or topic in view.role.yielded:
         return None
-    if view.options.tenure is not TenurePolicy.ON_DEMAND:
+    if view.options.tenure is not options.TenurePolicy.ON_DEMAND:
         return None
     return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
 
@@ -130,8 +121,8 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
 def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     view: ClusterView,
     partition: TopicPartition,
-    spec: ReassignmentSpec,
-    state: PartitionState,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
     current: Replicas,
     step: Step,
 ) -> Blocked | None:
@@ -145,8 +136,8 @@ def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 def sync_gate(
     view: ClusterView,
     partition: TopicPartition,
-    spec: ReassignmentSpec,
-    state: PartitionState,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
     target: Replicas,
 ) -> Blocked | None:
     """
@@ -178,8 +169,8 @@ def _not_in_isr(
 def drop_gate(
     view: ClusterView,
     partition: TopicPartition,
-    spec: ReassignmentSpec,
-    state: PartitionState,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
     dropping: Replicas,
 ) -> Blocked | None:
     """Return what keeps the dropped replicas from leaving the ISR now."""
@@ -222,16 +213,16 @@ def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
     return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
 
 
-def leader_missing(state: PartitionState) -> Blocked:
+def leader_missing(state: model.PartitionState) -> Blocked:
     """Return that the partition has no live leader, and which replicas could lead."""
-    if state.leader != NO_LEADER:
+    if state.leader != model.NO_LEADER:
         return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
     return Blocked(
         BlockedBy.NO_LEADER, f"it has no leader: no member of its ISR ({ids(state.isr)}) is live"
     )
 
 
-def leader_unassigned(state: PartitionState) -> Blocked:
+def leader_unassigned(state: model.PartitionState) -> Blocked:
     """Return that the leader is not a replica: no LeaderAndIsr would reach it."""
     return Blocked(
         BlockedBy.NO_LEADER,

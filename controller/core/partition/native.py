@@ -19,49 +19,13 @@ disk for ``file.delete.delay.ms``.
 
 from __future__ import annotations
 
-from controller.core.effects import (
-    Effect,
-    ReadPurpose,
-    ReadStates,
-    SendUpdateMetadata,
-    SetTimer,
-)
-from controller.core.model import (
-    Blocked,
-    BlockedBy,
-    Instant,
-    LeaderEpoch,
-    OutcomeKind,
-    PartitionAssignment,
-    PartitionOutcome,
-    ReassignmentSpec,
-    Replicas,
-    Route,
-    TopicPartition,
-)
+from controller.core import effects, model, phases, records
+from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.partition.gates import begin_gate, ids, leader_missing, leader_unassigned
 from controller.core.partition.orphans import left_behind
 from controller.core.partition.step_start import StepStart
-from controller.core.phases import (
-    AwaitingController,
-    Ended,
-    Expanding,
-    Pending,
-    Shrinking,
-    Starting,
-    Stopping,
-    Syncing,
-)
 from controller.core.reassignments import Reassignment
-from controller.core.records import (
-    AssignmentRecord,
-    Change,
-    LegacyEntryRecord,
-    OrphanRecord,
-    PartitionOutcomeRecord,
-    Record,
-    SpecEndedRecord,
-)
+from controller.core.records import Change
 from controller.core.scheduling.budget import Budget
 from controller.core.steps import Step, next_step
 from controller.core.throttling.throttles import throttle_gate
@@ -76,37 +40,40 @@ class NativeContext(StepStart):
 
     def advance(self, budget: Budget) -> Change | Blocked | None:  # noqa: PLR0911 - one arm per phase
         """Return the next change, what is waited for, or None when there is nothing to do."""
-        if isinstance(self.reassignment.phase, Expanding | Starting | Syncing | Shrinking):
+        if isinstance(
+            self.reassignment.phase,
+            phases.Expanding | phases.Starting | phases.Syncing | phases.Shrinking,
+        ):
             retargeted = self.retargeted(budget)
             if retargeted is not None:
                 return retargeted
         match self.reassignment.phase:
-            case Pending():
+            case phases.Pending():
                 return self.pending(budget)
-            case Expanding():
+            case phases.Expanding():
                 return self.expanding(budget)
-            case Starting() as phase:
+            case phases.Starting() as phase:
                 return self.starting(phase)
-            case Syncing():
+            case phases.Syncing():
                 return self.syncing(budget)
-            case Shrinking() as phase:
+            case phases.Shrinking() as phase:
                 return self.excluding(phase.excluded_at, phase.excluded)
-            case Stopping() as phase:
+            case phases.Stopping() as phase:
                 return self.stopping(phase, budget)
-            case Ended() | AwaitingController():
+            case phases.Ended() | phases.AwaitingController():
                 return None
 
     def pending(self, budget: Budget) -> Change | Blocked | None:
         """Begin the first step, or find that another controller ended it."""
         if self.assignment.is_reassigning:
-            return self.change(self.phase(Expanding(), "found in the topic znode"))
+            return self.change(self.phase(phases.Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
             return self.end((), "already at its target")
         begun = self.begin(self.assignment.replicas, (), budget, "step begins")
         return begun if isinstance(begun, Blocked) else begun[0]
 
     def begin(
-        self, current: Replicas, before: tuple[Record, ...], budget: Budget, cause: str
+        self, current: Replicas, before: tuple[records.Record, ...], budget: Budget, cause: str
     ) -> tuple[Change, Step] | Blocked:
         """Return the next step's first writes (U, A1) and sends (A2), or what forbids it."""
         state = self.state
@@ -143,8 +110,8 @@ class NativeContext(StepStart):
         missing = self.unsynced(self.assignment.target_replicas)
         if missing is None and not self.assignment.removing_replicas:
             return self.change(
-                self.phase(Syncing(), "found in the topic znode"),
-                effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+                self.phase(phases.Syncing(), "found in the topic znode"),
+                effects=(effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),),
             )
         reduced = self.reduced()
         if reduced is not None:
@@ -153,18 +120,18 @@ class NativeContext(StepStart):
             return self.shrink("found in sync", budget)
         return self.open_step(self.assignment, (), "found in the topic znode", budget)
 
-    def starting(self, phase: Starting) -> Change | Blocked | None:
+    def starting(self, phase: phases.Starting) -> Change | Blocked | None:
         """Watch the copies, or wait for the leader's acknowledgement of the exclusion first."""
         if phase.excluded_at is not None:
             return self.excluding(phase.excluded_at, phase.excluded)
         # No deletion depends on this acknowledgement, so the copies are watched at once; the ISR
         # cannot contain a new replica before the leader has it.
         return self.change(
-            self.phase(Syncing(), "LeaderAndIsr sent"),
-            effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+            self.phase(phases.Syncing(), "LeaderAndIsr sent"),
+            effects=(effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),),
         )
 
-    def excluding(self, epoch: LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
+    def excluding(self, epoch: model.LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
         """Wait for the leader's acknowledgement of A1 (or B3), then stop the excluded replicas."""
         acked = (
             self.view.tenure.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
@@ -182,17 +149,17 @@ class NativeContext(StepStart):
             f"{self.partition}: {ids(dropping)} would be deleted, {ids(excluded)} was excluded",
         )
         live = self.view.live(dropping, self.partition)
-        phase = Stopping(
+        phase = phases.Stopping(
             waiting=frozenset(live),
             given_up=frozenset(dropping) - frozenset(live),
             deadline=Instant(self.now + self.view.options.stop_replica_timeout_s),
         )
         return self.change(
             self.phase(phase, "the leader acknowledged the exclusion"),
-            effects=(*self.stop(live), SetTimer(STOP_TIMER, phase.deadline)),
+            effects=(*self.stop(live), effects.SetTimer(STOP_TIMER, phase.deadline)),
         )
 
-    def stopping(self, phase: Stopping, budget: Budget) -> Change | Blocked | None:
+    def stopping(self, phase: phases.Stopping, budget: Budget) -> Change | Blocked | None:
         """Wait until every dropped replica is deleted or given up, then end the drop."""
         if phase.waiting and self.now < phase.deadline:
             return Blocked(
@@ -205,10 +172,10 @@ class NativeContext(StepStart):
             return self.complete_step(target, orphans, budget)
         adding = tuple(r for r in self.assignment.adding_replicas if r in target)
         return self.change(
-            AssignmentRecord(self.partition, PartitionAssignment(target, adding)),
+            records.AssignmentRecord(self.partition, model.PartitionAssignment(target, adding)),
             *orphans,
-            self.phase(Syncing(), "the dropped replicas are deleted"),
-            effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+            self.phase(phases.Syncing(), "the dropped replicas are deleted"),
+            effects=(effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),),
         )
 
     def syncing(self, budget: Budget) -> Change | Blocked | None:
@@ -240,28 +207,34 @@ class NativeContext(StepStart):
         return self.change(
             *moved,
             write,
-            self.phase(Shrinking(write.leader_epoch, dropping), cause),
+            self.phase(phases.Shrinking(write.leader_epoch, dropping), cause),
             effects=self.send_state(target, ()),
         )
 
     def complete_step(
-        self, target: Replicas, records: tuple[Record, ...], budget: Budget
+        self, target: Replicas, before: tuple[records.Record, ...], budget: Budget
     ) -> Change | Blocked | None:
         """End the step: the reassignment is done, or the next step joins the same write."""
-        plain = PartitionAssignment(target)
+        plain = model.PartitionAssignment(target)
         if target == self.spec.target:
-            written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
-            return self.end((*records, *written), "the target is in sync")
+            written = (
+                ()
+                if self.assignment == plain
+                else (records.AssignmentRecord(self.partition, plain),)
+            )
+            return self.end((*before, *written), "the target is in sync")
         budget.give_back(self.reassignment)
-        begun = self.begin(target, records, budget, "next step")
+        begun = self.begin(target, before, budget, "next step")
         if not isinstance(begun, Blocked):
             return begun[0]
-        written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
+        written = (
+            () if self.assignment == plain else (records.AssignmentRecord(self.partition, plain),)
+        )
         return self.change(
-            *records, *written, self.phase(Pending(), f"next step waits: {begun.detail}")
+            *before, *written, self.phase(phases.Pending(), f"next step waits: {begun.detail}")
         )
 
-    def end(self, records: tuple[Record, ...], cause: str) -> Change:
+    def end(self, before: tuple[records.Record, ...], cause: str) -> Change:
         """
         Write B6 to B8: the final assignment, the end of record and entry, metadata.
 
@@ -269,49 +242,57 @@ class NativeContext(StepStart):
         read or checked in this tenure, in which no other controller writes it; in the delegated
         engine, the cluster's controller does.
         """
-        written: tuple[Record, ...] = ()
-        assigned = any(isinstance(r, AssignmentRecord) for r in records)
-        if not assigned and self.assignment != PartitionAssignment(self.spec.target):
-            written = (AssignmentRecord(self.partition, PartitionAssignment(self.spec.target)),)
+        written: tuple[records.Record, ...] = ()
+        assigned = any(isinstance(r, records.AssignmentRecord) for r in before)
+        if not assigned and self.assignment != model.PartitionAssignment(self.spec.target):
+            written = (
+                records.AssignmentRecord(
+                    self.partition, model.PartitionAssignment(self.spec.target)
+                ),
+            )
         legacy = self.view.intake.legacy
         if legacy is not None and self.partition in legacy.entries:
-            written += (LegacyEntryRecord(self.partition, None),)
-        effects: tuple[Effect, ...] = (SendUpdateMetadata((self.partition,)),)
-        if self.assignment.adding_replicas and not isinstance(self.reassignment.phase, Stopping):
+            written += (records.LegacyEntryRecord(self.partition, None),)
+        following: tuple[effects.Effect, ...] = (effects.SendUpdateMetadata((self.partition,)),)
+        if self.assignment.adding_replicas and not isinstance(
+            self.reassignment.phase, phases.Stopping
+        ):
             # The leader's last LeaderAndIsr listed adding replicas. As Kafka's B3 does, send one
             # without them, or it reports the partition as reassigning for ever.
             written += (self.state_record(self.state.leader, self.state.isr),)
-            effects = self.send_state(self.spec.target, ())
-        recorded = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
+            following = self.send_state(self.spec.target, ())
+        recorded = {r.orphan.broker for r in before if isinstance(r, records.OrphanRecord)}
         known = recorded.union(self.spec.target)
         return self.change(
-            *records,
+            *before,
             *written,
             *left_behind(self.view, self.partition, self.reassignment, known),
-            self.phase(Ended(), cause),
+            self.phase(phases.Ended(), cause),
             *ending(self.spec, self.partition),
-            effects=effects,
+            effects=following,
         )
 
 
 def ending(
-    spec: ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
-) -> tuple[Record, ...]:
+    spec: model.ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
+) -> tuple[records.Record, ...]:
     """Return the end of a reassignment that is at its target."""
     if not spec.rolls_back:
-        return (SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
-    outcome = PartitionOutcome(
-        spec.request, partition, OutcomeKind.ROLLED_BACK, by=spec.cancelled_by
+        return (records.SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
+    outcome = model.PartitionOutcome(
+        spec.request, partition, model.OutcomeKind.ROLLED_BACK, by=spec.cancelled_by
     )
     return (
-        SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.ROLLED_BACK, stands),
-        PartitionOutcomeRecord(outcome),
+        records.SpecEndedRecord(
+            partition, spec.version, spec.request, model.OutcomeKind.ROLLED_BACK, stands
+        ),
+        records.PartitionOutcomeRecord(outcome),
     )
 
 
-def given_up_now(records: tuple[Record, ...], step: Step) -> Blocked | None:
+def given_up_now(before: tuple[records.Record, ...], step: Step) -> Blocked | None:
     """Return what keeps a step from adding a replica whose deletion is given up in this change."""
-    given_up = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
+    given_up = {r.orphan.broker for r in before if isinstance(r, records.OrphanRecord)}
     again = tuple(r for r in step.adding if r in given_up)
     if not again:
         return None

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from controller.core.events import Orphan
+from controller.core import events, options, records
 from controller.core.model import NO_LEADER, BrokerId, Replicas, TopicPartition
-from controller.core.options import EngineName
 from controller.core.reassignments import Reassignment
-from controller.core.records import OrphanRecord
 from controller.core.view import ClusterView
 
 
 def orphan_records(
     view: ClusterView, partition: TopicPartition, left: Iterable[tuple[BrokerId, str]]
-) -> tuple[OrphanRecord, ...]:
+) -> tuple[records.OrphanRecord, ...]:
     """Return the records of replicas that may still be on disk, each with its reason."""
     topic = view.session.topics[partition.topic]
     return tuple(
-        OrphanRecord(
-            Orphan(
+        records.OrphanRecord(
+            events.Orphan(
                 broker=broker,
                 partition=partition,
                 topic_czxid=topic.czxid,
@@ -40,7 +38,7 @@ def left_behind(
     partition: TopicPartition,
     reassignment: Reassignment,
     known: Collection[BrokerId],
-) -> tuple[OrphanRecord, ...]:
+) -> tuple[records.OrphanRecord, ...]:
     """
     Return a record for each original replica that another tenure or controller may have left.
 
@@ -74,7 +72,7 @@ def left_behind(
 
 def left_where_it_stands(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
-) -> tuple[OrphanRecord, ...]:
+) -> tuple[records.OrphanRecord, ...]:
     """
     Return the records of left replicas where a record ends without a step of ours.
 
@@ -84,7 +82,7 @@ def left_where_it_stands(
     With the delegated engine the cluster's controller does not report what it left.
     """
     assignment = view.session.assignment(partition)
-    if assignment is None or view.role.engine is EngineName.DELEGATED:
+    if assignment is None or view.role.engine is options.EngineName.DELEGATED:
         return ()
     return left_behind(view, partition, reassignment, assignment.replicas)
 

@@ -7,17 +7,11 @@ Every step starts here: an ordinary one, one found in a topic znode, and a retar
 
 from __future__ import annotations
 
+from controller.core import phases, records
 from controller.core.model import Blocked, BlockedBy, BrokerId, PartitionAssignment, Replicas
 from controller.core.partition.context import PartitionContext
 from controller.core.partition.retarget import is_off_course, retargeted_step
-from controller.core.phases import Starting
-from controller.core.records import (
-    AssignmentRecord,
-    Change,
-    LeaderMovedRecord,
-    OrphanEndedRecord,
-    Record,
-)
+from controller.core.records import Change
 from controller.core.scheduling.budget import Budget
 from controller.core.steps import Step
 
@@ -47,7 +41,7 @@ class StepStart(PartitionContext):
     def open_step(
         self,
         assignment: PartitionAssignment,
-        before: tuple[Record, ...],
+        before: tuple[records.Record, ...],
         cause: str,
         budget: Budget,
     ) -> Change | Blocked:
@@ -71,7 +65,7 @@ class StepStart(PartitionContext):
         self,
         assignment: PartitionAssignment,
         leader: BrokerId | None,
-        before: tuple[Record, ...],
+        before: tuple[records.Record, ...],
         cause: str,
         budget: Budget,
     ) -> Change | Blocked:
@@ -87,35 +81,35 @@ class StepStart(PartitionContext):
             budget: Leader moves are counted against it.
 
         """
-        records: tuple[Record, ...] = (*before, *self.listing())
+        written: tuple[records.Record, ...] = (*before, *self.listing())
         if assignment != self.assignment:
-            records += (AssignmentRecord(self.partition, assignment),)
+            written += (records.AssignmentRecord(self.partition, assignment),)
         for broker in assignment.adding_replicas:
             orphan = self.view.work.orphans.get((broker, self.partition))
             if orphan is not None:
-                records += (OrphanEndedRecord(orphan),)
+                written += (records.OrphanEndedRecord(orphan),)
         if leader is None:
             write = self.state_record(self.state.leader, self.state.isr)
-            phase = Starting(write.leader_epoch, None)
+            phase = phases.Starting(write.leader_epoch, None)
             recipients = assignment.replicas
         else:
             moved = self.moved_leader(leader, budget)
             if isinstance(moved, Blocked):
                 return moved
-            records += moved
+            written += moved
             isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)
             write = self.state_record(leader, isr)
             dropped = assignment.removing_replicas
-            phase = Starting(write.leader_epoch, write.leader_epoch, dropped)
+            phase = phases.Starting(write.leader_epoch, write.leader_epoch, dropped)
             recipients = assignment.target_replicas
         new = tuple(r for r in assignment.adding_replicas if r in recipients)
         return self.change(
-            *records, write, self.phase(phase, cause), effects=self.send_state(recipients, new)
+            *written, write, self.phase(phase, cause), effects=self.send_state(recipients, new)
         )
 
     def moved_leader(
         self, leader: BrokerId, budget: Budget
-    ) -> tuple[LeaderMovedRecord, ...] | Blocked:
+    ) -> tuple[records.LeaderMovedRecord, ...] | Blocked:
         """Return the record of a leader move, or the limit that forbids it now."""
         old = self.state.leader
         if leader == old:
@@ -124,7 +118,7 @@ class StepStart(PartitionContext):
         if blocked is not None:
             return blocked
         budget.move_leader(old, leader)
-        return (LeaderMovedRecord((old, leader), self.now),)
+        return (records.LeaderMovedRecord((old, leader), self.now),)
 
     def retargeted(self, budget: Budget) -> Change | Blocked | None:
         """Retarget a step that does not lead to the present target."""

@@ -13,43 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from controller.core import cycle, model, outcomes, records, request_records
 from controller.core.cached_znodes import PlanNode
-from controller.core.cycle import cycle_share
-from controller.core.model import (
-    NO_BROKERS,
-    AcceptedEntry,
-    OutcomeKind,
-    PartitionAssignment,
-    PartitionOutcome,
-    ReassignmentSpec,
-    Refusal,
-    RefusalReason,
-    Replicas,
-    RequestId,
-    Route,
-    TopicPartition,
-    Zxid,
-)
-from controller.core.outcomes import Summary
+from controller.core.model import Replicas, RequestId, Route, TopicPartition
 from controller.core.partition.gates import ids
 from controller.core.reassignments import Reassignment
-from controller.core.records import (
-    AcceptedRecord,
-    Change,
-    LegacyEntryRecord,
-    LegacyPlanEndedRecord,
-    PartitionOutcomeRecord,
-    Record,
-    RefusalRecord,
-    RequestOutcomeRecord,
-    SpecEndedRecord,
-    SpecRecord,
-)
-from controller.core.request_records import kind_of
+from controller.core.records import Change
 from controller.core.view import ClusterView
 
 
-def legacy_request_id(czxid: Zxid) -> RequestId:
+def legacy_request_id(czxid: model.Zxid) -> RequestId:
     """Return the id of the request that a legacy znode stands for: its czxid is unique."""
     return RequestId(f"legacy-{czxid:016x}")
 
@@ -77,38 +50,39 @@ def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
 
 def refusal_of(  # noqa: PLR0911 - one return per reason
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
-) -> Refusal | None:
+) -> model.Refusal | None:
     """Return why an entry is refused, None when it is valid or cannot be judged yet."""
     session = view.session
 
-    def refuse(reason: RefusalReason, detail: str) -> Refusal:
-        return Refusal(request, entry_text(partition, target), reason, detail, partition)
+    def refuse(reason: model.RefusalReason, detail: str) -> model.Refusal:
+        return model.Refusal(request, entry_text(partition, target), reason, detail, partition)
 
     topic = session.topics.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
     record = f"{SPECS_PATH}/{partition.topic}/{partition.partition}"
     why = session.unreadable_topics.get(partition.topic) or view.work.unreadable_specs.get(record)
     if why is not None:
-        return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
+        return refuse(model.RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
     if assignment is None:
         what = "partition" if topic else "topic"
-        return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
+        return refuse(model.RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
     if partition.topic in (session.deletions or ()):
-        return refuse(RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
+        return refuse(model.RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
     if not target:
-        return refuse(RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
+        return refuse(model.RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
     if len(set(target)) != len(target):
-        return refuse(RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
+        return refuse(model.RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
     origin = assignment.replicas
     dead = tuple(r for r in target if r not in origin and r not in view.cluster.brokers)
     if dead:
         return refuse(
-            RefusalReason.UNKNOWN_BROKER, f"broker {ids(dead)} is not live and not a replica yet"
+            model.RefusalReason.UNKNOWN_BROKER,
+            f"broker {ids(dead)} is not live and not a replica yet",
         )
     config = session.configs.get(partition.topic)
     if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
         return refuse(
-            RefusalReason.BELOW_MIN_ISR,
+            model.RefusalReason.BELOW_MIN_ISR,
             f"{len(target)} replicas are fewer than min.insync.replicas "
             f"({config.min_insync_replicas}): producers would fail",
         )
@@ -124,23 +98,24 @@ def malformed(
     Each in a change of its own, as there may be more of them than a multi can hold.
     """
     refusals = [
-        Refusal(request, entry, RefusalReason.MALFORMED, reason) for entry, reason in refused
+        model.Refusal(request, entry, model.RefusalReason.MALFORMED, reason)
+        for entry, reason in refused
     ]
     known = view.work.requests.get(request)
     if refusals and known is not None:
         # Counted: several may have the same text.
         refusals = list((Counter(refusals) - Counter(known.refused)).elements())
-    return [Change((RefusalRecord((refusal,)),)) for refusal in refusals]
+    return [Change((records.RefusalRecord((refusal,)),)) for refusal in refusals]
 
 
 def refused_as_disabled(
     request: RequestId, entry: str, partition: TopicPartition | None
-) -> Refusal:
+) -> model.Refusal:
     """Return the refusal of an entry that is submitted while reassignments are disabled."""
-    return Refusal(
+    return model.Refusal(
         request,
         entry,
-        RefusalReason.DISABLED,
+        model.RefusalReason.DISABLED,
         f"reassignments are disabled: {KILL_SWITCH} exists",
         partition,
     )
@@ -158,19 +133,21 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
     request = legacy_request_id(plan.czxid)
     outcome = Acceptance()
     if plan.unreadable is not None:
-        refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, plan.unreadable)
+        refusal = model.Refusal(
+            request, "the whole node", model.RefusalReason.UNREADABLE, plan.unreadable
+        )
         outcome.changes.append(
             Change(
                 (
-                    LegacyPlanEndedRecord(plan.version),
-                    RefusalRecord((refusal,)),
-                    RequestOutcomeRecord(summary_of_unreadable(refusal, plan.raw)),
+                    records.LegacyPlanEndedRecord(plan.version),
+                    records.RefusalRecord((refusal,)),
+                    records.RequestOutcomeRecord(summary_of_unreadable(refusal, plan.raw)),
                 )
             )
         )
         return outcome
     outcome.changes += malformed(view, request, plan.refused)
-    chunk = cycle_share(view, view.options.acceptance_chunk)
+    chunk = cycle.cycle_share(view, view.options.acceptance_chunk)
     for partition, target in plan.entries.items():
         if len(outcome.changes) >= chunk:
             outcome.is_complete = False
@@ -202,17 +179,17 @@ def _judge(
     if refusal is None and view.session.kill_switch and running is None:
         refusal = refused_as_disabled(request, entry_text(partition, target), partition)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
-        refusal = Refusal(
+        refusal = model.Refusal(
             request,
             entry_text(partition, target),
-            RefusalReason.OTHER_ROUTE,
+            model.RefusalReason.OTHER_ROUTE,
             f"it is being reassigned by request {running.spec.request}",
             partition,
         )
     if refusal is not None:
         outcome.changes.append(
             Change(
-                (LegacyEntryRecord(partition, None), RefusalRecord((refusal,))),
+                (records.LegacyEntryRecord(partition, None), records.RefusalRecord((refusal,))),
                 partition=partition,
             )
         )
@@ -238,12 +215,15 @@ def accept_entry(
         return Change(accepted(view, partition, spec), partition=partition)
     done = found_done(partition, spec)
     if route is Route.LEGACY:
-        done = (LegacyEntryRecord(partition, None), *done)
+        done = (records.LegacyEntryRecord(partition, None), *done)
     return Change(done, partition=partition)
 
 
 def is_there(
-    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment, target: Replicas
+    view: ClusterView,
+    partition: TopicPartition,
+    assignment: model.PartitionAssignment,
+    target: Replicas,
 ) -> bool:
     """Return whether a partition is at its target and has no step in flight."""
     running = view.work.reassignments.get(partition)
@@ -257,7 +237,7 @@ def spec_of(
     partition: TopicPartition,
     target: Replicas,
     route: Route,
-) -> ReassignmentSpec:
+) -> model.ReassignmentSpec:
     """Return the spec of an accepted entry; one in flight keeps its original replicas."""
     assignment = view.session.topics[partition.topic].partitions[partition.partition]
     running = view.work.reassignments.get(partition)
@@ -267,45 +247,47 @@ def spec_of(
             original = _original_of_entry(
                 view, partition, target, original, view.intake.legacy.czxid
             )
-        return ReassignmentSpec(target, original, request, route)
+        return model.ReassignmentSpec(target, original, request, route)
     before = running.spec
     original = before.original
     if original is None:
         original = original_of(view, partition, assignment)
     named = before.abandoned | frozenset(before.target)
-    left = named - frozenset(target) - frozenset(original or ()) or NO_BROKERS
-    return ReassignmentSpec(target, original, request, route, before.version, abandoned=left)
+    left = named - frozenset(target) - frozenset(original or ()) or model.NO_BROKERS
+    return model.ReassignmentSpec(target, original, request, route, before.version, abandoned=left)
 
 
-def _has_ended(running: Reassignment, assignment: PartitionAssignment) -> bool:
+def _has_ended(running: Reassignment, assignment: model.PartitionAssignment) -> bool:
     """Return whether a foreign reassignment has ended and was not examined since."""
     return running.spec.route is Route.FOREIGN and not assignment.is_reassigning
 
 
 def accepted(
-    view: ClusterView, partition: TopicPartition, spec: ReassignmentSpec
-) -> tuple[Record, ...]:
+    view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
+) -> tuple[records.Record, ...]:
     """Return the records of an accepted entry; a replaced request gets an outcome."""
-    records: tuple[Record, ...] = (
-        SpecRecord(partition, spec),
-        AcceptedRecord(spec.request, AcceptedEntry(partition, spec.original, spec.target)),
+    written: tuple[records.Record, ...] = (
+        records.SpecRecord(partition, spec),
+        records.AcceptedRecord(
+            spec.request, model.AcceptedEntry(partition, spec.original, spec.target)
+        ),
     )
     running = view.work.reassignments.get(partition)
     if running is None or running.spec.request == spec.request:
-        return records if running is None else records[:1]
+        return written if running is None else written[:1]
     if running.spec.route is Route.FOREIGN:
-        return records
-    told = PartitionOutcome(
-        running.spec.request, partition, OutcomeKind.SUPERSEDED, by=spec.request
+        return written
+    told = model.PartitionOutcome(
+        running.spec.request, partition, model.OutcomeKind.SUPERSEDED, by=spec.request
     )
-    return (*records, PartitionOutcomeRecord(told))
+    return (*written, records.PartitionOutcomeRecord(told))
 
 
-def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
+def summary_of_unreadable(refusal: model.Refusal, raw: bytes) -> outcomes.Summary:
     """Return the outcome of a znode that could not be decoded at all."""
-    return Summary(
+    return outcomes.Summary(
         request=refusal.request,
-        kind=kind_of(refusal.request),
+        kind=request_records.kind_of(refusal.request),
         total=refusal.entries,
         done=0,
         refused=(refusal,),
@@ -313,17 +295,19 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
     )
 
 
-def found_done(partition: TopicPartition, spec: ReassignmentSpec) -> tuple[Record, ...]:
+def found_done(
+    partition: TopicPartition, spec: model.ReassignmentSpec
+) -> tuple[records.Record, ...]:
     """Return the end of an entry that is at its target already; its row counts it."""
-    there = AcceptedEntry(partition, spec.target, spec.target)
+    there = model.AcceptedEntry(partition, spec.target, spec.target)
     return (
-        SpecEndedRecord(partition, None, spec.request, "done"),
-        AcceptedRecord(spec.request, there),
+        records.SpecEndedRecord(partition, None, spec.request, "done"),
+        records.AcceptedRecord(spec.request, there),
     )
 
 
 def original_of(
-    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
+    view: ClusterView, partition: TopicPartition, assignment: model.PartitionAssignment
 ) -> Replicas | None:
     """
     Return the replicas to roll back to, in order, or None when they are unknown.
@@ -346,7 +330,7 @@ def _original_of_entry(
     partition: TopicPartition,
     target: Replicas,
     original: Replicas | None,
-    plan: Zxid,
+    plan: model.Zxid,
 ) -> Replicas | None:
     """
     Return the replicas of a partition before the plan that lists it, None when unknown.

@@ -14,20 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from controller.core import records
-from controller.core.model import (
-    PartitionAssignment,
-    Refusal,
-    RefusalReason,
-    RequestId,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
+from controller.core import model, records
+from controller.core.model import RequestId, TopicPartition
 from controller.core.partition.orphans import left_where_it_stands
 from controller.core.reassignments import AtomicCheck, Reassignment, TopicCheck
-from controller.core.requests.acceptance import entry_text
-from controller.core.requests.submission_parts import opening, settled_of
+from controller.core.requests import acceptance, submission_parts
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
@@ -46,12 +37,14 @@ def _take_back(
         return None
     # Where that is stale, the end is written on the condition that the topic is unchanged.
     original, assignment = spec.original, view.session.known_assignment(partition)
-    is_there = assignment is None or assignment == PartitionAssignment(original or ())
+    is_there = assignment is None or assignment == model.PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
         back = spec.led_back(original, request)
         return records.Change((records.SpecRecord(partition, back),), partition=partition)
-    entry = entry_text(partition, spec.target)
-    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition, was_accepted=True)
+    entry = acceptance.entry_text(partition, spec.target)
+    refusal = model.Refusal(
+        request, entry, model.RefusalReason.ATOMIC, because, partition, was_accepted=True
+    )
     ended = records.SpecEndedRecord(partition, spec.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
     return records.Change((*left, ended, records.RefusalRecord((refusal,))), partition=partition)
@@ -91,14 +84,14 @@ def check_of(view: ClusterView, request: RequestId) -> AtomicCheck:
     return _check(view, request, frozenset(map(_version_of, parts)), topics)
 
 
-def _version_of(part: Submission) -> tuple[str, Zxid, ZkVersion]:
+def _version_of(part: Submission) -> tuple[str, model.Zxid, model.ZkVersion]:
     return part.name, part.czxid, part.version
 
 
 def _check(
     view: ClusterView,
     request: RequestId,
-    parts: frozenset[tuple[str, Zxid, ZkVersion]],
+    parts: frozenset[tuple[str, model.Zxid, model.ZkVersion]],
     topics: Iterable[str],
 ) -> AtomicCheck:
     known = view.work.requests.get(request)
@@ -122,7 +115,7 @@ def _topic_check(view: ClusterView, name: str) -> TopicCheck | None:
 
 
 def atomic_refused(
-    view: ClusterView, submission: Submission, refused: list[Refusal]
+    view: ClusterView, submission: Submission, refused: list[model.Refusal]
 ) -> list[records.Change]:
     """
     Refuse a part of an atomic request: its own bad entries, and the others because of them.
@@ -132,8 +125,8 @@ def atomic_refused(
     request, first = submission.request, refused[0]
     own = {r.partition: r for r in refused if r.partition is not None}
     because = f"all or nothing, and {first.entry} was refused: {first.detail}"
-    changes = opening(view, submission)
-    settled = settled_of(view, request)
+    changes = submission_parts.opening(view, submission)
+    settled = submission_parts.settled_of(view, request)
     rest = 0
     for partition in submission.entries:
         if partition in own and partition not in settled:
@@ -147,8 +140,8 @@ def atomic_refused(
         return changes
     last: tuple[records.Record, ...] = ()
     if rest:
-        others = Refusal(
-            request, f"{rest} other entries", RefusalReason.ATOMIC, because, None, rest
+        others = model.Refusal(
+            request, f"{rest} other entries", model.RefusalReason.ATOMIC, because, None, rest
         )
         last = (records.RefusalRecord((others,)),)
     return [

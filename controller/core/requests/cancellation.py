@@ -19,41 +19,12 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
-from controller.core.model import (
-    AcceptedEntry,
-    Instant,
-    OutcomeKind,
-    PartitionAssignment,
-    PartitionOutcome,
-    Refusal,
-    RefusalReason,
-    RequestId,
-    Route,
-    TopicPartition,
-)
-from controller.core.options import ForeignMoves
-from controller.core.outcomes import Part, Summary
-from controller.core.partition.gates import is_deleted
-from controller.core.partition.orphans import left_where_it_stands
+from controller.core import model, options, outcomes, records
+from controller.core.model import Instant, RequestId, Route, TopicPartition
+from controller.core.partition import gates, orphans
 from controller.core.reassignments import Reassignment
-from controller.core.records import (
-    AcceptedRecord,
-    CancellationEndedRecord,
-    Change,
-    Decision,
-    LegacyEntryRecord,
-    PartitionOutcomeRecord,
-    PartRecord,
-    QueueEntryEndedRecord,
-    Record,
-    RefusalRecord,
-    RequestOutcomeRecord,
-    SpecEndedRecord,
-    SpecRecord,
-)
-from controller.core.requests.legacy_plan import is_judged
-from controller.core.requests.submission_parts import is_skipped
-from controller.core.requests.undo import lacks_accepted, options_of, skipped, undo_finished
+from controller.core.records import Change, Decision
+from controller.core.requests import legacy_plan, submission_parts, undo
 from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
 
@@ -77,7 +48,7 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
     cancellation = view.intake.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
         return False
-    if is_skipped(view, submission):
+    if submission_parts.is_skipped(view, submission):
         return False
     return cancellation.is_everything or submission.request in cancellation.requests
 
@@ -110,7 +81,7 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
     """Reverse the next selected reassignments; with none left, record the complete selection."""
     changes: list[Change] = []
     is_complete = True
-    is_adopted = view.options.foreign_moves is ForeignMoves.ADOPT
+    is_adopted = view.options.foreign_moves is options.ForeignMoves.ADOPT
     for partition, reassignment in view.work.reassignments.items():
         if len(changes) >= CHUNK:
             return Decision(tuple(changes))
@@ -126,13 +97,13 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
         view
     ):
         is_complete = False
-    undone, effects = undo_finished(view, cancellation, CHUNK, now)
+    undone, effects = undo.undo_finished(view, cancellation, CHUNK, now)
     changes += undone
-    if changes or effects or not is_complete or lacks_accepted(view, cancellation):
+    if changes or effects or not is_complete or undo.lacks_accepted(view, cancellation):
         return Decision(tuple(changes), effects)
-    wish = options_of(view, cancellation)
-    part = Part(str(cancellation.version), 0, cancellation.created_ms, wish)
-    return Decision((Change((PartRecord(cancellation.request, part),)),))
+    wish = undo.options_of(view, cancellation)
+    part = outcomes.Part(str(cancellation.version), 0, cancellation.created_ms, wish)
+    return Decision((Change((records.PartRecord(cancellation.request, part),)),))
 
 
 def _is_all_known(view: ClusterView) -> bool:
@@ -144,7 +115,7 @@ def _is_all_known(view: ClusterView) -> bool:
     if view.tenure.held is not None and view.tenure.may_have_foreign:
         return False
     legacy = view.intake.legacy
-    return legacy is None or (not legacy.stale and is_judged(view))
+    return legacy is None or (not legacy.stale and legacy_plan.is_judged(view))
 
 
 def needs_the_role(view: ClusterView) -> bool:
@@ -208,30 +179,30 @@ def _reverse(  # noqa: PLR0911 - one return per case
         return NotReversed.NOT_YET
     assignment = view.session.assignment(partition)
     if assignment is None:
-        is_over = is_deleted(view, partition)
+        is_over = gates.is_deleted(view, partition)
         return NotReversed.NEEDLESS if is_over else NotReversed.NOT_YET
     spec = reassignment.spec
     if spec.original is None:
-        return skipped(cancellation, partition, "nobody knows where it was before")
+        return undo.skipped(cancellation, partition, "nobody knows where it was before")
     has_begun = reassignment.in_flight or reassignment.may_be_made
-    if not has_begun and assignment == PartitionAssignment(spec.original):
+    if not has_begun and assignment == model.PartitionAssignment(spec.original):
         return _end_unbegun(view, cancellation, partition, reassignment)
     state = view.tenure.states.get(partition)
     if state is None:
         return NotReversed.NOT_YET
     others = [r for r in assignment.replicas if r not in spec.original]
     if not any(r in state.isr for r in spec.original) and view.live(others, partition):
-        return skipped(
+        return undo.skipped(
             cancellation, partition, "no original replica is in sync: it would go offline"
         )
     back = spec.led_back(spec.original, cancellation.request)
     if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
-    records: tuple[Record, ...] = (SpecRecord(partition, back),)
+    written: tuple[records.Record, ...] = (records.SpecRecord(partition, back),)
     if intake.legacy is not None and partition in intake.legacy.entries:
         # Otherwise a Kafka controller that takes over would start it again.
-        records += (LegacyEntryRecord(partition, spec.original),)
-    return Change(records, partition=partition)
+        written += (records.LegacyEntryRecord(partition, spec.original),)
+    return Change(written, partition=partition)
 
 
 def _end_unbegun(
@@ -242,17 +213,19 @@ def _end_unbegun(
 ) -> Change:
     """End a reassignment that has not begun."""
     spec = reassignment.spec
-    outcome = PartitionOutcome(
-        spec.request, partition, OutcomeKind.CANCELLED, by=cancellation.request
+    outcome = model.PartitionOutcome(
+        spec.request, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
     )
-    records: tuple[Record, ...] = (
-        *left_where_it_stands(view, partition, reassignment),
-        SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.CANCELLED, stands=True),
-        PartitionOutcomeRecord(outcome),
+    written: tuple[records.Record, ...] = (
+        *orphans.left_where_it_stands(view, partition, reassignment),
+        records.SpecEndedRecord(
+            partition, spec.version, spec.request, model.OutcomeKind.CANCELLED, stands=True
+        ),
+        records.PartitionOutcomeRecord(outcome),
     )
     if view.intake.legacy is not None and partition in view.intake.legacy.entries:
-        records += (LegacyEntryRecord(partition, None),)
-    return Change(records, partition=partition)
+        written += (records.LegacyEntryRecord(partition, None),)
+    return Change(written, partition=partition)
 
 
 def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Change]:
@@ -265,13 +238,13 @@ def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Ch
     return [
         Change(
             (
-                QueueEntryEndedRecord(partition),
-                PartitionOutcomeRecord(
-                    PartitionOutcome(
-                        name, partition, OutcomeKind.CANCELLED, by=cancellation.request
+                records.QueueEntryEndedRecord(partition),
+                records.PartitionOutcomeRecord(
+                    model.PartitionOutcome(
+                        name, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
                     )
                 ),
-                AcceptedRecord(name, AcceptedEntry(partition, None, target)),
+                records.AcceptedRecord(name, model.AcceptedEntry(partition, None, target)),
             ),
             partition=partition,
         )
@@ -286,8 +259,10 @@ def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Ch
 
 
 def _unreadable(cancellation: Cancellation, why: str) -> Change:
-    refusal = Refusal(cancellation.request, "the whole node", RefusalReason.UNREADABLE, why)
-    summary = Summary(
+    refusal = model.Refusal(
+        cancellation.request, "the whole node", model.RefusalReason.UNREADABLE, why
+    )
+    summary = outcomes.Summary(
         request=cancellation.request,
         kind="cancel",
         total=1,
@@ -298,9 +273,9 @@ def _unreadable(cancellation: Cancellation, why: str) -> Change:
     )
     return Change(
         (
-            CancellationEndedRecord(cancellation.version),
-            RefusalRecord((refusal,)),
-            RequestOutcomeRecord(summary),
+            records.CancellationEndedRecord(cancellation.version),
+            records.RefusalRecord((refusal,)),
+            records.RequestOutcomeRecord(summary),
         )
     )
 
@@ -308,7 +283,7 @@ def _unreadable(cancellation: Cancellation, why: str) -> Change:
 def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Change:
     """Record the outcome of the cancellation and delete its znode."""
     name = cancellation.request
-    fates: dict[OutcomeKind, int] = {}
+    fates: dict[model.OutcomeKind, int] = {}
     for request in view.work.requests.values():
         for ending in request.endings.values():
             if name in {ending.by, ending.request}:
@@ -316,15 +291,22 @@ def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Chang
     known = view.work.requests.get(name)
     undone = 0 if known is None else known.done
     unix_s = view.cluster.unix_s(now)
-    summary = Summary(
+    summary = outcomes.Summary(
         request=name,
         kind="cancel",
         total=sum(fates.values()) + undone,
-        done=undone + fates.get(OutcomeKind.CANCELLED, 0) + fates.get(OutcomeKind.ROLLED_BACK, 0),
+        done=undone
+        + fates.get(model.OutcomeKind.CANCELLED, 0)
+        + fates.get(model.OutcomeKind.ROLLED_BACK, 0),
         fates=fates,
         reason=cancellation.reason,
         requested_by=cancellation.requested_by,
         submitted_ms=cancellation.created_ms,
         ended_ms=0 if unix_s is None else int(unix_s * 1000),
     )
-    return Change((CancellationEndedRecord(cancellation.version), RequestOutcomeRecord(summary)))
+    return Change(
+        (
+            records.CancellationEndedRecord(cancellation.version),
+            records.RequestOutcomeRecord(summary),
+        )
+    )

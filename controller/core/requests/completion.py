@@ -9,10 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from controller.core import records
-from controller.core.effects import SetTimer
+from controller.core import effects, outcomes, records
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
-from controller.core.outcomes import Summary
 from controller.core.reassignments import Request
 from controller.core.requests.submission_parts import shares_name
 from controller.core.view import ClusterView
@@ -25,12 +23,12 @@ WITHDRAWN_PATIENCE_S: Final = 10.0
 WITHDRAWN_TIMER: Final = "withdrawn_requests"
 
 
-def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
+def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Summary:
     """Add up the outcome of a request."""
     request = view.work.requests.get(name) or Request(Route.LEGACY, now, kind="legacy")
     unix_s = view.cluster.unix_s(now)
     created = [p.created_ms for p in request.parts.values()]
-    return Summary(
+    return outcomes.Summary(
         request=name,
         kind=request.kind,
         total=request.total,
@@ -54,8 +52,8 @@ def conclude(view: ClusterView, now: Instant) -> records.Decision:
         for name, request in work.requests.items()
         if _is_over(view, name, request, now)
     ]
-    effects = [
-        SetTimer(WITHDRAWN_TIMER, Instant(request.since + WITHDRAWN_PATIENCE_S))
+    following = [
+        effects.SetTimer(WITHDRAWN_TIMER, Instant(request.since + WITHDRAWN_PATIENCE_S))
         for request in work.requests.values()
         if _may_turn_up(request, now)
     ]
@@ -66,7 +64,7 @@ def conclude(view: ClusterView, now: Instant) -> records.Decision:
         )
         for name, ended in islice(work.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
-    return records.Decision(tuple(changes), tuple(effects))
+    return records.Decision(tuple(changes), tuple(following))
 
 
 def _may_turn_up(request: Request, now: Instant) -> bool:

@@ -11,13 +11,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from controller.core import events
+from controller.core import events, outcomes, request_records
 from controller.core.cached_znodes import PlanNode
 from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
 from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
-from controller.core.outcomes import OpenHistory
 from controller.core.reassignments import Request
-from controller.core.request_records import add_part, ended, kind_of, refused, request_of
 from controller.core.throttling.throttle_records import throttles_doubted
 from controller.core.view import ClusterView
 
@@ -149,7 +147,7 @@ def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None
 def _accepted(view: ClusterView, event: events.AcceptedRead, now: Instant) -> None:
     if event.request in view.work.unlearned:
         view.work.unlearned.discard(event.request)
-        settled = request_of(view, event.request, now).settled
+        settled = request_records.request_of(view, event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
     if event.request in view.session.asked_accepted:
         # Requested again where more of it turns up: another daemon accepted entries meanwhile.
@@ -166,7 +164,7 @@ def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
         request.settled.clear()
 
 
-def _is_outdated(request: Request, history: OpenHistory) -> bool:
+def _is_outdated(request: Request, history: outcomes.OpenHistory) -> bool:
     """Return whether a read is from before our last write: rows are never deleted."""
     if history.accepted != request.accepted:
         return history.accepted < request.accepted
@@ -174,12 +172,14 @@ def _is_outdated(request: Request, history: OpenHistory) -> bool:
     return lacks_endings or len(history.refused) < len(request.refused)
 
 
-def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now: Instant) -> None:
+def _open_history(
+    view: ClusterView, name: RequestId, history: outcomes.OpenHistory, now: Instant
+) -> None:
     """Count what is kept of a request again: it may be known in part."""
-    request = request_of(view, name, now)
+    request = request_records.request_of(view, name, now)
     if request.has_ended or _is_outdated(request, history):
         return
-    request.kind = kind_of(name)
+    request.kind = request_records.kind_of(name)
     request.refused.clear()
     request.endings.clear()
     request.fates.clear()
@@ -189,8 +189,8 @@ def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now:
     request.accepted = history.accepted
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():
-        add_part(request, part)
+        request_records.add_part(request, part)
     for refusal in history.refused:
-        refused(view, refusal, now)
+        request_records.refused(view, refusal, now)
     for ending in history.endings:
-        ended(view, ending, now)
+        request_records.ended(view, ending, now)

@@ -9,39 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from controller.core import effects, foreign, options, records, topic_configs
 from controller.core.cached_znodes import PlanNode
-from controller.core.effects import Effect
-from controller.core.foreign import foreign_spec
-from controller.core.model import (
-    Instant,
-    Refusal,
-    RefusalReason,
-    Route,
-    TopicPartition,
-)
-from controller.core.options import LegacyMode
+from controller.core.model import Instant, Refusal, RefusalReason, Route, TopicPartition
 from controller.core.partition.orphans import left_where_it_stands
 from controller.core.reassignments import Reassignment
-from controller.core.records import (
-    Change,
-    Decision,
-    ForeignAdoptedRecord,
-    LegacyEntryRecord,
-    LegacyPlanEndedRecord,
-    Record,
-    RefusalRecord,
-    RequestOutcomeRecord,
-    SpecEndedRecord,
-    SpecRecord,
-)
-from controller.core.requests.acceptance import (
-    accept_legacy,
-    entry_text,
-    is_taken,
-    legacy_request_id,
-)
-from controller.core.requests.completion import summary_of
-from controller.core.topic_configs import ask
+from controller.core.records import Change, Decision
+from controller.core.requests import acceptance, completion
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -53,7 +27,7 @@ def follow_plan(
     changes = [*drop_taken_out(view, due, starting).changes]
     legacy = view.intake.legacy
     if legacy is not None and not legacy.stale:
-        accepted = accept_legacy(view, legacy)
+        accepted = acceptance.accept_legacy(view, legacy)
         if not (accepted.changes or changes) and accepted.is_complete:
             changes += _tidy(view, legacy, starting, now)
         changes += accepted.changes
@@ -68,11 +42,13 @@ def drop_taken_out(
     return Decision(tuple(c for p in gone if (c := _dropped(view, p)) is not None))
 
 
-def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
+def _learn_configs(view: ClusterView, now: Instant) -> list[effects.Effect]:
     """Request the settings of every topic with work, again when they are old."""
     intake = view.intake
     planned = {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
-    return ask(view, (planned | view.work.topics_at_work.keys()) & view.session.topics.keys(), now)
+    return topic_configs.ask(
+        view, (planned | view.work.topics_at_work.keys()) & view.session.topics.keys(), now
+    )
 
 
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
@@ -98,24 +74,26 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
         return None
     refusal = Refusal(
         reassignment.spec.request,
-        entry_text(partition, reassignment.spec.target),
+        acceptance.entry_text(partition, reassignment.spec.target),
         RefusalReason.DROPPED_BY_OPERATOR,
         "it was removed from /admin/reassign_partitions before it began",
         partition,
         was_accepted=True,
     )
-    records: tuple[Record, ...] = (
+    written: tuple[records.Record, ...] = (
         *left_where_it_stands(view, partition, reassignment),
         ended(partition, reassignment, "dropped"),
-        RefusalRecord((refusal,)),
+        records.RefusalRecord((refusal,)),
     )
-    return Change(records, partition=partition)
+    return Change(written, partition=partition)
 
 
-def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -> SpecEndedRecord:
+def ended(
+    partition: TopicPartition, reassignment: Reassignment, outcome: str
+) -> records.SpecEndedRecord:
     """Return the end of a reassignment that did not reach its target."""
     spec = reassignment.spec
-    return SpecEndedRecord(partition, spec.version, spec.request, outcome)
+    return records.SpecEndedRecord(partition, spec.version, spec.request, outcome)
 
 
 def _tidy(
@@ -124,9 +102,9 @@ def _tidy(
     """Leave in the znode only what belongs there, and delete it with the last entry."""
     if not legacy.entries and not view.work.legacy_reassignments():
         return [_plan_ended(view, legacy, now)]
-    mirror = view.options.legacy_mode is LegacyMode.MIRROR
+    mirror = view.options.legacy_mode is options.LegacyMode.MIRROR
     surplus = tuple(
-        LegacyEntryRecord(p, None)
+        records.LegacyEntryRecord(p, None)
         for p in legacy.entries
         if p not in starting and not _belongs(view, p, mirror=mirror)
     )
@@ -138,7 +116,7 @@ def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> b
     return reassignment is not None and (mirror or reassignment.begun)
 
 
-def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
+def unlisted(view: ClusterView) -> tuple[records.LegacyEntryRecord, ...]:
     """
     Return the entries to remove before a broker becomes the controller: it would start them.
 
@@ -146,11 +124,13 @@ def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
     and so do unjudged entries, which exist nowhere else.
     """
     legacy = view.intake.legacy
-    if legacy is None or legacy.stale or view.options.legacy_mode is LegacyMode.MIRROR:
+    if legacy is None or legacy.stale or view.options.legacy_mode is options.LegacyMode.MIRROR:
         return ()
-    waiting = (p for p, target in legacy.entries.items() if is_taken(view, p, target))
+    waiting = (p for p, target in legacy.entries.items() if acceptance.is_taken(view, p, target))
     return tuple(
-        LegacyEntryRecord(p, None) for p in waiting if not view.work.reassignments[p].in_flight
+        records.LegacyEntryRecord(p, None)
+        for p in waiting
+        if not view.work.reassignments[p].in_flight
     )
 
 
@@ -159,7 +139,7 @@ def would_be_started(view: ClusterView) -> bool:
     legacy = view.intake.legacy
     return (
         legacy is not None
-        and view.options.legacy_mode is LegacyMode.MIRROR
+        and view.options.legacy_mode is options.LegacyMode.MIRROR
         and bool(legacy.entries)
     )
 
@@ -170,22 +150,22 @@ def has_undecided(view: ClusterView) -> bool:
     if legacy is None:
         return False
     return legacy.stale or any(
-        p.topic not in view.session.config_errors and not is_taken(view, p, target)
+        p.topic not in view.session.config_errors and not acceptance.is_taken(view, p, target)
         for p, target in legacy.entries.items()
     )
 
 
 def _plan_ended(view: ClusterView, legacy: PlanNode, now: Instant) -> Change:
-    request = legacy_request_id(legacy.czxid)
-    outcome = RequestOutcomeRecord(summary_of(view, request, now))
-    return Change((LegacyPlanEndedRecord(legacy.version), outcome))
+    request = acceptance.legacy_request_id(legacy.czxid)
+    outcome = records.RequestOutcomeRecord(completion.summary_of(view, request, now))
+    return Change((records.LegacyPlanEndedRecord(legacy.version), outcome))
 
 
 def is_judged(view: ClusterView) -> bool:
     """Return whether every entry of the znode was accepted or refused."""
     if view.intake.legacy is None:
         return True
-    accepted = accept_legacy(view, view.intake.legacy)
+    accepted = acceptance.accept_legacy(view, view.intake.legacy)
     return accepted.is_complete and not accepted.changes
 
 
@@ -200,8 +180,8 @@ def adopt_foreign(view: ClusterView) -> Decision:
             partition = TopicPartition(name, number)
             if not assignment.is_reassigning or partition in view.work.reassignments:
                 continue
-            told = SpecRecord(partition, foreign_spec(assignment))
+            told = records.SpecRecord(partition, foreign.foreign_spec(assignment))
             changes.append(Change((told,), partition=partition))
     if not any(topic.stale for topic in session.topics.values()):
-        changes.append(Change((ForeignAdoptedRecord(),)))
+        changes.append(Change((records.ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))

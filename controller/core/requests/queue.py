@@ -10,45 +10,19 @@ from __future__ import annotations
 
 from itertools import islice
 
+from controller.core import effects, model, records, topic_configs
 from controller.core.cached_znodes import PlanNode
-from controller.core.effects import Effect
 from controller.core.foreign import refusal_for_foreign, waits_for_foreign
-from controller.core.model import (
-    Instant,
-    Refusal,
-    RefusalReason,
-    Replicas,
-    RequestId,
-    Route,
-    TopicPartition,
-    Zxid,
-)
-from controller.core.records import (
-    Change,
-    Decision,
-    LegacyEntryRecord,
-    QueueEndedRecord,
-    QueueEntryEndedRecord,
-    RefusalRecord,
-    RequestOutcomeRecord,
-)
-from controller.core.requests.acceptance import (
-    accept_entry,
-    entry_text,
-    is_unread,
-    malformed,
-    refusal_of,
-    summary_of_unreadable,
-)
-from controller.core.requests.cancellation import is_choosing
+from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
+from controller.core.records import Change, Decision
+from controller.core.requests import acceptance, cancellation
 from controller.core.scheduling.limits import in_flight_max
-from controller.core.topic_configs import ask
 from controller.core.view import ClusterView
 
 QUEUE_CONFIG_TIMER = "queue_topic_configs"
 
 
-def queue_request_id(czxid: Zxid) -> RequestId:
+def queue_request_id(czxid: model.Zxid) -> RequestId:
     """Return the id of the request that a queue's znode stands for: its czxid is unique."""
     return RequestId(f"queue-{czxid:016x}")
 
@@ -64,14 +38,19 @@ def is_standing_still(view: ClusterView) -> bool:
 def drain_queue(view: ClusterView, now: Instant) -> Decision:
     """Take as many entries as there are slots, in their order."""
     queue = view.intake.queue
-    if queue is None or queue.stale or is_choosing(view) or not view.own_records.history_read:
+    if (
+        queue is None
+        or queue.stale
+        or cancellation.is_choosing(view)
+        or not view.own_records.history_read
+    ):
         return Decision()
     request = queue_request_id(queue.czxid)
     if queue.unreadable is not None:
         return Decision((_unreadable(request, queue, queue.unreadable),))
-    changes = malformed(view, request, queue.refused)
+    changes = acceptance.malformed(view, request, queue.refused)
     if not queue.entries and not changes:
-        return Decision((Change((QueueEndedRecord(queue.version),)),))
+        return Decision((Change((records.QueueEndedRecord(queue.version),)),))
     if is_standing_still(view):
         return Decision(tuple(changes))
     free = (
@@ -85,8 +64,10 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         change = _entry(view, request, partition, target, unknown)
         if change is not None:
             changes.append(change)
-    effects: list[Effect] = ask(view, unknown, now, QUEUE_CONFIG_TIMER) if unknown else []
-    return Decision(tuple(changes), tuple(effects))
+    following: list[effects.Effect] = (
+        topic_configs.ask(view, unknown, now, QUEUE_CONFIG_TIMER) if unknown else []
+    )
+    return Decision(tuple(changes), tuple(following))
 
 
 def _entry(
@@ -96,14 +77,14 @@ def _entry(
     target: Replicas,
     unknown: set[str],
 ) -> Change | None:
-    if is_unread(view, partition.topic):
+    if acceptance.is_unread(view, partition.topic):
         return None
-    left = QueueEntryEndedRecord(partition)
-    refusal = refusal_of(view, request, partition, target) or refusal_for_foreign(
-        view, request, partition, entry_text(partition, target)
+    left = records.QueueEntryEndedRecord(partition)
+    refusal = acceptance.refusal_of(view, request, partition, target) or refusal_for_foreign(
+        view, request, partition, acceptance.entry_text(partition, target)
     )
     if refusal is not None:
-        return Change((left, RefusalRecord((refusal,))), partition=partition)
+        return Change((left, records.RefusalRecord((refusal,))), partition=partition)
     if waits_for_foreign(view, partition):
         return None
     if partition.topic not in view.session.configs:
@@ -113,24 +94,24 @@ def _entry(
     if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:
         # Its entry is removed with it: that would be rejected until the znode is read again.
         return None
-    taken = accept_entry(view, request, partition, target)
-    records = (*taken.records, left)
+    taken = acceptance.accept_entry(view, request, partition, target)
+    written = (*taken.records, left)
     if (
         running is not None
         and running.spec.route is Route.LEGACY
         and legacy is not None
         and partition in legacy.entries
     ):
-        records += (LegacyEntryRecord(partition, None),)
-    return Change(records, partition=partition)
+        written += (records.LegacyEntryRecord(partition, None),)
+    return Change(written, partition=partition)
 
 
 def _unreadable(request: RequestId, queue: PlanNode, why: str) -> Change:
-    refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
+    refusal = model.Refusal(request, "the whole node", model.RefusalReason.UNREADABLE, why)
     return Change(
         (
-            QueueEndedRecord(queue.version),
-            RefusalRecord((refusal,)),
-            RequestOutcomeRecord(summary_of_unreadable(refusal, queue.raw)),
+            records.QueueEndedRecord(queue.version),
+            records.RefusalRecord((refusal,)),
+            records.RequestOutcomeRecord(acceptance.summary_of_unreadable(refusal, queue.raw)),
         )
     )

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core import records
+from controller.core import outcomes, records
 from controller.core.model import Refusal, RefusalReason, RequestId, TopicPartition
-from controller.core.outcomes import UNKNOWN_MS, Part
 from controller.core.requests.acceptance import malformed, summary_of_unreadable
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
@@ -35,7 +34,7 @@ def opening(view: ClusterView, submission: Submission) -> list[records.Change]:
     if known is not None and submission.name in known.parts:
         return malformed(view, submission.request, malformed_in(submission))
     total = len(submission.entries) + len(submission.refused)
-    part = Part(submission.name, total, submission.created_ms, submission.options)
+    part = outcomes.Part(submission.name, total, submission.created_ms, submission.options)
     return [records.Change((records.PartRecord(submission.request, part),))]
 
 
@@ -62,8 +61,8 @@ def shares_name(view: ClusterView, submission: Submission) -> bool:
     first = view.session.submissions.get(submission.request, submission)
     return any(
         s.name in known.parts
-        and s.created_ms != UNKNOWN_MS
-        and known.parts[s.name].created_ms not in {UNKNOWN_MS, s.created_ms}
+        and s.created_ms != outcomes.UNKNOWN_MS
+        and known.parts[s.name].created_ms not in {outcomes.UNKNOWN_MS, s.created_ms}
         for s in (submission, first)
     )
 

@@ -13,66 +13,20 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 
-from controller.core.cycle import cycle_share
-from controller.core.effects import Effect, ReadAccepted, ReadSubmissions
+from controller.core import cycle, effects, model, records, topic_configs
 from controller.core.foreign import refusal_for_foreign, waits_for_foreign
-from controller.core.model import (
-    AcceptedEntry,
-    Instant,
-    OutcomeKind,
-    PartitionOutcome,
-    Refusal,
-    RefusalReason,
-    Replicas,
-    RequestId,
-    Route,
-    TopicPartition,
-)
-from controller.core.records import (
-    AcceptedRecord,
-    AtomicCheckedRecord,
-    Change,
-    Decision,
-    JudgedRecord,
-    PartitionOutcomeRecord,
-    Record,
-    RefusalRecord,
-    SpecEndedRecord,
-    SpecRecord,
-    SubmissionEndedRecord,
-    SubmissionReliedRecord,
-)
-from controller.core.requests.acceptance import (
-    accept_entry,
-    entry_text,
-    is_unread,
-    refusal_of,
-    refused_as_disabled,
-)
-from controller.core.requests.atomic import (
-    atomic_refused,
-    check_of,
-    parts_of,
-    take_back,
-    unjudged_topics,
-)
-from controller.core.requests.cancellation import is_choosing, is_selected
-from controller.core.requests.submission_parts import (
-    is_skipped,
-    is_surplus,
-    malformed_in,
-    name_freed,
-    opening,
-    settled_count,
-    settled_of,
-    surplus,
-    unreadable,
-)
+from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
+from controller.core.records import Change, Decision
+from controller.core.requests import acceptance, atomic, cancellation, submission_parts
 from controller.core.submissions import Submission
-from controller.core.topic_configs import ask, unknown
 from controller.core.view import ClusterView
 
-_SURE: Final = (SubmissionEndedRecord, SubmissionReliedRecord, JudgedRecord, AtomicCheckedRecord)
+_SURE: Final = (
+    records.SubmissionEndedRecord,
+    records.SubmissionReliedRecord,
+    records.JudgedRecord,
+    records.AtomicCheckedRecord,
+)
 """Records that check a znode's version, or need not."""
 REQUEST_CONFIG_TIMER = "request_topic_configs"
 CHUNK_MIN = 50
@@ -84,7 +38,7 @@ class _Judgement:
     """The decisions of a cycle about one submission."""
 
     changes: list[Change] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
+    refused: list[model.Refusal] = field(default_factory=list)
     unknown_topics: set[str] = field(default_factory=set)
     waits: bool = False
     """Whether an entry cannot be judged before a read."""
@@ -95,15 +49,19 @@ def read_submissions(view: ClusterView) -> Decision:
     session = view.session
     listed = session.submissions_listed or frozenset()
     wanted = listed - session.submissions.keys() - session.asked_submissions
-    effects: list[Effect] = [ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
+    following: list[effects.Effect] = (
+        [effects.ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
+    )
     begun = {s.request for s in session.submissions.values()} & view.work.unlearned
-    effects += [ReadAccepted(request) for request in sorted(begun - session.asked_accepted)]
-    return Decision(effects=tuple(effects))
+    following += [
+        effects.ReadAccepted(request) for request in sorted(begun - session.asked_accepted)
+    ]
+    return Decision(effects=tuple(following))
 
 
 def refuse_disabled(view: ClusterView) -> Decision:
     """Refuse every request while reassignments are disabled: that needs no controller role."""
-    if not view.session.kill_switch or is_choosing(view):
+    if not view.session.kill_switch or cancellation.is_choosing(view):
         return Decision()
     changes = chain.from_iterable(
         _whole_refused(view, s) for s in view.session.submissions.values()
@@ -112,29 +70,35 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
-    if is_skipped(view, submission) or submission.request in view.work.unlearned:
+    if submission_parts.is_skipped(view, submission) or submission.request in view.work.unlearned:
         return []
-    freed = name_freed(view, submission)
+    freed = submission_parts.name_freed(view, submission)
     if freed is not None:
         return freed
     if submission.unreadable is not None:
-        return [unreadable(view, submission, submission.unreadable)]
-    opened = opening(view, submission)
+        return [submission_parts.unreadable(view, submission, submission.unreadable)]
+    opened = submission_parts.opening(view, submission)
     if opened:
         return opened
     if submission.options.atomic:
-        taken = take_back(view, submission.request, "all or nothing, and the rest is disabled")
+        taken = atomic.take_back(
+            view, submission.request, "all or nothing, and the rest is disabled"
+        )
         if taken:
             # That needs the role; without it the rest waits to be judged.
             return taken if view.tenure.held is not None else []
-    left = max(len(submission.entries) - settled_count(view, submission), 0)
-    refusal = refused_as_disabled(submission.request, f"all {left} entries", None)
-    records: tuple[Record, ...] = (RefusalRecord((_of(refusal, left),)),) if left else ()
-    return [Change((*records, SubmissionEndedRecord(submission.name, submission.version)))]
+    left = max(len(submission.entries) - submission_parts.settled_count(view, submission), 0)
+    refusal = acceptance.refused_as_disabled(submission.request, f"all {left} entries", None)
+    written: tuple[records.Record, ...] = (
+        (records.RefusalRecord((_of(refusal, left),)),) if left else ()
+    )
+    return [Change((*written, records.SubmissionEndedRecord(submission.name, submission.version)))]
 
 
-def _of(refusal: Refusal, entries: int) -> Refusal:
-    return Refusal(refusal.request, refusal.entry, refusal.reason, refusal.detail, None, entries)
+def _of(refusal: model.Refusal, entries: int) -> model.Refusal:
+    return model.Refusal(
+        refusal.request, refusal.entry, refusal.reason, refusal.detail, None, entries
+    )
 
 
 def accept_submissions(view: ClusterView, now: Instant) -> Decision:
@@ -152,7 +116,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         return Decision()
     if session.kill_switch:
         return refuse_disabled(view)
-    chunk = max(cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
+    chunk = max(cycle.cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
     asked: set[str] = set()
     taken: set[TopicPartition] = set()
@@ -161,8 +125,10 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         judged = _accept(view, submission, chunk, wholes)
         changes += (_relying(c, submission) for c in _one_each(judged.changes, taken))
         asked |= judged.unknown_topics
-    effects: list[Effect] = ask(view, asked, now, REQUEST_CONFIG_TIMER) if asked else []
-    return Decision(tuple(changes), tuple(effects))
+    following: list[effects.Effect] = (
+        topic_configs.ask(view, asked, now, REQUEST_CONFIG_TIMER) if asked else []
+    )
+    return Decision(tuple(changes), tuple(following))
 
 
 def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Change]:
@@ -175,7 +141,7 @@ def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Cha
     for change in changes:
         partition = change.partition
         takes = partition is not None and any(
-            isinstance(r, SpecRecord | SpecEndedRecord) for r in change.records
+            isinstance(r, records.SpecRecord | records.SpecEndedRecord) for r in change.records
         )
         if partition is None or not takes or _is_refusal(change):
             yield change
@@ -188,21 +154,21 @@ def _relying(change: Change, submission: Submission) -> Change:
     """Make a change conditional on the znode that it was decided by."""
     if any(isinstance(r, _SURE) for r in change.records):
         return change
-    relied = SubmissionReliedRecord(submission.name, submission.version)
+    relied = records.SubmissionReliedRecord(submission.name, submission.version)
     return replace(change, records=(*change.records, relied))
 
 
 def _is_refusal(change: Change) -> bool:
-    return any(isinstance(r, RefusalRecord) for r in change.records)
+    return any(isinstance(r, records.RefusalRecord) for r in change.records)
 
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
     """Return whether a request may be accepted now: a cancellation precedes what is older."""
-    if is_skipped(view, submission):
+    if submission_parts.is_skipped(view, submission):
         return False
-    if not is_choosing(view):
+    if not cancellation.is_choosing(view):
         return submission.unreadable is not None or not _lacks_parts(view, submission)
-    return is_selected(view, submission)
+    return cancellation.is_selected(view, submission)
 
 
 def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
@@ -223,15 +189,15 @@ def _accept(  # noqa: PLR0911 - one return per stage
     if submission.request in view.work.unlearned:
         # Finished entries may have been moved again since: they must not be repeated.
         return _Judgement(waits=True)
-    freed = name_freed(view, submission)
+    freed = submission_parts.name_freed(view, submission)
     if freed is not None:
         return _Judgement(freed)
     if submission.unreadable is not None:
-        return _Judgement([unreadable(view, submission, submission.unreadable)])
-    if is_surplus(view, submission):
-        return _Judgement([surplus(view, submission)])
+        return _Judgement([submission_parts.unreadable(view, submission, submission.unreadable)])
+    if submission_parts.is_surplus(view, submission):
+        return _Judgement([submission_parts.surplus(view, submission)])
     judged = _Judgement()
-    if submission.options.atomic and not is_choosing(view):
+    if submission.options.atomic and not cancellation.is_choosing(view):
         whole = wholes.get(submission.request)
         if whole is None:
             whole = wholes[submission.request] = _judge_whole(view, submission.request)
@@ -239,13 +205,13 @@ def _accept(  # noqa: PLR0911 - one return per stage
         if whole.waits:
             return whole
         if whole.refused:
-            judged.changes += atomic_refused(view, submission, whole.refused)
+            judged.changes += atomic.atomic_refused(view, submission, whole.refused)
             return judged
-    opened = opening(view, submission)
+    opened = submission_parts.opening(view, submission)
     judged.changes += opened
     if opened:
         # They are known when its entries are judged, in a cycle that may follow at once.
-        judged.unknown_topics |= unknown(view, islice(submission.entries, chunk))
+        judged.unknown_topics |= topic_configs.unknown(view, islice(submission.entries, chunk))
         return judged
     _judge_chunk(view, submission, chunk, judged)
     return judged
@@ -254,7 +220,7 @@ def _accept(  # noqa: PLR0911 - one return per stage
 def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: _Judgement) -> None:
     """Judge the next entries; with none left the znode is deleted."""
     first = view.session.judged.get(submission.name, 0)
-    settled = settled_of(view, submission.request)
+    settled = submission_parts.settled_of(view, submission.request)
     entries = list(submission.entries.items())
     passed = first
     while passed < len(entries) and entries[passed][0] in settled:
@@ -264,12 +230,14 @@ def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: 
             continue
         _judge(view, submission, partition, target, judged)
     judged.changes += [
-        Change((RefusalRecord((r,)),), partition=r.partition) for r in judged.refused
+        Change((records.RefusalRecord((r,)),), partition=r.partition) for r in judged.refused
     ]
     if passed == len(entries):
-        judged.changes.append(Change((SubmissionEndedRecord(submission.name, submission.version),)))
+        judged.changes.append(
+            Change((records.SubmissionEndedRecord(submission.name, submission.version),))
+        )
     elif passed > first:
-        judged.changes.append(Change((JudgedRecord(submission.name, passed),)))
+        judged.changes.append(Change((records.JudgedRecord(submission.name, passed),)))
 
 
 def _judge(
@@ -281,15 +249,17 @@ def _judge(
 ) -> None:
     """Accept or refuse one entry, or note what has to be known first."""
     request = submission.request
-    if is_choosing(view) and is_selected(view, submission):
-        told = PartitionOutcome(request, partition, OutcomeKind.CANCELLED, "before it was accepted")
+    if cancellation.is_choosing(view) and cancellation.is_selected(view, submission):
+        told = model.PartitionOutcome(
+            request, partition, model.OutcomeKind.CANCELLED, "before it was accepted"
+        )
         assignment = view.session.known_assignment(partition)
         original = None if assignment is None else assignment.replicas
-        counted = AcceptedEntry(partition, original, target)
-        records = (PartitionOutcomeRecord(told), AcceptedRecord(request, counted))
-        judged.changes.append(Change(records, partition=partition))
+        counted = model.AcceptedEntry(partition, original, target)
+        written = (records.PartitionOutcomeRecord(told), records.AcceptedRecord(request, counted))
+        judged.changes.append(Change(written, partition=partition))
     elif _is_good(view, request, partition, target, judged):
-        judged.changes.append(accept_entry(view, request, partition, target))
+        judged.changes.append(acceptance.accept_entry(view, request, partition, target))
 
 
 def _is_good(
@@ -304,13 +274,13 @@ def _is_good(
 
     Every fact that it is judged by is part of the ``AtomicCheck`` of an atomic request.
     """
-    if is_unread(view, partition.topic):
+    if acceptance.is_unread(view, partition.topic):
         judged.waits = True
         return False
     refusal = (
-        refusal_of(view, request, partition, target)
+        acceptance.refusal_of(view, request, partition, target)
         or _other_route(view, request, partition, target)
-        or refusal_for_foreign(view, request, partition, entry_text(partition, target))
+        or refusal_for_foreign(view, request, partition, acceptance.entry_text(partition, target))
     )
     if refusal is not None:
         judged.refused.append(refusal)
@@ -327,14 +297,14 @@ def _is_good(
 
 def _other_route(
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
-) -> Refusal | None:
+) -> model.Refusal | None:
     running = view.work.reassignments.get(partition)
     if running is None or running.spec.route is not Route.LEGACY:
         return None
-    return Refusal(
+    return model.Refusal(
         request,
-        entry_text(partition, target),
-        RefusalReason.OTHER_ROUTE,
+        acceptance.entry_text(partition, target),
+        model.RefusalReason.OTHER_ROUTE,
         f"it is being reassigned by /admin/reassign_partitions ({running.spec.request})",
         partition,
     )
@@ -346,18 +316,18 @@ def _other_route(
 def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
     """Judge every entry that is not accepted yet, of every part, without accepting any."""
     judged = _Judgement()
-    topics = unjudged_topics(view, request)
+    topics = atomic.unjudged_topics(view, request)
     if topics is not None and not topics:
         return judged
-    settled = settled_of(view, request)
-    for part in parts_of(view, request):
+    settled = submission_parts.settled_of(view, request)
+    for part in atomic.parts_of(view, request):
         if part.unreadable is not None:
             judged.refused.append(
-                Refusal(request, part.name, RefusalReason.UNREADABLE, part.unreadable)
+                model.Refusal(request, part.name, model.RefusalReason.UNREADABLE, part.unreadable)
             )
         judged.refused += [
-            Refusal(request, entry, RefusalReason.MALFORMED, reason)
-            for entry, reason in malformed_in(part)
+            model.Refusal(request, entry, model.RefusalReason.MALFORMED, reason)
+            for entry, reason in submission_parts.malformed_in(part)
         ]
         for partition, target in part.entries.items():
             if partition not in settled and (topics is None or partition.topic in topics):
@@ -366,5 +336,7 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
     if known is not None:
         judged.refused += known.refused
     if not (judged.waits or judged.refused):
-        judged.changes.append(Change((AtomicCheckedRecord(request, check_of(view, request)),)))
+        judged.changes.append(
+            Change((records.AtomicCheckedRecord(request, atomic.check_of(view, request)),))
+        )
     return judged

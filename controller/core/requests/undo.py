@@ -17,51 +17,43 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from controller.core import records
-from controller.core.effects import Effect, ReadAccepted
-from controller.core.model import (
-    AcceptedEntry,
-    Instant,
-    OutcomeKind,
-    PartitionOutcome,
-    ReassignmentSpec,
-    Replicas,
-    RequestId,
-    Route,
-    TopicPartition,
-)
-from controller.core.outcomes import Part
+from controller.core import effects, model, outcomes, records, submissions, topic_configs
+from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.requests.acceptance import refusal_of
 from controller.core.scheduling.limits import own_throttle
-from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize
-from controller.core.topic_configs import ask
 from controller.core.view import ClusterView
 
 UNDO_PART: Final = str(2**31 - 1)
 """The part with the options of the rollback: a version that no cancel znode will have."""
 
 
-def skipped(cancellation: Cancellation, partition: TopicPartition, why: str) -> records.Change:
+def skipped(
+    cancellation: submissions.Cancellation, partition: TopicPartition, why: str
+) -> records.Change:
     """Record that a partition is not rolled back, and why."""
-    outcome = PartitionOutcome(cancellation.request, partition, OutcomeKind.SKIPPED, why)
+    outcome = model.PartitionOutcome(
+        cancellation.request, partition, model.OutcomeKind.SKIPPED, why
+    )
     return records.Change((records.PartitionOutcomeRecord(outcome),), partition=partition)
 
 
-def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
+def lacks_accepted(view: ClusterView, cancellation: submissions.Cancellation) -> bool:
     """Return whether the original replicas of a request are not read yet."""
     return any(name not in view.intake.accepted for name in _whole_requests(view, cancellation))
 
 
-def options_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
+def options_of(
+    view: ClusterView, cancellation: submissions.Cancellation
+) -> submissions.RequestOptions:
     """Return the options with which a cancellation moves partitions back."""
     known = view.work.requests.get(cancellation.request)
-    options = RequestOptions() if known is None else known.options
+    options = submissions.RequestOptions() if known is None else known.options
     return replace(options, reason=cancellation.reason, requested_by=cancellation.requested_by)
 
 
 def undo_finished(
-    view: ClusterView, cancellation: Cancellation, chunk: int, now: Instant
-) -> tuple[list[records.Change], tuple[Effect, ...]]:
+    view: ClusterView, cancellation: submissions.Cancellation, chunk: int, now: Instant
+) -> tuple[list[records.Change], tuple[effects.Effect, ...]]:
     """
     Give finished partitions their original replicas as a new target, in chunks.
 
@@ -71,7 +63,7 @@ def undo_finished(
     unread = [name for name in names if name not in view.intake.accepted]
     if unread:
         asked = view.session.asked_accepted
-        return [], tuple(ReadAccepted(name) for name in unread if name not in asked)
+        return [], tuple(effects.ReadAccepted(name) for name in unread if name not in asked)
     known = view.work.requests.get(cancellation.request)
     done = known.settled if known is not None else frozenset()
     changes: list[records.Change] = []
@@ -84,12 +76,14 @@ def undo_finished(
             changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_opened(view, cancellation, names)]
-    return changes, tuple(ask(view, unknown, now))
+    return changes, tuple(topic_configs.ask(view, unknown, now))
 
 
-def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
+def _whole_requests(
+    view: ClusterView, cancellation: submissions.Cancellation
+) -> tuple[RequestId, ...]:
     """Return the requests whose finished entries are to be undone as well."""
-    if cancellation.scope is not CancelScope.ALL:
+    if cancellation.scope is not submissions.CancelScope.ALL:
         return ()
     if cancellation.requests:
         return tuple(sorted(r for r in cancellation.requests if r in _with_history(view)))
@@ -112,7 +106,7 @@ def _with_history(view: ClusterView) -> set[RequestId]:
 
 
 def _opened(
-    view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
+    view: ClusterView, cancellation: submissions.Cancellation, names: Iterable[RequestId]
 ) -> records.Change:
     """Record the options of the rollback before its first step."""
     intake = view.intake
@@ -126,26 +120,28 @@ def _opened(
         step_size=_smallest(view, [w.step_size for w in wishes]),
         max_partitions_in_flight=min(limits, default=None),
     )
-    part = Part(UNDO_PART, 0, cancellation.created_ms, options)
+    part = outcomes.Part(UNDO_PART, 0, cancellation.created_ms, options)
     return records.Change((records.PartRecord(cancellation.request, part),))
 
 
-def _smallest(view: ClusterView, sizes: list[StepSize | None]) -> StepSize | None:
+def _smallest(
+    view: ClusterView, sizes: list[submissions.StepSize | None]
+) -> submissions.StepSize | None:
     """Return the smallest step size, None where all leave it to the daemon's."""
     live, own = view.intake.controls.limits.step_size, view.options.step_size
-    default: StepSize = live or own or "all"
+    default: submissions.StepSize = live or own or "all"
     if all(size is None for size in sizes):
         return None
     meant = [size or default for size in sizes]
     return min((size for size in meant if size != "all"), default="all")
 
 
-Past = tuple[RequestId, AcceptedEntry]
+Past = tuple[RequestId, model.AcceptedEntry]
 
 
 def _by_partition(
     view: ClusterView,
-    cancellation: Cancellation,
+    cancellation: submissions.Cancellation,
     names: Iterable[RequestId],
     done: Collection[TopicPartition],
 ) -> dict[TopicPartition, list[Past]]:
@@ -163,7 +159,7 @@ def _by_partition(
     return found
 
 
-def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
+def _names(cancellation: submissions.Cancellation, partition: TopicPartition) -> bool:
     if cancellation.is_everything or not (cancellation.topics or cancellation.partitions):
         return True
     return partition in cancellation.partitions or partition.topic in cancellation.topics
@@ -171,7 +167,7 @@ def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
 
 def _undo(  # noqa: PLR0911 - one return per case
     view: ClusterView,
-    cancellation: Cancellation,
+    cancellation: submissions.Cancellation,
     partition: TopicPartition,
     entries: list[Past],
     unknown: set[str],
@@ -206,15 +202,15 @@ def _undo(  # noqa: PLR0911 - one return per case
     if partition.topic not in view.session.configs:
         unknown.add(partition.topic)
         return None
-    spec = ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)
-    there = AcceptedEntry(partition, now, original)
+    spec = model.ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)
+    there = model.AcceptedEntry(partition, now, original)
     return records.Change(
         (records.SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),
         partition=partition,
     )
 
 
-def _chain(now: Replicas, entries: list[Past]) -> Iterator[AcceptedEntry]:
+def _chain(now: Replicas, entries: list[Past]) -> Iterator[model.AcceptedEntry]:
     """Yield the entries that led to the present replicas, each to those the one before began at."""
     left = [entry for _, entry in entries]
     place: Replicas | None = now

@@ -9,26 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from controller.core import model
 from controller.core.model import (
     Blocked,
     BlockedBy,
     BrokerId,
     Instant,
-    LimitKind,
     Replicas,
     RequestId,
     TopicPartition,
 )
 from controller.core.reassignments import Reassignment
-from controller.core.scheduling.holds import step_hold
-from controller.core.scheduling.limits import (
-    bytes_in_flight_max,
-    in_flight_max,
-    in_flight_max_of,
-    incoming_max,
-    leader_moves_max,
-    outgoing_max,
-)
+from controller.core.scheduling import holds, limits
 from controller.core.view import ClusterView
 
 
@@ -56,7 +48,7 @@ class Budget:
         self._view = view
         self._now = now
         self._in_flight = tenure.in_flight
-        self._in_flight_max = in_flight_max(view)
+        self._in_flight_max = limits.in_flight_max(view)
         self._of_requests: dict[RequestId, int] = {}
         self._incoming = dict(tenure.incoming)
         self._outgoing = dict(tenure.outgoing)
@@ -83,7 +75,7 @@ class Budget:
         if self._hold is not None:
             return self._hold
         brokers = (*adding, leader) if adding else ()
-        held = step_hold(self._view, reassignment, brokers, self._now)
+        held = holds.step_hold(self._view, reassignment, brokers, self._now)
         if held is not None:
             return held
         if self._health is not None and adding and not reassignment.spec.rolls_back:
@@ -91,11 +83,11 @@ class Budget:
         request = reassignment.spec.request
         if self._in_flight >= self._in_flight_max:
             most = self._in_flight_max
-            return _limit(f"{most} partitions are in flight", LimitKind.PARTITIONS, most)
-        cap = in_flight_max_of(self._view, request)
+            return _limit(f"{most} partitions are in flight", model.LimitKind.PARTITIONS, most)
+        cap = limits.in_flight_max_of(self._view, request)
         if cap is not None and self._count_of(request) >= cap:
             detail = f"{cap} partitions of request {request} are in flight"
-            return _limit(detail, LimitKind.REQUEST, request, cap)
+            return _limit(detail, model.LimitKind.REQUEST, request, cap)
         return self._copies(partition, adding, leader)
 
     def _copies(
@@ -103,22 +95,22 @@ class Budget:
     ) -> Blocked | None:
         view = self._view
         for broker in adding:
-            if self._incoming.get(broker, 0) >= incoming_max(view, broker):
+            if self._incoming.get(broker, 0) >= limits.incoming_max(view, broker):
                 detail = f"broker {broker} receives its limit of copies"
-                return _limit(detail, LimitKind.INCOMING, broker)
-        if adding and self._outgoing.get(leader, 0) >= outgoing_max(view, leader):
+                return _limit(detail, model.LimitKind.INCOMING, broker)
+        if adding and self._outgoing.get(leader, 0) >= limits.outgoing_max(view, leader):
             detail = f"broker {leader} serves its limit of copies"
-            return _limit(detail, LimitKind.OUTGOING, leader)
-        most, size = bytes_in_flight_max(view), self._size(partition, adding)
+            return _limit(detail, model.LimitKind.OUTGOING, leader)
+        most, size = limits.bytes_in_flight_max(view), self._size(partition, adding)
         # A partition larger than the limit starts alone rather than never.
         if most is not None and self._bytes and self._bytes + size > most:
             detail = f"{self._bytes} of {most} bytes are in flight"
-            return _limit(detail, LimitKind.BYTES, self._bytes, most)
+            return _limit(detail, model.LimitKind.BYTES, self._bytes, most)
         return None
 
     def leader_gate(self, old: BrokerId, new: BrokerId) -> Blocked | None:
         """Return the limit that forbids a leader move now: each disturbs clients."""
-        most = leader_moves_max(self._view)
+        most = limits.leader_moves_max(self._view)
         for broker in (old, new):
             if self._moves_of(broker) >= most:
                 self.refused_leader_moves = True

@@ -15,11 +15,10 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from controller.core.controls import Pause
+from controller.core import controls, submissions
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.limits import windows_of
-from controller.core.submissions import Window
 from controller.core.view import ClusterView
 
 
@@ -54,7 +53,7 @@ def is_incomplete(view: ClusterView, request: RequestId) -> bool:
     return any(s.request == request for s in view.session.submissions.values())
 
 
-def _paused(what: str, pause: Pause) -> Blocked:
+def _paused(what: str, pause: controls.Pause) -> Blocked:
     words = what
     if pause.by:
         words += f" by {pause.by}"
@@ -114,7 +113,7 @@ _DAYS: Final = 2
 """The next opening is at most tomorrow's."""
 
 
-def is_open(window: Window, unix_s: float) -> bool:
+def is_open(window: submissions.Window, unix_s: float) -> bool:
     """Return whether steps may begin."""
     local = datetime.fromtimestamp(unix_s, ZoneInfo(window.zone))
     minute = local.hour * 60 + local.minute
@@ -123,7 +122,7 @@ def is_open(window: Window, unix_s: float) -> bool:
     return minute >= window.opens or minute < window.closes
 
 
-def opens_in_s(window: Window, unix_s: float) -> float:
+def opens_in_s(window: submissions.Window, unix_s: float) -> float:
     """Return the seconds until it opens; 0 when it is open."""
     if is_open(window, unix_s):
         return 0.0

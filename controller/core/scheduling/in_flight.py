@@ -10,16 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeVar
 
-from controller.core.foreign import policy_of
+from controller.core import foreign, options, phases, request_records, wakeups
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
-from controller.core.options import ForeignMoves
-from controller.core.phases import AwaitingController, Expanding, Pending, PhaseCause
 from controller.core.reassignments import Load, Reassignment
-from controller.core.request_records import request_of
-from controller.core.scheduling.isr_health import judge
-from controller.core.scheduling.partition_sizes import forget_size, size_wanted
+from controller.core.scheduling import isr_health, partition_sizes
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, wake
 
 Key = TypeVar("Key")
 
@@ -28,7 +23,7 @@ def begin(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
     """Begin a reassignment and count it."""
-    request = request_of(view, reassignment.spec.request, now)
+    request = request_records.request_of(view, reassignment.spec.request, now)
     request.open += 1
     request.settled.add(partition)
     request.has_ended = False
@@ -61,11 +56,11 @@ def change_spec(
     if moving:
         count_in_flight(view, reassignment, -1)
     if spec.request != reassignment.spec.request:
-        request_of(view, reassignment.spec.request, now).open -= 1
-        later = request_of(view, spec.request, now)
+        request_records.request_of(view, reassignment.spec.request, now).open -= 1
+        later = request_records.request_of(view, spec.request, now)
         later.open += 1
         later.settled.add(partition)
-        wake(view.due, Finding.REQUEST_REPLACED)
+        wakeups.wake(view.due, wakeups.Finding.REQUEST_REPLACED)
     view.work.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
     _count_led_back(view, reassignment.spec, -1)
     reassignment.spec = spec
@@ -95,7 +90,10 @@ def _count(counts: Counter[Key], key: Key, change: int) -> None:
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, in total and for its request."""
-    if reassignment.spec.route is not Route.FOREIGN or policy_of(view) is ForeignMoves.ADOPT:
+    if (
+        reassignment.spec.route is not Route.FOREIGN
+        or foreign.policy_of(view) is options.ForeignMoves.ADOPT
+    ):
         view.tenure.in_flight += change
     request = view.work.requests.get(reassignment.spec.request)
     if request is not None:
@@ -113,12 +111,12 @@ def restart_step(
     reassignment.inherited = True
     view.due.add((partition,))
     if assignment is not None and assignment.is_reassigning:
-        reassignment.enter(Expanding(), now, partition, PhaseCause.RESET)
+        reassignment.enter(phases.Expanding(), now, partition, phases.PhaseCause.RESET)
         return
-    reassignment.enter(Pending(), now, partition, PhaseCause.RESET)
+    reassignment.enter(phases.Pending(), now, partition, phases.PhaseCause.RESET)
     count_in_flight(view, reassignment, -1)
     view.tenure.resumed[partition] = None
-    wake(view.due, Finding.STEP_ENDED)
+    wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
 
 
 def drop(view: ClusterView, partition: TopicPartition) -> None:
@@ -149,7 +147,7 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
     state = tenure.states.get(partition)
     if assignment is None or state is None:
         return
-    if isinstance(reassignment.phase, AwaitingController):
+    if isinstance(reassignment.phase, phases.AwaitingController):
         target, there = reassignment.phase.target, assignment.replicas
         added = assignment.adding_replicas
         incoming = tuple(r for r in target if r not in there or r in added)
@@ -171,7 +169,7 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
     load, reassignment.load = reassignment.load, None
     if load is None:
         return
-    wake(view.due, Finding.SLOT_FREED)
+    wakeups.wake(view.due, wakeups.Finding.SLOT_FREED)
     view.tenure.bytes_in_flight -= load.size
     for broker in load.incoming:
         view.tenure.incoming[broker] -= 1
@@ -185,14 +183,14 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
     view.work.participants.put(
         partition, reassignment.spec, view.session.known_assignment(partition)
     )
-    size_wanted(view, partition, now)
-    judge(view, partition)
-    wake(view.due, Finding.SPEC_CHANGED)
+    partition_sizes.size_wanted(view, partition, now)
+    isr_health.judge(view, partition)
+    wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
 
 
 def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
     """Update throttles, sizes and health for a reassignment that is gone."""
     view.work.participants.drop(partition)
-    forget_size(view, partition)
-    judge(view, partition)
-    wake(view.due, Finding.SPEC_CHANGED)
+    partition_sizes.forget_size(view, partition)
+    isr_health.judge(view, partition)
+    wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)

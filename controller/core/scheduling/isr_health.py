@@ -11,18 +11,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from controller.core.model import (
-    NO_LEADER,
-    Blocked,
-    BlockedBy,
-    Instant,
-    IsrLoss,
-    PartitionState,
-    TopicPartition,
-)
-from controller.core.options import UnderMinIsr
+from controller.core import model, options, wakeups
+from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, wake
 from controller.core.worklist import Worklist
 
 NAMED_MAX: Final = 5
@@ -31,7 +22,7 @@ NAMED_MAX: Final = 5
 def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
     """Return the topics of shrunk partitions whose settings are needed."""
     tenure = view.tenure
-    if view.options.under_min_isr is UnderMinIsr.IGNORE or not (due.health or due.timer):
+    if view.options.under_min_isr is options.UnderMinIsr.IGNORE or not (due.health or due.timer):
         return set()
     return tenure.unjudged_topics | {p.topic for p in tenure.under_min_isr}
 
@@ -39,7 +30,7 @@ def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
 def health_gate(view: ClusterView) -> Blocked | None:
     """Return why no step that copies may begin; the same for all, so computed once per cycle."""
     tenure = view.tenure
-    if view.options.under_min_isr is not UnderMinIsr.WAIT:
+    if view.options.under_min_isr is not options.UnderMinIsr.WAIT:
         return None
     if tenure.under_min_isr:
         obstacle = (len(tenure.under_min_isr), *islice(tenure.under_min_isr, NAMED_MAX))
@@ -82,7 +73,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         and partition not in view.work.reassignments
         # Its deletion does not wait for replicas, and its recovery is not awaited.
         and partition.topic not in (view.session.deletions or ())
-        and (state.leader == NO_LEADER or len(state.isr) < len(assignment.replicas))
+        and (state.leader == model.NO_LEADER or len(state.isr) < len(assignment.replicas))
     )
     if not is_shrunk or state is None or assignment is None:
         forget_health(view, partition)
@@ -93,17 +84,17 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         tenure.under_min_isr.pop(partition, None)
         if partition.topic not in tenure.unjudged_topics:
             tenure.unjudged_topics.add(partition.topic)
-            wake(view.due, Finding.HEALTH_UNKNOWN)
+            wakeups.wake(view.due, wakeups.Finding.HEALTH_UNKNOWN)
         return
     # With fewer replicas than min.insync.replicas it cannot be better.
     floor = min(config.min_insync_replicas, len(assignment.replicas))
-    if state.leader == NO_LEADER or len(state.isr) < floor:
+    if state.leader == model.NO_LEADER or len(state.isr) < floor:
         if partition not in tenure.under_min_isr:
             tenure.under_min_isr[partition] = None
-            wake(view.due, Finding.HEALTH_UNKNOWN)
+            wakeups.wake(view.due, wakeups.Finding.HEALTH_UNKNOWN)
     elif partition in tenure.under_min_isr:
         del tenure.under_min_isr[partition]
-        wake(view.due, Finding.HEALTH_JUDGED)
+        wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
 
 
 def judge_topic(view: ClusterView, topic: str) -> None:
@@ -117,7 +108,7 @@ def judge_topic(view: ClusterView, topic: str) -> None:
     for number in known.partitions:
         if TopicPartition(topic, number) in view.tenure.shrunk:
             judge(view, TopicPartition(topic, number))
-    wake(view.due, Finding.HEALTH_JUDGED)
+    wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
 
 
 def forget_health(view: ClusterView, partition: TopicPartition) -> None:
@@ -128,24 +119,24 @@ def forget_health(view: ClusterView, partition: TopicPartition) -> None:
     del tenure.shrunk[partition]
     if partition in tenure.under_min_isr:
         del tenure.under_min_isr[partition]
-        wake(view.due, Finding.HEALTH_JUDGED)
+        wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
     if partition.topic in tenure.unjudged_topics:
         known = view.session.topics.get(partition.topic)
         others = () if known is None else known.partitions
         if not any(TopicPartition(partition.topic, n) in tenure.shrunk for n in others):
             tenure.unjudged_topics.discard(partition.topic)
-            wake(view.due, Finding.HEALTH_JUDGED)
+            wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
 
 
 def note_isr(
     view: ClusterView,
     partition: TopicPartition,
-    before: PartitionState | None,
-    after: PartitionState,
+    before: model.PartitionState | None,
+    after: model.PartitionState,
     now: Instant,
 ) -> None:
     """Keep as evidence that a partition without a reassignment lost a replica from its ISR."""
     if before is None or partition in view.work.reassignments:
         return
     if not set(before.isr) <= set(after.isr):
-        view.tenure.isr_losses.append(IsrLoss(partition, now))
+        view.tenure.isr_losses.append(model.IsrLoss(partition, now))

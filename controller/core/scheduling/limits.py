@@ -7,16 +7,15 @@ all, and the daemon's settings come last.
 
 from __future__ import annotations
 
-from controller.core.controls import UNTHROTTLED, BrokerLimits, QueueOrder, RequestLimits
+from controller.core import controls, submissions
 from controller.core.model import BrokerId, ReassignmentSpec, RequestId, Route
-from controller.core.submissions import RequestOptions, StepSize, Window
 from controller.core.view import ClusterView
 
-_AS_SUBMITTED = RequestLimits()
-_AS_ALL = BrokerLimits()
+_AS_SUBMITTED = controls.RequestLimits()
+_AS_ALL = controls.BrokerLimits()
 
 
-def _live_limits(view: ClusterView, request: RequestId) -> RequestLimits:
+def _live_limits(view: ClusterView, request: RequestId) -> controls.RequestLimits:
     return view.intake.controls.limits.requests.get(request, _AS_SUBMITTED)
 
 
@@ -44,25 +43,29 @@ def step_size_of(view: ClusterView, spec: ReassignmentSpec) -> int | None:
     return view.options.step_size
 
 
-def _replicas_of(size: StepSize) -> int | None:
+def _replicas_of(size: submissions.StepSize) -> int | None:
     return None if size == "all" else size
 
 
 def throttle_of(view: ClusterView, request: RequestId) -> int | None:
     """Return a request's throttle in bytes per second and broker; None where there is none."""
     known = view.work.requests.get(request)
-    own = own_throttle(view, request, RequestOptions() if known is None else known.options)
+    own = own_throttle(
+        view, request, submissions.RequestOptions() if known is None else known.options
+    )
     throttle = view.intake.controls.throttle if own is None else own
-    return None if throttle == UNTHROTTLED else throttle
+    return None if throttle == controls.UNTHROTTLED else throttle
 
 
-def own_throttle(view: ClusterView, request: RequestId, options: RequestOptions) -> int | None:
+def own_throttle(
+    view: ClusterView, request: RequestId, options: submissions.RequestOptions
+) -> int | None:
     """Return a request's own throttle, set live or submitted; None: the common throttle holds."""
     live = _live_limits(view, request).throttle
     return options.throttle if live is None else live
 
 
-def windows_of(view: ClusterView, request: RequestId) -> tuple[Window, ...]:
+def windows_of(view: ClusterView, request: RequestId) -> tuple[submissions.Window, ...]:
     """Return the windows that must all be open for a step of the request to begin."""
     known = view.work.requests.get(request)
     own = _live_limits(view, request).window or (None if known is None else known.options.window)
@@ -126,7 +129,7 @@ def leader_moves_max(view: ClusterView) -> int:
     return view.options.max_leader_moves_per_broker_per_second if live is None else live
 
 
-def order_of(view: ClusterView) -> QueueOrder:
+def order_of(view: ClusterView) -> controls.QueueOrder:
     """Return the order among pending partitions of equal priority."""
     live = view.intake.controls.limits.order
     return view.options.order if live is None else live

@@ -11,18 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.applied_throttles import (
-    FOLLOWER_RATE,
-    LEADER_RATE,
-    EntityConfig,
-    broker_entity,
-)
-from controller.core.effects import Effect, MeasureSizes, SetTimer
-from controller.core.events import SizesRead
+from controller.core import applied_throttles, effects, events, wakeups
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.records import Decision
 from controller.core.view import ClusterView
-from controller.core.wakeups import SIZES_TIMER, Finding, wake
 from controller.core.worklist import Worklist
 
 SOON_S: Final = 1.0
@@ -39,18 +31,18 @@ def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     soon = Instant(work.unmeasured_since + SOON_S)
     refresh = Instant(now + view.options.size_refresh_s)
     if now >= work.measure_at:
-        effect = MeasureSizes(tuple(work.reassignments))
-        return Decision(effects=(effect, SetTimer(SIZES_TIMER, refresh)))
-    effects: list[Effect] = []
+        effect = effects.MeasureSizes(tuple(work.reassignments))
+        return Decision(effects=(effect, effects.SetTimer(wakeups.SIZES_TIMER, refresh)))
+    following: list[effects.Effect] = []
     copying = _copying(view) if now >= work.copies_at else ()
     if copying:
-        effects.append(MeasureSizes(copying, copies=True))
+        following.append(effects.MeasureSizes(copying, copies=True))
     if work.unmeasured and now >= soon:
-        effects.append(MeasureSizes(tuple(work.unmeasured)))
+        following.append(effects.MeasureSizes(tuple(work.unmeasured)))
     at = min(soon, work.measure_at) if work.unmeasured and now < soon else work.measure_at
     later = Instant(now + view.options.copy_refresh_s)
     at = min(at, work.copies_at if now < work.copies_at else later)
-    return Decision(effects=(*effects, SetTimer(SIZES_TIMER, at)))
+    return Decision(effects=(*following, effects.SetTimer(wakeups.SIZES_TIMER, at)))
 
 
 def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
@@ -72,10 +64,10 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
         work.unmeasured_since = now
     if partition not in work.sizes:
         work.unmeasured[partition] = None
-    wake(view.due, Finding.SIZE_WANTED)
+    wakeups.wake(view.due, wakeups.Finding.SIZE_WANTED)
 
 
-def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
+def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -> None:
     """Note that sizes were requested."""
     work = view.work
     if effect.copies:
@@ -88,7 +80,7 @@ def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
         work.unmeasured.pop(partition, None)
 
 
-def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
+def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None:
     """Take sizes as reported and the growth since; forget those of ended reassignments."""
     work = view.work
     for partition in [p for p in work.sizes if p not in work.reassignments]:
@@ -98,7 +90,7 @@ def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
         if reassignment is None:
             continue
         if not reassignment.in_flight:
-            wake(view.due, Finding.PENDING_MEASURED)
+            wakeups.wake(view.due, wakeups.Finding.PENDING_MEASURED)
         _note_copied(view, partition, event.replicas.get(partition, {}), now)
         work.sizes[partition] = size
         at, before = work.measured.setdefault(partition, (now, size))
@@ -183,13 +175,17 @@ def slow_throttles(
                 grown[load.outgoing, False] = grown.get((load.outgoing, False), 0.0) + growth
     slow = []
     for (broker, receives), growth in sorted(grown.items()):
-        rate = _rate(view, broker, FOLLOWER_RATE if receives else LEADER_RATE)
+        rate = _rate(
+            view,
+            broker,
+            applied_throttles.FOLLOWER_RATE if receives else applied_throttles.LEADER_RATE,
+        )
         if rate is not None and growth > rate:
             slow.append(SlowThrottle(broker, receives, rate, growth))
     return tuple(slow)
 
 
 def _rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
-    config = view.own_records.entity_configs.get(broker_entity(broker))
-    text = config.values.get(key, "") if isinstance(config, EntityConfig) else ""
+    config = view.own_records.entity_configs.get(applied_throttles.broker_entity(broker))
+    text = config.values.get(key, "") if isinstance(config, applied_throttles.EntityConfig) else ""
     return int(text) if text.isascii() and text.isdigit() else None

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controller.core.model import (
-    NEVER_ASKED,
-    BrokerId,
-    ConfigQuestion,
-    Instant,
-    LiveBroker,
-    Replicas,
-    TopicPartition,
-)
+from controller.core import model
+from controller.core.model import BrokerId, Instant, Replicas, TopicPartition
 from controller.core.reassignments import START
 
 
@@ -25,7 +18,7 @@ from controller.core.reassignments import START
 class ClusterHistory:
     """The brokers, and the history that no read shows again."""
 
-    brokers: dict[BrokerId, LiveBroker] = field(default_factory=dict)
+    brokers: dict[BrokerId, model.LiveBroker] = field(default_factory=dict)
     read_generation: int = 0
     """
     How often cached reads were invalidated, by a claim or a rejected write.
@@ -33,7 +26,7 @@ class ClusterHistory:
     A read carries the generation in which it began, so that an answer that was under way at an
     invalidation is recognised.
     """
-    config_question: ConfigQuestion = NEVER_ASKED
+    config_question: model.ConfigQuestion = model.NEVER_ASKED
     """The newest request for settings."""
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
     """The replicas of a partition before another client began to change them."""

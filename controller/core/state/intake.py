@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controller.core import events, submissions
 from controller.core.cached_znodes import PlanNode
 from controller.core.controls import Controls
-from controller.core.events import AcceptedRead
 from controller.core.model import Instant, RequestId, Zxid
-from controller.core.submissions import Cancellation
 
 
 @dataclass(slots=True)
@@ -34,13 +33,13 @@ class IntakeState:
     queue_ended: Zxid | None = None
 
     # cancellation
-    cancellation: Cancellation | None = None
+    cancellation: submissions.Cancellation | None = None
     cancellation_stale: bool = False
     """
     The write of its end was rejected because the znode was changed or deleted; it is read again.
     """
     cancellation_ended: Zxid | None = None
-    accepted: dict[RequestId, AcceptedRead] = field(default_factory=dict)
+    accepted: dict[RequestId, events.AcceptedRead] = field(default_factory=dict)
     """The original replicas of a request's partitions, for one that is to be undone as a whole."""
 
     # controls

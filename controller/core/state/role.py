@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controller.core.events import Orphan
+from controller.core import events, options
 from controller.core.model import Instant, Replicas
-from controller.core.options import EngineName
 from controller.core.reassignments import START
 
 
@@ -21,7 +20,7 @@ class RoleState:
 
     leading: bool = False
     stopping: bool = False
-    engine: EngineName | None = None
+    engine: options.EngineName | None = None
     """The engine at work; None before it is chosen."""
     engine_why: str | None = None
     delegable: bool = False
@@ -45,7 +44,7 @@ class RoleState:
     """Orphans alone are no reason to claim before this time."""
     orphans_retry_s: float = 0.0
     """The back-off after the last tenure that led to that time, in seconds."""
-    orphans_left: dict[Orphan, Replicas] = field(default_factory=dict)
+    orphans_left: dict[events.Orphan, Replicas] = field(default_factory=dict)
     """
     Orphans that the last tenure left although their brokers were live, with the ISRs it saw.
 

@@ -10,17 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from controller.core import events, model, reassignments
 from controller.core.cached_znodes import Topic
-from controller.core.events import ClaimGuardsRead
-from controller.core.model import (
-    ConfigQuestion,
-    Instant,
-    PartitionAssignment,
-    RequestId,
-    TopicConfig,
-    TopicPartition,
-)
-from controller.core.reassignments import START, AtomicCheck
+from controller.core.model import Instant, RequestId, TopicPartition
 from controller.core.submissions import Submission
 
 
@@ -36,7 +28,7 @@ class SessionState:
     asked_topics: set[str] = field(default_factory=set)
     unreadable_topics: dict[str, str] = field(default_factory=dict)
     deletions: frozenset[str] | None = None
-    guards: ClaimGuardsRead | None = None
+    guards: events.ClaimGuardsRead | None = None
     legacy_read: bool = False
     queue_read: bool = False
     cancellation_read: bool = False
@@ -45,17 +37,17 @@ class SessionState:
     """Whether ``/admin/reassign_cancel`` exists; None until that is known."""
 
     # settings of topics
-    configs: dict[str, TopicConfig] = field(default_factory=dict)
+    configs: dict[str, model.TopicConfig] = field(default_factory=dict)
     """
     Settings of topics requested within ``config_refresh``; older ones are removed.
 
     Every reader thus obeys the same rule of freshness (``topic_configs.forget_old_configs``).
     """
-    config_answers: dict[str, ConfigQuestion] = field(default_factory=dict)
+    config_answers: dict[str, model.ConfigQuestion] = field(default_factory=dict)
     """The request that each of ``configs`` answers."""
-    config_oldest: Instant = START
+    config_oldest: Instant = reassignments.START
     """No entry of ``config_answers`` was requested before this."""
-    asked_configs: dict[str, ConfigQuestion] = field(default_factory=dict)
+    asked_configs: dict[str, model.ConfigQuestion] = field(default_factory=dict)
     """The newest request for each topic; once it is answered, its time is that of the answer."""
     config_errors: dict[str, str] = field(default_factory=dict)
 
@@ -68,18 +60,18 @@ class SessionState:
     """Request znodes that could not be deleted; left alone for a while."""
     judged: dict[str, int] = field(default_factory=dict)
     """The number of entries of a submission that were accepted or refused, from the first on."""
-    found_good: dict[RequestId, AtomicCheck] = field(default_factory=dict)
+    found_good: dict[RequestId, reassignments.AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged good as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
 
-    def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+    def assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
         """Return the entry of the topic znode, None for an unknown or stale partition."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.stale:
             return None
         return topic.partitions.get(partition.partition)
 
-    def known_assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+    def known_assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
         """Return the last known entry of the topic znode, even a stale one."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)

@@ -10,19 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from controller.core.events import Orphan
-from controller.core.model import (
-    EVIDENCE_KEPT,
-    BrokerId,
-    ControllerEpoch,
-    Instant,
-    IsrLoss,
-    LeaderEpoch,
-    PartitionState,
-    SlowAnswer,
-    TopicPartition,
-    ZkVersion,
-)
+from controller.core import events, model
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pending_queue import PendingQueue
 from controller.core.reassignments import START
 
@@ -31,7 +20,7 @@ from controller.core.reassignments import START
 class Tenure:
     """The time in which the daemon is the cluster's controller."""
 
-    epoch: ControllerEpoch
+    epoch: model.ControllerEpoch
     since: Instant
 
 
@@ -62,7 +51,7 @@ class TenureState:
     """Shards of outcomes written in this tenure: their names must differ."""
 
     # partition states, and what was missed
-    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    states: dict[TopicPartition, model.PartitionState] = field(default_factory=dict)
     watched: dict[TopicPartition, bool] = field(default_factory=dict)
     """
     States that are watched: whether they were read since the watch was set.
@@ -115,13 +104,15 @@ class TenureState:
     """
 
     # leaders and orphans
-    acked: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
+    acked: dict[TopicPartition, tuple[BrokerId, model.LeaderEpoch]] = field(default_factory=dict)
     """
     The newest LeaderAndIsr that each reassigning partition's leader acknowledged in this tenure.
     """
-    confirmed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
+    confirmed: dict[TopicPartition, tuple[BrokerId, model.LeaderEpoch]] = field(
+        default_factory=dict
+    )
     """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
-    orphans_tried: set[Orphan] = field(default_factory=set)
+    orphans_tried: set[events.Orphan] = field(default_factory=set)
     """Orphans whose deletion was requested in this tenure."""
     leaderless: dict[TopicPartition, int] = field(default_factory=dict)
     """
@@ -132,7 +123,7 @@ class TenureState:
     """
     preferred: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose preferred leader is to be elected."""
-    preferred_version: ZkVersion | None = None
+    preferred_version: model.ZkVersion | None = None
     leader_moves: dict[BrokerId, tuple[Instant, int]] = field(default_factory=dict)
     """Since when, and how many, leaderships a broker lost or gained within a second."""
 
@@ -157,8 +148,12 @@ class TenureState:
     """Those of them known to be below ``min.insync.replicas``, or without a leader."""
     unjudged_topics: set[str] = field(default_factory=set)
     """Topics of shrunk partitions whose settings are not known yet."""
-    isr_losses: deque[IsrLoss] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
-    slow_answers: deque[SlowAnswer] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
+    isr_losses: deque[model.IsrLoss] = field(
+        default_factory=lambda: deque(maxlen=model.EVIDENCE_KEPT)
+    )
+    slow_answers: deque[model.SlowAnswer] = field(
+        default_factory=lambda: deque(maxlen=model.EVIDENCE_KEPT)
+    )
 
     def is_acknowledged(self, partition: TopicPartition) -> bool:
         """Return whether the current leader acknowledged its epoch in this tenure."""

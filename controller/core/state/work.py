@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from controller.core import events, outcomes, phases
 from controller.core.applied_throttles import AppliedThrottle, Entity
-from controller.core.events import Orphan
 from controller.core.model import BrokerId, Instant, RequestId, Route, TopicPartition
-from controller.core.outcomes import EndedHistory
 from controller.core.participants import Participants
-from controller.core.phases import Shrinking, Starting, Stopping
 from controller.core.reassignments import START, Reassignment, Request
 
 
@@ -39,16 +37,16 @@ class WorkState:
 
     # requests
     requests: dict[RequestId, Request] = field(default_factory=dict)
-    ended: dict[RequestId, EndedHistory] = field(default_factory=dict)
+    ended: dict[RequestId, outcomes.EndedHistory] = field(default_factory=dict)
     """Requests whose outcome is kept, the oldest first."""
     unlearned: set[RequestId] = field(default_factory=set)
     """Requests of which an earlier daemon accepted entries that were not read yet."""
 
     # orphans
-    orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
+    orphans: dict[tuple[BrokerId, TopicPartition], events.Orphan] = field(default_factory=dict)
     orphaned: Counter[TopicPartition] = field(default_factory=Counter)
     """Orphans per partition: its leader must be confirmed before any of them is deleted."""
-    orphans_failed: set[Orphan] = field(default_factory=set)
+    orphans_failed: set[events.Orphan] = field(default_factory=set)
     """Orphans on a failed disk: not tried again before their broker registers again."""
 
     # throttles
@@ -78,8 +76,8 @@ class WorkState:
         if reassignment is None:
             return False
         phase = reassignment.phase
-        return isinstance(phase, Shrinking | Stopping) or (
-            isinstance(phase, Starting) and phase.excluded_at is not None
+        return isinstance(phase, phases.Shrinking | phases.Stopping) or (
+            isinstance(phase, phases.Starting) and phase.excluded_at is not None
         )
 
     def legacy_reassignments(self) -> list[TopicPartition]:

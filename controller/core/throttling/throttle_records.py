@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.applied_throttles import Entity, EntityConfig, ThrottleRefusal
-from controller.core.effects import Effect, ReadEntityConfigs
-from controller.core.events import AppliedThrottlesRead, EntityConfigsRead
+from controller.core import applied_throttles, effects, events, records, wakeups
 from controller.core.model import Instant, ZkVersion
-from controller.core.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    Change,
-    ThrottlesSettledRecord,
-)
+from controller.core.records import Change
 from controller.core.view import ClusterView
-from controller.core.wakeups import Finding, wake
 
 
-def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> None:
+def applied_throttles_read(view: ClusterView, event: events.AppliedThrottlesRead) -> None:
     """Take the applied throttles as read; once known, only doubtful ones."""
     work, own_records = view.work, view.own_records
     read = dict(event.applied_throttles)
@@ -39,20 +31,22 @@ def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> No
     throttles_doubted(view)
 
 
-def entity_configs_read(view: ClusterView, event: EntityConfigsRead, now: Instant) -> None:
+def entity_configs_read(view: ClusterView, event: events.EntityConfigsRead, now: Instant) -> None:
     """Take settings as read, unless our own are newer; have changed ones examined."""
     own_records = view.own_records
     for entity, read in event.configs.items():
         known = own_records.entity_configs.get(entity)
         own_records.asked_entities[entity] = now
-        if isinstance(known, EntityConfig) and _is_older(read, known):
+        if isinstance(known, applied_throttles.EntityConfig) and _is_older(read, known):
             continue
         own_records.entity_configs[entity] = read
         if read != known:
             view.work.participants.note(entity)
 
 
-def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
+def _is_older(
+    read: applied_throttles.EntityConfig | str, known: applied_throttles.EntityConfig
+) -> bool:
     if isinstance(read, str):
         # It was readable before: the next compare-and-set decides.
         return True
@@ -66,18 +60,18 @@ def throttles_doubted(view: ClusterView) -> None:
     view.work.participants.note_all(view.work.applied_throttles)
 
 
-def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
+def applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecord) -> None:
     """Fold in an applied throttle and the settings written with it."""
     applied = record.lease
     view.work.applied_throttles[applied.entity] = replace(applied, version=_next(applied.version))
     view.own_records.doubtful_throttles.discard(applied.entity)
-    config = EntityConfig(dict(record.values), _next(record.expected_version))
+    config = applied_throttles.EntityConfig(dict(record.values), _next(record.expected_version))
     view.own_records.entity_configs[applied.entity] = config
     view.own_records.throttle_refusals.pop(applied.entity, None)
     view.work.participants.note(applied.entity)
 
 
-def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord) -> None:
+def applied_throttle_ended(view: ClusterView, record: records.AppliedThrottleEndedRecord) -> None:
     """Fold in the end of an applied throttle; the entity is read and decided again."""
     view.work.applied_throttles.pop(record.entity, None)
     view.own_records.doubtful_throttles.discard(record.entity)
@@ -86,7 +80,7 @@ def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord
     view.work.participants.note(record.entity)
 
 
-def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None:
+def throttles_settled(view: ClusterView, record: records.ThrottlesSettledRecord) -> None:
     """Fold in settled entities: steps may begin on them."""
     work, own_records = view.work, view.own_records
     for settled in record.settled:
@@ -102,35 +96,39 @@ def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None
             _forget(view, entity)
 
 
-def _forget(view: ClusterView, entity: Entity) -> None:
+def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
     view.own_records.entity_configs.pop(entity, None)
     view.own_records.asked_entities.pop(entity, None)
 
 
 def applied_throttle_doubted(
-    view: ClusterView, record: AppliedThrottleRecord | AppliedThrottleEndedRecord
-) -> Effect:
+    view: ClusterView, record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
+) -> effects.Effect:
     """Invalidate an entity whose write was rejected by a race; return the read of its settings."""
     entity = _entity_of(record)
     view.own_records.doubtful_throttles.add(entity)
     _forget(view, entity)
     view.work.participants.note(entity)
-    wake(view.due, Finding.THROTTLE_DOUBTED)
-    return ReadEntityConfigs((entity,))
+    wakeups.wake(view.due, wakeups.Finding.THROTTLE_DOUBTED)
+    return effects.ReadEntityConfigs((entity,))
 
 
 def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant) -> None:
     """Note that an applied throttle cannot be written; it is retried later."""
     for record in change.records:
-        if isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
+        if isinstance(record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord):
             entity = _entity_of(record)
-            view.own_records.throttle_refusals[entity] = ThrottleRefusal(why, now)
+            view.own_records.throttle_refusals[entity] = applied_throttles.ThrottleRefusal(why, now)
             view.work.participants.note(entity)
-            wake(view.due, Finding.THROTTLE_DOUBTED)
+            wakeups.wake(view.due, wakeups.Finding.THROTTLE_DOUBTED)
 
 
-def _entity_of(record: AppliedThrottleRecord | AppliedThrottleEndedRecord) -> Entity:
-    return record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
+def _entity_of(
+    record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord,
+) -> applied_throttles.Entity:
+    return (
+        record.lease.entity if isinstance(record, records.AppliedThrottleRecord) else record.entity
+    )
 
 
 def _next(version: ZkVersion | None) -> ZkVersion:

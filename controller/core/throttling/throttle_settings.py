@@ -11,17 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.applied_throttles import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    AppliedThrottle,
-    EntityConfig,
-)
+from controller.core import applied_throttles
 
-LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
-RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
+LISTS: Final = (applied_throttles.LEADER_REPLICAS, applied_throttles.FOLLOWER_REPLICAS)
+RATES: Final = (applied_throttles.LEADER_RATE, applied_throttles.FOLLOWER_RATE)
 EVERY_REPLICA: Final = "*"
 LIST_BYTES_MAX: Final = 150_000
 """A longer list becomes ``*``: two of them, and the record of both, share one multi of 1 MB."""
@@ -108,7 +101,9 @@ def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
     return Setting(text, text, None)
 
 
-def restored(applied: AppliedThrottle, config: EntityConfig) -> Settings | None:
+def restored(
+    applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
+) -> Settings | None:
     """
     Return an entity's settings without our part; None if none of ours is left.
 

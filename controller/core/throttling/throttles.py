@@ -17,37 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core import records
-from controller.core.applied_throttles import (
-    FOLLOWER_REPLICAS,
-    LEADER_REPLICAS,
-    AppliedThrottle,
-    Entity,
-    EntityConfig,
-)
-from controller.core.effects import Effect, ReadEntityConfigs, SetTimer
-from controller.core.model import (
-    Blocked,
-    BlockedBy,
-    BrokerId,
-    Instant,
-    ReassignmentSpec,
-    Replicas,
-    Route,
-    TopicPartition,
-)
+from controller.core import applied_throttles, effects, model, records
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.reassignments import START
 from controller.core.scheduling.limits import throttle_of
-from controller.core.throttling.throttle_settings import (
-    EVERY_REPLICA,
-    LISTS,
-    RATES,
-    Setting,
-    as_settings,
-    merged,
-    rated,
-    restored,
-)
+from controller.core.throttling import throttle_settings
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from controller.errors import InvariantError
@@ -82,12 +56,14 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.
             reads.append(entity)
     if settled:
         changes.append(records.Change((records.ThrottlesSettledRecord(tuple(settled)),)))
-    effects: list[Effect] = [ReadEntityConfigs(tuple(reads))] if reads else []
+    following: list[effects.Effect] = [effects.ReadEntityConfigs(tuple(reads))] if reads else []
     if work.participants.unsettled:
-        effects.append(SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
+        following.append(effects.SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
     elif work.applied_throttles:
-        effects.append(SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s)))
-    return records.Decision(tuple(changes), tuple(effects))
+        following.append(
+            effects.SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s))
+        )
+    return records.Decision(tuple(changes), tuple(following))
 
 
 def _knows_enough(view: ClusterView) -> bool:
@@ -102,7 +78,7 @@ def _knows_enough(view: ClusterView) -> bool:
     )
 
 
-def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
+def _stale_throttles(view: ClusterView, now: Instant) -> list[applied_throttles.Entity]:
     """Return entities whose settings were read long ago: others may have cleared the throttle."""
     refresh_s = view.options.config_refresh_s
     return [
@@ -112,9 +88,9 @@ def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
     ]
 
 
-def _may_read(view: ClusterView, entity: Entity, now: Instant) -> bool:
+def _may_read(view: ClusterView, entity: applied_throttles.Entity, now: Instant) -> bool:
     """Return whether an entity's settings are unknown and not being read."""
-    if isinstance(view.own_records.entity_configs.get(entity), EntityConfig):
+    if isinstance(view.own_records.entity_configs.get(entity), applied_throttles.EntityConfig):
         return False
     asked = view.own_records.asked_entities.get(entity)
     return asked is None or now - asked >= RETRY_S
@@ -136,7 +112,7 @@ class Wanted:
         return bool(self.lists) or self.rate is not None
 
 
-def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
+def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
     """
     Return what the open reassignments of throttled requests want of a topic or a broker.
 
@@ -155,8 +131,12 @@ def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
     ]
     return Wanted(
         lists={
-            LEADER_REPLICAS: _listed((n, participant.sources) for n, participant in throttled),
-            FOLLOWER_REPLICAS: _listed((n, participant.receivers) for n, participant in throttled),
+            applied_throttles.LEADER_REPLICAS: _listed(
+                (n, participant.sources) for n, participant in throttled
+            ),
+            applied_throttles.FOLLOWER_REPLICAS: _listed(
+                (n, participant.receivers) for n, participant in throttled
+            ),
         },
         lifted=frozenset(
             str(n) for n, participant in participants if participant.spec.request not in rates
@@ -169,7 +149,7 @@ def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
 
 
 def _look_at(
-    view: ClusterView, entity: Entity, note: int, now: Instant
+    view: ClusterView, entity: applied_throttles.Entity, note: int, now: Instant
 ) -> records.Change | records.Settled | None:
     """Return the write an entity needs, that it is settled, or None while a read is awaited."""
     refusal = view.own_records.throttle_refusals.get(entity)
@@ -182,7 +162,7 @@ def _look_at(
     if is_dead or (not wanted and applied is None):
         return records.Settled(entity, note)
     config = view.own_records.entity_configs.get(entity)
-    if not isinstance(config, EntityConfig):
+    if not isinstance(config, applied_throttles.EntityConfig):
         return None
     return _difference(entity, wanted, applied, config) or records.Settled(
         entity, note, _kept(wanted, applied, config)
@@ -190,7 +170,10 @@ def _look_at(
 
 
 def _difference(
-    entity: Entity, wanted: Wanted, applied: AppliedThrottle | None, config: EntityConfig
+    entity: applied_throttles.Entity,
+    wanted: Wanted,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
 ) -> records.Change | None:
     """Return the write that turns the present settings into the wanted ones; None if equal."""
     if not wanted and applied is not None:
@@ -199,34 +182,38 @@ def _difference(
     return _set(entity, applied, config, settings) if settings else None
 
 
-def _is_live(view: ClusterView, entity: Entity) -> bool:
+def _is_live(view: ClusterView, entity: applied_throttles.Entity) -> bool:
     kind, _, name = entity.partition("/")
     return kind != "brokers" or BrokerId(int(name)) in view.cluster.brokers
 
 
 def _changed(
-    wanted: Wanted, applied: AppliedThrottle | None, config: EntityConfig
-) -> Iterator[tuple[str, Setting]]:
+    wanted: Wanted,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
+) -> Iterator[tuple[str, throttle_settings.Setting]]:
     """Yield each setting that has to be written."""
     ours = {} if applied is None else applied.ours
     before = {} if applied is None else applied.before
     for key, listed in wanted.lists.items():
         have = config.values.get(key)
-        setting = merged(listed, have, ours.get(key), before.get(key), wanted.lifted)
+        setting = throttle_settings.merged(
+            listed, have, ours.get(key), before.get(key), wanted.lifted
+        )
         if setting is not None:
             yield key, setting
     if wanted.rate is not None:
-        for key in RATES:
-            setting = rated(wanted.rate, config.values.get(key), ours.get(key))
+        for key in throttle_settings.RATES:
+            setting = throttle_settings.rated(wanted.rate, config.values.get(key), ours.get(key))
             if setting is not None:
                 yield key, setting
 
 
 def _set(
-    entity: Entity,
-    applied: AppliedThrottle | None,
-    config: EntityConfig,
-    settings: Mapping[str, Setting],
+    entity: applied_throttles.Entity,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
+    settings: Mapping[str, throttle_settings.Setting],
 ) -> records.Change:
     """Write settings together with the record of their former values."""
     ours = {} if applied is None else dict(applied.ours)
@@ -244,28 +231,43 @@ def _set(
             values[key] = setting.before
     version = None if applied is None else applied.version
     written = records.AppliedThrottleRecord(
-        AppliedThrottle(entity, ours, before, version), as_settings(values), config.version
+        applied_throttles.AppliedThrottle(entity, ours, before, version),
+        throttle_settings.as_settings(values),
+        config.version,
     )
     return records.Change((written,))
 
 
-def _lifted(applied: AppliedThrottle, config: EntityConfig) -> records.Change:
+def _lifted(
+    applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
+) -> records.Change:
     if applied.version is None:
         raise InvariantError(f"the throttle of {applied.entity} was never written")
-    values = restored(applied, config)
+    values = throttle_settings.restored(applied, config)
     version = None if values is None else config.version
     return records.Change(
         (records.AppliedThrottleEndedRecord(applied.entity, applied.version, values, version),)
     )
 
 
-def _kept(wanted: Wanted, applied: AppliedThrottle | None, config: EntityConfig) -> tuple[str, ...]:
+def _kept(
+    wanted: Wanted,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
+) -> tuple[str, ...]:
     """Return the settings of others that replace a wanted one, as ``key=value``."""
     ours = {} if applied is None else applied.ours
     kept = []
-    for key in (*(k for k in LISTS if wanted.lists.get(k)), *(RATES if wanted.rate else ())):
+    for key in (
+        *(k for k in throttle_settings.LISTS if wanted.lists.get(k)),
+        *(throttle_settings.RATES if wanted.rate else ()),
+    ):
         have = config.values.get(key)
-        is_whole = key in RATES or key not in ours or (have or "").strip() == EVERY_REPLICA
+        is_whole = (
+            key in throttle_settings.RATES
+            or key not in ours
+            or (have or "").strip() == throttle_settings.EVERY_REPLICA
+        )
         if have is not None and is_whole and have != ours.get(key):
             kept.append(f"{key}={have[:KEPT_SHOWN_MAX]}")
     return tuple(kept)
@@ -275,11 +277,11 @@ def _kept(wanted: Wanted, applied: AppliedThrottle | None, config: EntityConfig)
 
 
 def throttle_gate(
-    view: ClusterView, partition: TopicPartition, spec: ReassignmentSpec
+    view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a step that copies from beginning: its throttle is not in force yet."""
     work = view.work
-    if spec.route is Route.FOREIGN or throttle_of(view, spec.request) is None:
+    if spec.route is model.Route.FOREIGN or throttle_of(view, spec.request) is None:
         return None
     if not view.own_records.applied_throttles_read or not work.participants.holds(partition, spec):
         return Blocked(BlockedBy.THROTTLE, "the applied throttles are being read")
@@ -290,7 +292,7 @@ def throttle_gate(
     return None
 
 
-def _why(view: ClusterView, entity: Entity) -> str:
+def _why(view: ClusterView, entity: applied_throttles.Entity) -> str:
     refusal = view.own_records.throttle_refusals.get(entity)
     if refusal is not None:
         return f"the throttle of {entity} cannot be written: {refusal.why}"
