@@ -28,7 +28,7 @@ BROKERS: Final = 100
 PROCESSES: Final = 2
 PLAN: Final = "/admin/reassign_partitions"
 REQUESTS: Final = "/admin/reassignment_requests"
-GOALS: Final = "/admin/reassignments"
+REASSIGNMENTS: Final = "/admin/reassignments"
 ENDS_WITHIN_S: Final = 3600.0
 _ENTRIES_EACH: Final = 10_000
 """Of one request znode."""
@@ -202,8 +202,8 @@ def submit_requests(cluster: Cluster, targets: Targets) -> None:
 
 def has_goals(cluster: Cluster) -> bool:
     """Return whether any reassignment is recorded as unfinished."""
-    topics = cluster.zk.get_children(GOALS)
-    pending = [cluster.zk.exists_async(f"{GOALS}/{topic}") for topic in topics]
+    topics = cluster.zk.get_children(REASSIGNMENTS)
+    pending = [cluster.zk.exists_async(f"{REASSIGNMENTS}/{topic}") for topic in topics]
     return any(stat is not None and stat.numChildren for stat in (p.get() for p in pending))
 
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from benchmarks.figures import Extent, Figure, Sample, in_milliseconds, reduced
 from benchmarks.grounds import (
     BESIDE_THE_FLEET,
-    GOALS,
+    REASSIGNMENTS,
     Ground,
     Shape,
     daemon_in_charge,
@@ -206,7 +206,9 @@ def _recovery(
         min(rebuilt.values()) / 1000 - killed_at,
         max(rebuilt.values()) / 1000 - killed_at,
     )
-    bare = _bare_reads_s(cluster, paths, [f"{GOALS}/{t}/{n}" for t in targets for n in targets[t]])
+    bare = _bare_reads_s(
+        cluster, paths, [f"{REASSIGNMENTS}/{t}/{n}" for t in targets for n in targets[t]]
+    )
     what = f"kill -9 with {shape} in flight: "
     return [
         Sample(what + "until the role is claimed again", took.claimed, "s"),

@@ -41,7 +41,7 @@ from integration.rigs.requests import CANCEL, REQUESTS, cancel, submit_request
 from integration.rigs.waiting import eventually
 
 SAFE: Final = {"min.insync.replicas": "2"}
-LEASES: Final = "/reassigner/throttles"
+APPLIED_THROTTLES: Final = "/reassigner/throttles"
 RATE: Final = 50_000_000
 THROTTLES: Final = frozenset(
     f"{side}.replication.throttled.{what}"
@@ -151,4 +151,4 @@ def throttles(cluster: Cluster, topic: str) -> list[tuple[str, str, str]]:
 def left(cluster: Cluster) -> list[str]:
     """Return what is still asked of the daemon, and what it lent."""
     order = [CANCEL] if cluster.zk.exists(CANCEL) is not None else []
-    return [*children(cluster, REQUESTS), *children(cluster, LEASES), *order]
+    return [*children(cluster, REQUESTS), *children(cluster, APPLIED_THROTTLES), *order]

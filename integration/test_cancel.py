@@ -14,8 +14,8 @@ import pytest
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.plans import (
-    GOALS,
     LEGACY_PLAN,
+    REASSIGNMENTS,
     Daemons,
     Targets,
     await_broker_controller,
@@ -215,7 +215,7 @@ def test_scope_all_moves_back_what_was_finished(
         request = submit_request(cluster, {(topic, 0): (3, 4), (topic, 1): (2, 4)})
         await_adding(cluster, topic, 1)
         eventually(lambda: cluster.isr(topic, 0) == {3, 4}, within_s=20)
-        eventually(lambda: cluster.zk.exists(f"{GOALS}/{topic}/0") is None, within_s=20)
+        eventually(lambda: cluster.zk.exists(f"{REASSIGNMENTS}/{topic}/0") is None, within_s=20)
         code, text = reassigner(cluster, "cancel", request, "--scope", "all", "--wait")
         assert code == 0, text
         assert "1 rolled back, 1 finished ones moved back" in text

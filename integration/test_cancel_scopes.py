@@ -12,7 +12,7 @@ import pytest
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.plans import (
-    GOALS,
+    REASSIGNMENTS,
     Daemons,
     await_end,
     await_tenure,
@@ -78,7 +78,7 @@ def test_the_first_write_of_every_rollback_is_out_within_a_second(
     for write in history:
         if write.zxid <= began.zxid:
             continue
-        if write.path.startswith(f"{GOALS}/{topic}/") and write.content.get("cancelled_by"):
+        if write.path.startswith(f"{REASSIGNMENTS}/{topic}/") and write.content.get("cancelled_by"):
             recorded.setdefault(write.path, write.at_ms - began.at_ms)
         elif write.path == f"/brokers/topics/{topic}" and write.data:
             for n in set(range(count)) - assigned.keys():
@@ -140,7 +140,7 @@ def test_without_known_originals_a_cancel_is_skipped_and_the_reassignment_contin
     topic = make_topic({0: (1, 2)})
     record: dict[str, object] = {"version": 1, "original": None, "target": [1, 4], "top": 2}
     record |= {"request": "request_9999999999", "route": "request", "legacy": False}
-    cluster.zk.create(f"{GOALS}/{topic}/0", json.dumps(record).encode(), makepath=True)
+    cluster.zk.create(f"{REASSIGNMENTS}/{topic}/0", json.dumps(record).encode(), makepath=True)
     with copies_held(cluster, [(topic, 0)]):
         daemons.start(*SOON)
         eventually(lambda: is_reassigning(cluster, topic), within_s=20)
@@ -193,7 +193,7 @@ def test_a_cancel_that_is_not_understood_cancels_nothing(
         assert [row["reason"] for row in summary["refused"]] == ["unreadable"]
         assert base64.b64decode(summary["raw"]) == content
         assert cluster.zk.exists(CANCEL) is None
-        assert (cluster.read(f"{GOALS}/{topic}/0") or {})["target"] == [1, 4]
+        assert (cluster.read(f"{REASSIGNMENTS}/{topic}/0") or {})["target"] == [1, 4]
     await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 

@@ -128,7 +128,7 @@ def test_everything_is_surveyed(surveyor: OperatorClient, place: Chroot) -> None
     place.put(paths.broker_path(BrokerId(7)), b"{}")
     spec = ReassignmentSpec((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
     place.put(paths.reassignment_path(ONE), encode_spec(spec))
-    place.put(f"{paths.GOALS}/t-x/one", b"{}")
+    place.put(f"{paths.REASSIGNMENTS}/t-x/one", b"{}")
     orphan = Orphan(BrokerId(3), ONE, Zxid(7), "not live")
     place.put(paths.orphan_path(BrokerId(3), ONE), encode_orphan(orphan))
     place.put(paths.KILL_SWITCH)
@@ -155,7 +155,7 @@ def test_everything_is_surveyed(surveyor: OperatorClient, place: Chroot) -> None
         f"{paths.TOPIC_CONFIGS}/broken",
         paths.state_path(TWO),
         paths.broker_path(BrokerId(7)),
-        f"{paths.GOALS}/t-x/one",
+        f"{paths.REASSIGNMENTS}/t-x/one",
     }
     assert znodes.brokers[BrokerId(7)].has_features
     assert znodes.kill_switch

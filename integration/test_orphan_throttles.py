@@ -33,7 +33,14 @@ from integration.rigs.operator_actions import (
     rates,
     said,
 )
-from integration.rigs.plans import GOALS, LEASES, Daemons, await_end, configured, fill
+from integration.rigs.plans import (
+    APPLIED_THROTTLES,
+    REASSIGNMENTS,
+    Daemons,
+    await_end,
+    configured,
+    fill,
+)
 from integration.rigs.real_store import Chroot
 from integration.rigs.requests import reassigner, submit_request
 from integration.rigs.servers import ZooKeeperServer
@@ -157,15 +164,15 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     eventually(lambda: not cluster.zk.get_children(paths.LEADER), within_s=15)
     fixed = reassigner(cluster, "doctor", "--fix")
     assert "Nothing was fixed: no throttle" in fixed.stdout
-    cluster.zk.delete(f"{GOALS}/{topic}/0")
+    cluster.zk.delete(f"{REASSIGNMENTS}/{topic}/0")
     applied_throttles = {f"brokers:{n}" for n in (1, 2, 3)} | {f"topics:{topic}"}
     assert found(cluster) == {name.replace(":", "/") for name in applied_throttles}
     output = said(cluster, "doctor", "--fix", "--dry-run", code=FINDINGS)
     assert f"would remove the throttle of topics/{topic}" in output
-    assert set(cluster.zk.get_children(LEASES)) == applied_throttles
+    assert set(cluster.zk.get_children(APPLIED_THROTTLES)) == applied_throttles
     output = reassigner(cluster, "doctor", "--fix").stdout
     assert f"removed the throttle of brokers/3, {FOLLOWER_RATE} is deleted" in output
-    assert cluster.zk.get_children(LEASES) == []
+    assert cluster.zk.get_children(APPLIED_THROTTLES) == []
     assert configured(cluster, f"topics/{topic}") == before
     assert set(rates(cluster).values()) == {(None, None)}
     eventually(lambda: rate_heeded(cluster, 3) is None, within_s=15, what="broker 3 heeds it")
@@ -181,7 +188,7 @@ def test_throttles_without_a_reassignment_are_removed_by_the_next_daemon(
     topic = make_topic({0: (1, 2)})
     entity = topic_entity(topic)
     lease = AppliedThrottle(entity, {FOLLOWER_REPLICAS: "0:3"}, {FOLLOWER_REPLICAS: None})
-    cluster.zk.ensure_path(LEASES)
+    cluster.zk.ensure_path(APPLIED_THROTTLES)
     cluster.zk.create(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
     content = {"version": 1, "config": {FOLLOWER_REPLICAS: "0:3"}}
     cluster.zk.set(paths.entity_config_path(entity), json.dumps(content).encode())

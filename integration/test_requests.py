@@ -15,7 +15,7 @@ import pytest
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.plans import (
-    GOALS,
+    REASSIGNMENTS,
     Daemons,
     await_broker_controller,
     await_end,
@@ -72,7 +72,7 @@ def test_several_requests_at_once_are_accepted_then_deleted(
     assert cluster.zk.get_children(REQUESTS) == []
     history = writes(cluster)
     for number, name in enumerate(names):
-        accepted = first_write(history, f"{GOALS}/{topic}/{number}")
+        accepted = first_write(history, f"{REASSIGNMENTS}/{topic}/{number}")
         assert accepted.content["request"] == name
         assert accepted.zxid <= deletion(history, f"{REQUESTS}/{name}").zxid
     await_broker_controller(cluster, within_s=15)
@@ -136,7 +136,7 @@ def test_a_change_in_flight_takes_the_drop_set_of_kip_236(
 ) -> None:
     """[1,2] to [2,3], in flight changed to [2,4]: broker 3 goes at once, czxid stays."""
     topic = make_topic({0: (1, 2)})
-    spec = f"{GOALS}/{topic}/0"
+    spec = f"{REASSIGNMENTS}/{topic}/0"
     daemons.start(*SOON)
     with copies_held(cluster, [(topic, 0)]):
         first = submit_request(cluster, {(topic, 0): (2, 3)})

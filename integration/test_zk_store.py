@@ -269,7 +269,7 @@ def test_what_is_created_gets_the_permissions_of_the_cluster(build: Build) -> No
     rig.wait_for(ControllerClaimed)
     spec = paths.reassignment_path(TopicPartition("t", 0))
     assert rig.store.commit([[Create(spec, b"")]]) == [Committed()]
-    for path in (spec, paths.GOALS, paths.CONTROLLER):
+    for path in (spec, paths.REASSIGNMENTS, paths.CONTROLLER):
         assert place.client.get_acls(path)[0] == acl
 
 

@@ -61,13 +61,18 @@ NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
     partition_checks.leaderless: (paths.BROKER_IDS,),
     partition_checks.under_min_isr: (paths.BROKER_IDS,),
     partition_checks.dead_brokers: (paths.BROKER_IDS,),
-    partition_checks.foreign_reassignments: (paths.GOALS,),
-    partition_checks.unexplained_replicas: (paths.GOALS,),
+    partition_checks.foreign_reassignments: (paths.REASSIGNMENTS,),
+    partition_checks.unexplained_replicas: (paths.REASSIGNMENTS,),
     partition_checks.orphans: (paths.TOPICS, paths.BROKER_IDS),
     partition_checks.stray_logs: (paths.TOPICS, paths.ORPHANS, paths.DELETIONS),
-    throttle_checks.orphan_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES, paths.LEADER),
-    throttle_checks.topic_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES),
-    throttle_checks.broker_throttles: (paths.TOPICS, paths.GOALS, paths.LEASES),
+    throttle_checks.orphan_throttles: (
+        paths.TOPICS,
+        paths.REASSIGNMENTS,
+        paths.APPLIED_THROTTLES,
+        paths.LEADER,
+    ),
+    throttle_checks.topic_throttles: (paths.TOPICS, paths.REASSIGNMENTS, paths.APPLIED_THROTTLES),
+    throttle_checks.broker_throttles: (paths.TOPICS, paths.REASSIGNMENTS, paths.APPLIED_THROTTLES),
 }
 """Znodes whose absence a check relies on: if they are hidden, the check is left out."""
 

@@ -15,7 +15,7 @@ from controller.core import model
 from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.events import ClaimGuardsRead, Orphan
 from controller.core.participants import Participants
-from controller.znodes.paths import GOALS, LEADER, LEASES, TOPICS
+from controller.znodes.paths import APPLIED_THROTTLES, LEADER, REASSIGNMENTS, TOPICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class Znodes:
 
         The list is empty if a record of a reassignment is unreadable: it may need any throttle.
         """
-        if self.is_hidden(TOPICS, GOALS, LEASES, LEADER) or any(
-            path.startswith(f"{GOALS}/") for path in self.unreadable
+        if self.is_hidden(TOPICS, REASSIGNMENTS, APPLIED_THROTTLES, LEADER) or any(
+            path.startswith(f"{REASSIGNMENTS}/") for path in self.unreadable
         ):
             return []
         participants = Participants()

@@ -98,7 +98,7 @@ class ZnodeFamily(StrEnum):
     BROKERS = "brokers"
     TOPICS = "topics"
     LEGACY_PLAN = "legacy_plan"
-    GOALS = "goals"
+    SPECS = "goals"
     DELETIONS = "deletions"
     ISR_NOTIFICATIONS = "isr_notifications"
     LOG_DIR_EVENTS = "log_dir_events"
@@ -112,7 +112,7 @@ class ZnodeFamily(StrEnum):
     QUEUE = "queue"
     CONTROLS = "controls"
     HISTORY = "history"
-    LEASES = "leases"
+    APPLIED_THROTTLES = "leases"
 
 
 class Store(Protocol):

@@ -21,10 +21,10 @@ LOST_MAX: Final = 10
 """Consecutive rejections of a write that may still be lost races."""
 
 OWN_RECORDS: Final = (
-    ZnodeFamily.GOALS,
+    ZnodeFamily.SPECS,
     ZnodeFamily.ORPHANS,
     ZnodeFamily.HISTORY,
-    ZnodeFamily.LEASES,
+    ZnodeFamily.APPLIED_THROTTLES,
 )
 """Znodes without watches, as only the leading daemon writes them."""
 
@@ -32,7 +32,7 @@ CANCELLABLE: Final = (ZnodeFamily.SUBMISSIONS, ZnodeFamily.LEGACY_PLAN, ZnodeFam
 """Znodes that a cancellation may refer to. A store reads them after it, but reports them first."""
 
 _ROOTS: Final = {
-    paths.GOALS: ZnodeFamily.GOALS,
+    paths.REASSIGNMENTS: ZnodeFamily.SPECS,
     paths.ORPHANS: ZnodeFamily.ORPHANS,
     paths.PREFERRED_ELECTION: ZnodeFamily.PREFERRED_ELECTION,
     paths.LEGACY_PLAN: ZnodeFamily.LEGACY_PLAN,
@@ -40,7 +40,7 @@ _ROOTS: Final = {
     paths.CANCEL: ZnodeFamily.CANCELLATION,
     paths.QUEUE: ZnodeFamily.QUEUE,
     paths.OUTCOMES: ZnodeFamily.HISTORY,
-    paths.LEASES: ZnodeFamily.LEASES,
+    paths.APPLIED_THROTTLES: ZnodeFamily.APPLIED_THROTTLES,
 }
 """The znode to read for a path that is one of these or below it."""
 

@@ -58,7 +58,7 @@ class PartitionZnodes:
 
     def reassigned(self, topics: Iterable[str] | None = None) -> list[model.TopicPartition]:
         """Return the partitions with a record, of these topics or of all."""
-        wanted = self._znodes.children(paths.GOALS) if topics is None else topics
+        wanted = self._znodes.children(paths.REASSIGNMENTS) if topics is None else topics
         directories = {paths.reassignment_topic_path(topic): topic for topic in wanted}
         return sorted(
             model.TopicPartition(directories[path], number)
@@ -83,7 +83,7 @@ class PartitionZnodes:
 
     def list_specs(self) -> znode_reads.Tree:
         """List all records of reassignments."""
-        return znode_reads.list_tree(self._znodes, paths.GOALS)
+        return znode_reads.list_tree(self._znodes, paths.REASSIGNMENTS)
 
     def all_specs(self, listed: znode_reads.Tree) -> SpecsRead:
         """Return all records of reassignments, as ``list_specs`` listed them."""

@@ -26,8 +26,8 @@ class ThrottleZnodes:
         """Return every throttle that a daemon set and did not lift."""
         read = decode_many(
             self._znodes,
-            self._znodes.children(paths.LEASES),
-            lambda name: f"{paths.LEASES}/{name}",
+            self._znodes.children(paths.APPLIED_THROTTLES),
+            lambda name: f"{paths.APPLIED_THROTTLES}/{name}",
             lambda name, znode: codecs.decode_applied_throttle(name, znode.data, znode.version),
         )
         return {

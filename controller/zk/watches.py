@@ -330,10 +330,12 @@ _WATCHED: Mapping[ZnodeFamily, Callable[[ZnodeReads], events.Event]] = {
 }
 
 _OURS: Mapping[ZnodeFamily, Callable[[ZnodeReads], events.Event]] = {
-    ZnodeFamily.GOALS: _specs,
+    ZnodeFamily.SPECS: _specs,
     ZnodeFamily.ORPHANS: lambda z: events.OrphansRead(PartitionZnodes(z).orphans()),
     ZnodeFamily.HISTORY: lambda z: OutcomeZnodes(z).history(),
-    ZnodeFamily.LEASES: lambda z: events.AppliedThrottlesRead(ThrottleZnodes(z).applied()),
+    ZnodeFamily.APPLIED_THROTTLES: lambda z: events.AppliedThrottlesRead(
+        ThrottleZnodes(z).applied()
+    ),
 }
 
 

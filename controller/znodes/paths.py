@@ -27,7 +27,7 @@ BROKER_CONFIGS: Final = "/config/brokers"
 
 LEGACY_PLAN: Final = "/admin/reassign_partitions"
 REQUESTS: Final = "/admin/reassignment_requests"
-GOALS: Final = "/admin/reassignments"
+REASSIGNMENTS: Final = "/admin/reassignments"
 CANCEL: Final = "/admin/cancel_reassignment_in_progress"
 KILL_SWITCH: Final = "/admin/reassign_cancel"
 QUEUE: Final = "/admin/reassign_partitions_queue"
@@ -45,14 +45,14 @@ CONTROLS: Final = "/reassigner/control"
 PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
-LEASES: Final = "/reassigner/throttles"
+APPLIED_THROTTLES: Final = "/reassigner/throttles"
 CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
 
 KAFKA_ROOTS: Final = (TOPICS, "/admin")
 """The first of these that is not open to everyone sets the permissions of the daemon's znodes."""
 
-OUR_ROOTS: Final = (ROOT, LEADER, EPOCH, ORPHANS, OUTCOMES, GOALS, LEGACY_PLAN)
+OUR_ROOTS: Final = (ROOT, LEADER, EPOCH, ORPHANS, OUTCOMES, REASSIGNMENTS, LEGACY_PLAN)
 """The roots of the reassigner's znodes, and the znode of legacy plans."""
 
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
@@ -140,12 +140,12 @@ def state_path(partition: TopicPartition) -> str:
 
 def reassignment_topic_path(topic: str) -> str:
     """Return the parent of the records of a topic's reassignments."""
-    return f"{GOALS}/{topic}"
+    return f"{REASSIGNMENTS}/{topic}"
 
 
 def reassignment_path(partition: TopicPartition) -> str:
     """Return the record of a partition's reassignment."""
-    return f"{GOALS}/{partition.topic}/{partition.partition}"
+    return f"{REASSIGNMENTS}/{partition.topic}/{partition.partition}"
 
 
 def orphan_path(broker: BrokerId, partition: TopicPartition) -> str:
@@ -222,7 +222,7 @@ def shard_path(request: RequestId, shard: Shard) -> str:
 _PAPERWORK: Final = (
     f"{ROOT}/",
     f"{REQUESTS}/",
-    f"{GOALS}/",
+    f"{REASSIGNMENTS}/",
     f"{CONFIG_CHANGES}/",
     f"{CONFIGS}{_TOPIC_ENTITY}",
     f"{CONFIGS}{_BROKER_ENTITY}",
@@ -268,7 +268,7 @@ def announcements_path() -> str:
 
 def applied_throttle_path(entity: Entity) -> str:
     """Return the record of a throttle; no topic's name has a colon."""
-    return f"{LEASES}/{entity.replace('/', ':')}"
+    return f"{APPLIED_THROTTLES}/{entity.replace('/', ':')}"
 
 
 def parse_throttle_name(name: str) -> Entity | None:

@@ -71,11 +71,11 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.REQUEST_OPENED: "a submitted request is noted as being accepted, none of its entries "
     "is",
     Failpoint.BEFORE_ACCEPTED: "the plan is read and judged, nothing of it is recorded",
-    Failpoint.ACCEPTED: "the records of the goals are durable, nothing else is",
+    Failpoint.ACCEPTED: "the specs of the accepted entries are durable, nothing else is",
     Failpoint.REQUEST_DELETED: "every entry of a submitted request was accepted or refused, and "
     "its znode is gone",
-    Failpoint.BEFORE_THROTTLED: "throttles are decided, neither they nor their leases are written",
-    Failpoint.THROTTLED: "throttles stand in the settings and their leases are durable, nothing is "
+    Failpoint.BEFORE_THROTTLED: "throttles are decided, neither they nor their records are written",
+    Failpoint.THROTTLED: "throttles are in the settings and their records are durable, nothing is "
     "copied under them",
     Failpoint.BEFORE_A1: "a first step is decided, nothing of it is written",
     Failpoint.A1_WRITTEN: "a first step is in the topic znode and the state, nothing is sent",
@@ -115,8 +115,8 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.B8_UPDATE_METADATA_SENT: "the first broker got the final UpdateMetadata",
     Failpoint.ELECTION_WRITTEN: "the preferred replica leads in the state, nothing is sent",
     Failpoint.ELECTION_LEADER_NOTIFIED: "the preferred replica got that",
-    Failpoint.BEFORE_UNTHROTTLED: "throttles are to be lifted, they and their leases stand",
-    Failpoint.UNTHROTTLED: "throttles are lifted and their leases are gone",
+    Failpoint.BEFORE_UNTHROTTLED: "throttles are to be removed, they and their records exist",
+    Failpoint.UNTHROTTLED: "throttles and their records are removed",
     Failpoint.OUTCOME_WRITTEN: "how a request, plan or cancellation ended is written",
     Failpoint.CANCELLATION_ENDED: "the cancellation's znode is gone",
     Failpoint.PLAN_ENDED: "the legacy znode is gone and the outcome is written, the role is held",

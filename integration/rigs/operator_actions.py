@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
-from integration.rigs.plans import LEASES, Targets, plan_of, unconfigure
+from integration.rigs.plans import APPLIED_THROTTLES, Targets, plan_of, unconfigure
 from integration.rigs.requests import CANCEL, await_outcome, reassigner
 from integration.rigs.transaction_log import Write, assignment_in
 from integration.rigs.waiting import eventually
@@ -151,7 +151,10 @@ def rates(cluster: Cluster) -> dict[int, tuple[str | None, str | None]]:
 def await_leases_gone(cluster: Cluster) -> None:
     """Wait until nothing of ours is left in Kafka's settings."""
     eventually(
-        lambda: cluster.zk.exists(LEASES) is None or not cluster.zk.get_children(LEASES),
+        lambda: (
+            cluster.zk.exists(APPLIED_THROTTLES) is None
+            or not cluster.zk.get_children(APPLIED_THROTTLES)
+        ),
         within_s=15,
-        what="every lease ended",
+        what="every throttle record is gone",
     )

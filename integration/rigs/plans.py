@@ -29,10 +29,10 @@ Targets = Mapping[tuple[str, int], Sequence[int]]
 """The replicas, in order, that each partition (topic, number) is to have."""
 
 LEGACY_PLAN: Final = "/admin/reassign_partitions"
-GOALS: Final = "/admin/reassignments"
+REASSIGNMENTS: Final = "/admin/reassignments"
 OUTCOMES: Final = "/reassigner/outcomes"
 ORPHANS: Final = "/reassigner/orphans"
-LEASES: Final = "/reassigner/throttles"
+APPLIED_THROTTLES: Final = "/reassigner/throttles"
 
 SESSION_S: Final = 4
 """ZooKeeper session timeout of the daemons here."""
@@ -86,8 +86,8 @@ def specs(cluster: Cluster) -> set[str]:
     """Return every reassignment that is recorded as unfinished, as ``topic-partition``."""
     return {
         f"{topic}-{partition}"
-        for topic in children(cluster, GOALS)
-        for partition in children(cluster, f"{GOALS}/{topic}")
+        for topic in children(cluster, REASSIGNMENTS)
+        for partition in children(cluster, f"{REASSIGNMENTS}/{topic}")
     }
 
 
@@ -122,7 +122,7 @@ def what_is_missing(cluster: Cluster, targets: Targets, *, any_leader: bool = Fa
     ]
     if cluster.zk.exists(LEGACY_PLAN) is not None:
         missing.append(f"{LEGACY_PLAN} exists")
-    missing += [f"{GOALS} holds {spec}" for spec in specs(cluster)]
+    missing += [f"{REASSIGNMENTS} holds {spec}" for spec in specs(cluster)]
     missing += [f"{ORPHANS} holds {orphan}" for orphan in orphans(cluster)]
     return missing
 

@@ -367,9 +367,9 @@ class RequestContract(Rigs):
         ):
             rig.hide(hidden)
         for znode in (
-            ZnodeFamily.GOALS,
+            ZnodeFamily.SPECS,
             ZnodeFamily.ORPHANS,
-            ZnodeFamily.LEASES,
+            ZnodeFamily.APPLIED_THROTTLES,
             ZnodeFamily.HISTORY,
         ):
             rig.store.read(znode)
@@ -387,7 +387,7 @@ class RequestContract(Rigs):
         """The loop must not wait for it for ever."""
         rig.store.read(ZnodeFamily.HISTORY)
         assert rig.wait_for(HistoryRead) == HistoryRead({}, {})
-        rig.store.read(ZnodeFamily.LEASES)
+        rig.store.read(ZnodeFamily.APPLIED_THROTTLES)
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({})
         rig.store.read_accepted(R1)
         assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, ())
@@ -445,7 +445,7 @@ class RequestContract(Rigs):
     def test_our_own_records_are_not_watched(self, rig: StoreRig) -> None:
         """Only the daemon writes them: a watch would report its own writes."""
         rig.store.read(ZnodeFamily.HISTORY)
-        rig.store.read(ZnodeFamily.LEASES)
+        rig.store.read(ZnodeFamily.APPLIED_THROTTLES)
         rig.wait_for(AppliedThrottlesRead)
         rig.put(f"{paths.history_path(R1)}/accepted-6-0-4")
         rig.put(paths.applied_throttle_path(topic_entity("t")))
@@ -473,9 +473,9 @@ class RequestContract(Rigs):
         lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
         rig.put(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
         rig.put(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
-        rig.put(f"{paths.LEASES}/other", encode_applied_throttle(lease))
+        rig.put(f"{paths.APPLIED_THROTTLES}/other", encode_applied_throttle(lease))
         rig.put(paths.applied_throttle_path(topic_entity("t")), b"garbage")
-        rig.store.read(ZnodeFamily.LEASES)
+        rig.store.read(ZnodeFamily.APPLIED_THROTTLES)
         kept = AppliedThrottle(entity, lease.ours, lease.before, ZkVersion(1))
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({entity: kept})
 

@@ -391,7 +391,7 @@ class StoreContract(Rigs):
         rig.put(paths.reassignment_path(P1), b"garbage")
         rig.put(paths.orphan_path(orphan.broker, P1), encode_orphan(orphan))
         rig.put(paths.orphan_path(orphan.broker, P0), b"garbage")
-        rig.store.read(ZnodeFamily.GOALS)
+        rig.store.read(ZnodeFamily.SPECS)
         read = rig.wait_for(SpecsRead)
         assert read.specs == {
             P0: ReassignmentSpec(replicas, None, spec.request, spec.route, ZkVersion(0))
@@ -405,7 +405,7 @@ class StoreContract(Rigs):
 
     def test_no_records_is_an_answer_too(self, rig: StoreRig) -> None:
         """The loop must not wait for them for ever."""
-        rig.store.read(ZnodeFamily.GOALS)
+        rig.store.read(ZnodeFamily.SPECS)
         assert rig.wait_for(SpecsRead) == SpecsRead({}, {})
         rig.store.read(ZnodeFamily.ORPHANS)
         assert rig.wait_for(OrphansRead) == OrphansRead(frozenset())

@@ -61,14 +61,14 @@ def test_unknown_originals_are_those_that_are_not_being_added() -> None:
     assert participant.receivers == replicas(4, 5)
 
 
-GOALS = st.builds(
+SPECS = st.builds(
     lambda target, request: replace(
         GOAL, target=tuple(BrokerId(b) for b in target), request=RequestId(request)
     ),
     st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True),
     st.sampled_from(["r1", "r2"]),
 )
-MOVES = st.lists(st.tuples(st.integers(0, 4), st.none() | GOALS), max_size=30)
+MOVES = st.lists(st.tuples(st.integers(0, 4), st.none() | SPECS), max_size=30)
 
 
 @given(MOVES)

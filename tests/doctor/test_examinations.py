@@ -17,12 +17,12 @@ from controller.doctor import (
 )
 from controller.doctor.checks import CHECKS, examine
 from controller.znodes.paths import (
+    APPLIED_THROTTLES,
     BROKER_IDS,
     CONTROLLER,
-    GOALS,
     LEADER,
-    LEASES,
     ORPHANS,
+    REASSIGNMENTS,
     TOPICS,
 )
 from tests.core.builders import tp
@@ -71,7 +71,9 @@ def test_what_is_hidden_is_found_and_nothing_is_concluded_from_it() -> None:
     assert (finding.check, finding.subject) == ("hidden", "/brokers/topics/secret")
 
 
-@pytest.mark.parametrize("path", [BROKER_IDS, TOPICS, GOALS, LEADER, LEASES, ORPHANS, CONTROLLER])
+@pytest.mark.parametrize(
+    "path", [BROKER_IDS, TOPICS, REASSIGNMENTS, LEADER, APPLIED_THROTTLES, ORPHANS, CONTROLLER]
+)
 def test_a_hidden_directory_makes_no_finding_of_its_absence(path: str) -> None:
     """As if there were no broker, no topic, no record, no daemon."""
     built = SnapshotBuilder(1, 2).partition(tp(), (1, 2)).spec(tp(), (2, 1))
@@ -92,5 +94,5 @@ def test_a_hidden_directory_makes_no_finding_of_its_absence(path: str) -> None:
         case _:
             pass
     assert [(f.check, f.subject) for f in examine(built.build())] == [("hidden", path)]
-    if path in (TOPICS, GOALS, LEASES, LEADER):
+    if path in (TOPICS, REASSIGNMENTS, APPLIED_THROTTLES, LEADER):
         assert built.build().znodes.unneeded_throttles() == []

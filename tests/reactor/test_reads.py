@@ -60,10 +60,10 @@ def test_each_kind_is_asked_for_once_and_topics_first() -> None:
         (paths.LEGACY_PLAN, [ZnodeFamily.LEGACY_PLAN]),
         (paths.QUEUE, [ZnodeFamily.QUEUE]),
         (paths.CANCEL, [ZnodeFamily.CANCELLATION]),
-        (paths.reassignment_path(TopicPartition("t", 0)), [ZnodeFamily.GOALS]),
+        (paths.reassignment_path(TopicPartition("t", 0)), [ZnodeFamily.SPECS]),
         (paths.submission_path("request_1"), [ZnodeFamily.SUBMISSIONS]),
         (paths.outcome_path(RequestId("r")), [ZnodeFamily.HISTORY]),
-        (paths.applied_throttle_path(topic_entity("t")), [ZnodeFamily.LEASES]),
+        (paths.applied_throttle_path(topic_entity("t")), [ZnodeFamily.APPLIED_THROTTLES]),
         (paths.orphan_path(BrokerId(1), TopicPartition("t", 0)), [ZnodeFamily.ORPHANS]),
         (paths.PREFERRED_ELECTION, [ZnodeFamily.PREFERRED_ELECTION]),
         (paths.topic_path("t"), []),
@@ -89,10 +89,10 @@ def test_our_own_records_are_the_unwatched_znodes() -> None:
     store = NotingStore()
     reread_own_records(store)
     assert set(store.znodes) == {
-        ZnodeFamily.GOALS,
+        ZnodeFamily.SPECS,
         ZnodeFamily.ORPHANS,
         ZnodeFamily.HISTORY,
-        ZnodeFamily.LEASES,
+        ZnodeFamily.APPLIED_THROTTLES,
     }
 
 

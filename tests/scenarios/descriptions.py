@@ -26,7 +26,7 @@ _NOT_SHOWN: Final = (
     paths.EPOCH,
     paths.CONTROLLER_EPOCH,
     paths.CONFIG_CHANGES,
-    paths.LEASES,
+    paths.APPLIED_THROTTLES,
 )
 """Znodes that a scenario does not show: notifications, epochs, and records of throttles."""
 _RECORD_KEYS: Final = ("original", "target", "request", "route", "cancelled_by", "abandoned")

@@ -27,8 +27,8 @@ REFUSED: Final = (
     paths.TOPICS,
     f"{paths.TOPICS}/three",
     f"{paths.TOPICS}/three/partitions/1",
-    paths.GOALS,
-    f"{paths.GOALS}/two",
+    paths.REASSIGNMENTS,
+    f"{paths.REASSIGNMENTS}/two",
     paths.ORPHANS,
     paths.LEGACY_PLAN,
     paths.ISR_NOTIFICATIONS,
@@ -36,7 +36,7 @@ REFUSED: Final = (
 """Where ZooKeeper may refuse writes: permissions and sizes are a matter of single znodes."""
 RECORDS_REFUSED: Final = (
     paths.OUTCOMES,
-    paths.LEASES,
+    paths.APPLIED_THROTTLES,
     paths.TOPIC_CONFIGS,
     paths.BROKER_CONFIGS,
     paths.REQUESTS,

@@ -152,14 +152,14 @@ def is_finished(world: World) -> bool:
     return (
         not any(zookeeper.get(p) for p in (paths.LEGACY_PLAN, paths.CANCEL, paths.QUEUE))
         and not zookeeper.children(paths.REQUESTS)
-        and not zookeeper.children(paths.LEASES)
+        and not zookeeper.children(paths.APPLIED_THROTTLES)
         and not any(
             _is_open(world, RequestId(request))
             for request in zookeeper.children(paths.OUTCOMES) or ()
         )
         and not any(
             zookeeper.children(paths.reassignment_topic_path(topic))
-            for topic in zookeeper.children(paths.GOALS) or ()
+            for topic in zookeeper.children(paths.REASSIGNMENTS) or ()
         )
         and not zookeeper.children(paths.DELETIONS)
         and world.all_healthy()

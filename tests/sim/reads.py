@@ -90,7 +90,7 @@ class SimReads:
             ZnodeFamily.BROKERS: self._brokers,
             ZnodeFamily.TOPICS: self._topics_listed,
             ZnodeFamily.LEGACY_PLAN: self._legacy_plan,
-            ZnodeFamily.GOALS: self._specs,
+            ZnodeFamily.SPECS: self._specs,
             ZnodeFamily.DELETIONS: self._deletions,
             ZnodeFamily.ISR_NOTIFICATIONS: self._isr_notifications,
             ZnodeFamily.LOG_DIR_EVENTS: self._log_dir_events,
@@ -153,7 +153,7 @@ class SimReads:
             ZnodeFamily.QUEUE: lambda: requests.queue(self._watch(ZnodeFamily.QUEUE)),
             ZnodeFamily.CONTROLS: lambda: requests.controls(self._watch(ZnodeFamily.CONTROLS)),
             ZnodeFamily.HISTORY: requests.history,
-            ZnodeFamily.LEASES: requests.applied_throttles,
+            ZnodeFamily.APPLIED_THROTTLES: requests.applied_throttles,
         }
 
     def _listed(self, path: str, znode: ZnodeFamily) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ class SimReads:
     def _specs(self) -> SpecsRead:
         specs: dict[TopicPartition, ReassignmentSpec] = {}
         unreadable: dict[str, str] = {}
-        for topic in sorted(self._zookeeper.children(paths.GOALS) or ()):
+        for topic in sorted(self._zookeeper.children(paths.REASSIGNMENTS) or ()):
             directory = paths.reassignment_topic_path(topic)
             for name in sorted(self._zookeeper.children(directory) or ()):
                 path = f"{directory}/{name}"

@@ -7,7 +7,7 @@ A test compares the page with this text, so a boundary, a shape or a hand cannot
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from integration.rigs.failpoints import MEANING, Failpoint
@@ -31,6 +31,9 @@ of four successors then takes over:
 * **Kafka's controller alone**: no daemon runs again.
 * **Kafka's controller first, a daemon later**: a daemon starts when the brokers have completed
   their work.
+
+When the session of a dead daemon expires, the brokers and the standby daemons compete for
+`/controller`. Usually a broker is first, and the daemon that leads next claims the role from it.
 
 ## Expected result
 
@@ -151,8 +154,17 @@ def _table() -> Iterator[str]:
         ends = list(dict.fromkeys(kafkas_end(shape, failpoint) for shape in shapes))
         yield (
             f"| `{failpoint}` | {MEANING[failpoint]} | {tried} | {NEXT_DAEMON[failpoint]} | "
-            f"{'; '.join(map(_kafkas, ends))} | {'; '.join(map(_laters_end, ends))} |"
+            f"{_listed(ends, _kafkas)} | {_listed(ends, _laters_end)} |"
         )
+
+
+_SUBMITTED: Final = {KafkasEnd.PLAN: "legacy plan: ", KafkasEnd.UNSEEN: "request: "}
+"""What an end holds for, where the shapes of a row have several."""
+
+
+def _listed(ends: list[KafkasEnd], text: Callable[[KafkasEnd], str]) -> str:
+    labels = _SUBMITTED if len(ends) > 1 else {}
+    return "; ".join(labels.get(end, "") + text(end) for end in ends)
 
 
 def _kafkas(end: KafkasEnd) -> str:

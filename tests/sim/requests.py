@@ -191,8 +191,8 @@ class SimRequests:
     def applied_throttles(self) -> AppliedThrottlesRead:
         """Read every throttle that was set and not lifted."""
         applied_throttles: dict[Entity, AppliedThrottle] = {}
-        for name in sorted(self._zookeeper.children(paths.LEASES) or ()):
-            znode = self._zookeeper.get(f"{paths.LEASES}/{name}")
+        for name in sorted(self._zookeeper.children(paths.APPLIED_THROTTLES) or ()):
+            znode = self._zookeeper.get(f"{paths.APPLIED_THROTTLES}/{name}")
             if znode is not None:
                 read = decode_applied_throttle(name, znode.data, ZkVersion(znode.version))
                 if isinstance(read, AppliedThrottle):

@@ -331,7 +331,7 @@ def specs(world: World) -> set[str]:
     zookeeper = world.zookeeper
     return {
         f"{topic}-{number}"
-        for topic in zookeeper.children(paths.GOALS) or ()
+        for topic in zookeeper.children(paths.REASSIGNMENTS) or ()
         for number in zookeeper.children(paths.reassignment_topic_path(topic)) or ()
     }
 
@@ -351,6 +351,6 @@ def asked(world: World) -> set[str]:
     zookeeper = world.zookeeper
     return {
         *(zookeeper.children(paths.REQUESTS) or ()),
-        *(zookeeper.children(paths.LEASES) or ()),
+        *(zookeeper.children(paths.APPLIED_THROTTLES) or ()),
         *(path for path in (paths.CANCEL, paths.QUEUE) if zookeeper.get(path) is not None),
     }

@@ -172,13 +172,13 @@ def test_a_request_that_cannot_be_deleted_holds_nothing_up(
     [
         ("request", paths.REQUESTS),
         ("request", paths.OUTCOMES),
-        ("request", paths.LEASES),
+        ("request", paths.APPLIED_THROTTLES),
         ("request", paths.TOPIC_CONFIGS),
         ("request", paths.BROKER_CONFIGS),
         ("queue", paths.QUEUE),
         ("cancellation", paths.CANCEL),
         ("cancellation", paths.OUTCOMES),
-        ("cancellation", paths.LEASES),
+        ("cancellation", paths.APPLIED_THROTTLES),
         ("request", paths.CONTROLLER),
     ],
 )

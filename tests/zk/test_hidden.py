@@ -99,7 +99,7 @@ def test_a_hidden_directory_of_records_is_reported_as_unreadable(
     """What is in it is not known, which is not the same as nothing."""
     client.put(paths.reassignment_path(TopicPartition("t", 0)), b"")
     client.hidden.add(paths.reassignment_topic_path("t"))
-    assert _read(reader, ZnodeFamily.GOALS) == SpecsRead(
+    assert _read(reader, ZnodeFamily.SPECS) == SpecsRead(
         {}, {paths.reassignment_topic_path("t"): WHY}
     )
 

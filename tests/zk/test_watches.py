@@ -193,7 +193,7 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
     bench.client.put(paths.state_path(P), STATE)
     bench.client.put(paths.topic_path("t"), TOPIC)
     bench.watches.read(ZnodeFamily.LEGACY_PLAN)
-    bench.watches.read(ZnodeFamily.GOALS)
+    bench.watches.read(ZnodeFamily.SPECS)
     bench.watches.read_topics(["t"], read_generation=1)
     bench.watches.read_states([P], watched=True, read_generation=1)
     bench.inbox.wait_for(LegacyPlanRead)
@@ -207,7 +207,7 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
 
 def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None:
     """Another daemon may have led in between."""
-    bench.watches.read(ZnodeFamily.GOALS)
+    bench.watches.read(ZnodeFamily.SPECS)
     bench.inbox.wait_for(SpecsRead)
     bench.client.reconnect(session=SESSION + 1)
     bench.inbox.wait_for(SpecsRead, count=2)
@@ -223,7 +223,7 @@ def test_records_read_before_the_former_leader_was_fenced_are_not_reported(bench
 
     bench.client.put(path, b"written before")
     bench.client.after_read[path] = written_and_fenced
-    bench.watches.read(ZnodeFamily.GOALS)
+    bench.watches.read(ZnodeFamily.SPECS)
     bench.inbox.wait_for(SpecsRead)
     assert bench.inbox.of(SpecsRead) == [SpecsRead({}, {})]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import ZkVersion
 from controller.znodes.entity_configs import decode_applied_throttle, encode_applied_throttle
-from controller.znodes.paths import LEASES, applied_throttle_path
+from controller.znodes.paths import APPLIED_THROTTLES, applied_throttle_path
 from tests.znodes.strategies import ANY_BYTES, BROKERS, TOPICS, WORDS, document
 
 ENTITIES = TOPICS.map(topic_entity) | BROKERS.map(broker_entity)
@@ -28,7 +28,7 @@ def test_what_is_encoded_is_decoded(
         ZkVersion(4),
     )
     path = applied_throttle_path(entity)
-    assert path.startswith(f"{LEASES}/")
+    assert path.startswith(f"{APPLIED_THROTTLES}/")
     assert (
         decode_applied_throttle(
             path.rpartition("/")[2], encode_applied_throttle(lease), ZkVersion(4)

@@ -18,7 +18,7 @@ GOOD: dict[str, object] = {
     "route": "legacy",
 }
 
-GOALS = st.builds(
+SPECS = st.builds(
     ReassignmentSpec,
     target=REPLICAS,
     original=st.none() | REPLICAS,
@@ -30,7 +30,7 @@ GOALS = st.builds(
 )
 
 
-@given(GOALS)
+@given(SPECS)
 def test_what_is_encoded_is_decoded(spec: ReassignmentSpec) -> None:
     """A round trip loses nothing; unknown originals stay unknown."""
     assert spec.version is not None

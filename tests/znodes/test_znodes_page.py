@@ -162,9 +162,9 @@ CODECS: Final[tuple[tuple[str, Callable[[bytes, str], bytes]], ...]] = (
     (paths.PAUSES, rewritten_pauses),
     (paths.LIMITS, rewritten_limits),
     (paths.THROTTLE, rewritten_throttle),
-    (f"{paths.GOALS}/[^/]+/\\d+", rewritten_goal),
+    (f"{paths.REASSIGNMENTS}/[^/]+/\\d+", rewritten_goal),
     (f"{paths.LEADER}/[^/]+", rewritten_leader),
-    (f"{paths.LEASES}/[^/]+", rewritten_lease),
+    (f"{paths.APPLIED_THROTTLES}/[^/]+", rewritten_lease),
     (f"{paths.ORPHANS}/\\d+/[^/]+", rewritten_orphan),
     (f"{paths.OUTCOMES}/[^/]+/{paths.SUMMARY}", rewritten_summary),
     (f"{paths.OUTCOMES}/[^/]+/{paths.PART}[^/]+", rewritten_part),
@@ -193,7 +193,7 @@ def test_no_section_is_without_a_codec() -> None:
 
 def test_every_znode_of_ours_is_in_the_table() -> None:
     """By the constants of ``paths``."""
-    table = PAGE.partition("## What operators write")[0]
+    table = PAGE.partition("## Written by operators")[0]
     ours = {
         value
         for name, value in vars(paths).items()
