@@ -59,7 +59,7 @@ from controller.core.records import (
     SpecRecord,
     SubmissionEndedRecord,
 )
-from controller.core.requests.cancellation import needs_the_role
+from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.undo import UNDO_PART
 from controller.core.scheduling.limits import step_size_of, throttle_of, windows_of
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
@@ -762,3 +762,15 @@ def test_a_cancellation_waits_for_a_topic_that_is_being_read() -> None:
     driver.run(tp())
     assert has_ended(driver)
     assert back_at(driver, tp(), 1, 2)
+
+
+def test_a_cancellation_does_not_end_before_foreign_reassignments_are_adopted() -> None:
+    """It may name one of them, which is a reassignment of ours only then."""
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.view.tenure.may_have_foreign = True
+    driver.view.intake.cancellation = Cancellation(
+        ZkVersion(0), Zxid(CZXID), 0, topics=frozenset({"t"})
+    )
+    assert follow_cancellation(driver.view, driver.now).changes == ()
+    driver.view.tenure.may_have_foreign = False
+    assert follow_cancellation(driver.view, driver.now).changes
