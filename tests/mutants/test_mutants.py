@@ -82,8 +82,10 @@ def test_an_accepted_mutant_has_a_reason_and_changes_code_that_is_there(
     path, function, before, after = mutant
     code = (ROOT / path).read_text(encoding="utf-8")
     named = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.FunctionDef)]
-    (own,) = (n for n in named if n.name == function.rpartition(".")[2])
-    lines = code.splitlines()[own.lineno - 1 : own.end_lineno]
+    owners = [n for n in named if n.name == function.rpartition(".")[2]]
+    assert len(owners) == bool(function)
+    first, last = (owners[0].lineno - 1, owners[0].end_lineno) if owners else (0, None)
+    lines = code.splitlines()[first:last]
     assert before in " ".join(line.strip() for line in lines)
     assert after not in {before, ""}
     assert why
