@@ -150,7 +150,7 @@ def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
 def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Not while its work is recorded; then on topic and brokers, which heed it at once."""
+    """Not while its work is recorded; then on topic and brokers, which apply it at once."""
     topic = make_topic({0: (1, 2)}, {"retention.ms": "86400000"})
     fill(cluster, [(topic, 0)])
     targets = {(topic, 0): (1, 2, 3)}
@@ -175,7 +175,7 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     assert cluster.zk.get_children(APPLIED_THROTTLES) == []
     assert configured(cluster, f"topics/{topic}") == before
     assert set(rates(cluster).values()) == {(None, None)}
-    eventually(lambda: rate_heeded(cluster, 3) is None, within_s=15, what="broker 3 heeds it")
+    eventually(lambda: applied_rate(cluster, 3) is None, within_s=15, what="broker 3 applies it")
     # The step that was in flight is ended by the Kafka controller, unthrottled now.
     await_end(cluster, targets, within_s=60)
 
@@ -204,7 +204,7 @@ def found(cluster: Cluster) -> set[str]:
     return {f["subject"] for f in document["findings"] if f["check"] == "orphan_throttle"}
 
 
-def rate_heeded(cluster: Cluster, broker: int) -> str | None:
+def applied_rate(cluster: Cluster, broker: int) -> str | None:
     """Return a broker's rate as the broker itself reports it; None: it has none."""
     resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
     (answer,) = cluster.admin.describe_configs([resource]).values()

@@ -1,7 +1,7 @@
 """
 Throttles on real brokers: they stand before the first copy, hold it back, and leave no trace.
 
-What stood in Kafka's settings at each moment is read from ZooKeeper; that brokers heed it is seen
+What stood in Kafka's settings at each moment is read from ZooKeeper; that brokers apply it is seen
 by copies that do not get in sync.
 """
 

@@ -198,7 +198,7 @@ def test_another_target_and_the_way_back_are_named_apart() -> None:
         replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST, ZkVersion(0)
     )
     other = replace(recorded, target=replicas(1, 4))
-    back = recorded.led_back(replicas(1, 2), RequestId("c"))
+    back = recorded.rolled_back(replicas(1, 2), RequestId("c"))
     assert passed.commit(SpecRecord(tp(), recorded)) == (set(), set())
     named = passed.commit(SpecRecord(tp(), other))
     assert named == ({Failpoint.BEFORE_RETARGETED}, {Failpoint.RETARGETED})

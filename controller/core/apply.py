@@ -64,10 +64,10 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             isr_health.judge(view, partition)
             view.due.add((partition,))
         case records.SpecRecord():
-            view.own_records.doubtful_specs.discard(record.partition)
+            view.own_records.unconfirmed_specs.discard(record.partition)
             _spec(view, record, now)
         case records.SpecEndedRecord():
-            view.own_records.doubtful_specs.discard(record.partition)
+            view.own_records.unconfirmed_specs.discard(record.partition)
             _spec_ended(view, record, now)
         case records.LegacyEntryRecord():
             _legacy_entry(view, record)
@@ -137,7 +137,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         case records.YieldedRecord():
             pass  # Their time begins when the tenure has ended.
         case records.UpdateRefusedRecord(why=why):
-            view.role.unheeded = why
+            view.role.rejected_by_brokers = why
         case records.LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = tenure.leader_moves.get(broker, (at, 0))

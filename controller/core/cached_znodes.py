@@ -23,7 +23,7 @@ class Topic:
     topic_id: str | None
     stale: bool = False
     """A write was rejected: nothing of this topic is decided before it is read again."""
-    doubted: int = 0
+    invalidated_in: int = 0
     """The read generation that made it stale: only a read that began later ends that."""
     read_in: int = 0
     """The read generation in which the newest read of it began."""
@@ -41,9 +41,9 @@ class Topic:
     An answer to it, or to an older one, may describe a deleted topic of the same name.
     """
 
-    def put_in_doubt(self, doubt: int) -> None:
+    def invalidate(self, generation: int) -> None:
         """Suspend decisions about it until a read that began in this generation or later."""
-        self.stale, self.doubted = True, doubt
+        self.stale, self.invalidated_in = True, generation
 
     @classmethod
     def of(cls, read: model.TopicAssignment) -> Topic:

@@ -1,5 +1,5 @@
 """
-What one cycle of the loop examines: its worklist, and its share of long lists.
+The share of one cycle of the loop: its worklist, and its part of long lists.
 
 A cycle takes the worklist as a whole. What it cannot examine yet stays behind: partitions that
 exceed its share, and bounces of partitions that cannot be judged.
@@ -25,7 +25,7 @@ def take_due(view: ClusterView) -> Worklist:
     that was taken out of the legacy znode.
     """
     due = view.due
-    _keep_taken_out(view, due)
+    _keep_removed(view, due)
     _keep_bounces(view, due)
     view.due = due.leave(cycle_share(view, view.options.look_chunk))
     for partition in tuple(due.bounced_from):
@@ -41,12 +41,12 @@ def take_due(view: ClusterView) -> Worklist:
     return due
 
 
-def _keep_taken_out(view: ClusterView, due: Worklist) -> None:
-    taken_out = view.tenure.taken_out | due.dropped
-    view.tenure.taken_out = {
-        p for p in taken_out & view.work.reassignments.keys() if not view.session.assignment(p)
+def _keep_removed(view: ClusterView, due: Worklist) -> None:
+    removed = view.tenure.removed_entries | due.dropped
+    view.tenure.removed_entries = {
+        p for p in removed & view.work.reassignments.keys() if not view.session.assignment(p)
     }
-    due.dropped = taken_out - view.tenure.taken_out
+    due.dropped = removed - view.tenure.removed_entries
 
 
 def _keep_bounces(view: ClusterView, due: Worklist) -> None:
@@ -74,10 +74,10 @@ def _keep_bounce(
 
 def _is_judgeable(view: ClusterView, partition: TopicPartition) -> bool:
     """
-    Return whether a bounce can be handled: topic and state are known and not in doubt.
+    Return whether a bounce can be handled: topic and state are known and valid.
 
-    That there is no state is known as well. Nobody is elected for a topic that is to be deleted
-    unless it is reassigned: an operator may withdraw the deletion.
+    That there is no state is known as well. A topic that is to be deleted gets no new leader unless
+    it is reassigned: an operator may withdraw the deletion.
     """
     if (
         partition.topic in (view.session.deletions or ())

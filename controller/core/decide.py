@@ -94,9 +94,9 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     """Return everything that is due in a tenure; the order matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
-    if engine.holds_role and not view.tenure.heeded:
+    if engine.holds_role and not view.tenure.accepted_by_broker:
         # Entries removed from the plan are known only now; everything else is examined again then.
-        return [*before, _note_hold(view, due, now), legacy_plan.drop_taken_out(view, due)]
+        return [*before, _note_hold(view, due, now), legacy_plan.end_removed(view, due)]
     cancelled = _cancelled(view, due, now)
     requested = _requested(view, due, now)
     respecified = _respecified(cancelled.changes)

@@ -185,7 +185,7 @@ class ReassignmentSpec:
         """Whether it leads back to the original replicas."""
         return self.cancelled_by is not None
 
-    def led_back(self, original: Replicas, by: RequestId) -> ReassignmentSpec:
+    def rolled_back(self, original: Replicas, by: RequestId) -> ReassignmentSpec:
         """Return the spec that leads back to ``original``, abandoning the former target."""
         return replace(
             self,

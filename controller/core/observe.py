@@ -155,9 +155,9 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
 
 def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
     tenure = view.tenure
-    was_heeded = tenure.heeded
+    was_accepted = tenure.accepted_by_broker
     responses.update_metadata_answered(view, event)
-    if tenure.heeded and not was_heeded:
+    if tenure.accepted_by_broker and not was_accepted:
         # Nothing was decided before.
         wakeups.wake(view.due, wakeups.Finding.TIME_CAME)
         wakeups.wake(view.due, wakeups.Finding.FIRST_ACCEPTED)
@@ -239,7 +239,7 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
     own_records.specs_read = True
     view.work.unreadable_specs = dict(event.unreadable)
     for partition, spec in event.specs.items():
-        if view.tenure.held is not None and partition not in own_records.doubtful_specs:
+        if view.tenure.held is not None and partition not in own_records.unconfirmed_specs:
             # In a tenure only this daemon writes these, and may have done so since this read.
             continue
         known = view.work.reassignments.get(partition)
@@ -249,12 +249,14 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
             in_flight.begin(
                 view, partition, Reassignment(spec=spec, since=now, phase_since=now), now
             )
-    doubtful = (
-        own_records.doubtful_specs if view.tenure.held is not None else set(view.work.reassignments)
+    unconfirmed = (
+        own_records.unconfirmed_specs
+        if view.tenure.held is not None
+        else set(view.work.reassignments)
     )
-    for partition in [p for p in doubtful if p not in event.specs]:
+    for partition in [p for p in unconfirmed if p not in event.specs]:
         in_flight.drop(view, partition)
-    own_records.doubtful_specs.clear()
+    own_records.unconfirmed_specs.clear()
     view.tenure.may_have_foreign = True
     view.due.add(event.specs)
 

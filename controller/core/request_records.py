@@ -101,7 +101,7 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
         case records.JudgedRecord(name=name, count=count):
             session.judged[name] = count
         case records.AtomicCheckedRecord(request=name, grounds=grounds):
-            session.found_good[name] = grounds
+            session.atomic_checks[name] = grounds
 
 
 def forget_submission(view: ClusterView, name: str) -> None:
@@ -149,7 +149,7 @@ def _concluded(view: ClusterView, summary: outcomes.Summary, now: Instant) -> No
     request = request_of(view, summary.request, now)
     request.has_ended = True
     request.settled.clear()
-    view.session.found_good.pop(summary.request, None)
+    view.session.atomic_checks.pop(summary.request, None)
     _forget_endings(view, request)
     # Its content is read from ZooKeeper when it is forgotten.
     view.work.ended[summary.request] = outcomes.EndedHistory((), Zxid(0))

@@ -21,7 +21,7 @@ from controller.core.view import ClusterView
 
 DEPARTED_S: Final = 60.0
 """What another controller dropped longer before a claim has had its StopReplica."""
-UNHEEDED_RETRY_S: Final = 300.0
+REJECTED_RETRY_S: Final = 300.0
 """The back-off before another claim when brokers refused the requests of a tenure, in seconds."""
 ORPHAN_RETRY_S: Final = 60.0
 """The back-off before another claim for orphans that a tenure could not delete."""
@@ -50,14 +50,14 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
         # What came while the claim was under way.
         bounced=_bounced_ahead(view, before.bounced_ahead),
         bounced_ahead=before.bounced_ahead,
-        taken_out=before.taken_out,
+        removed_entries=before.removed_entries,
         shards=before.shards,
     )
     view.cluster.departed = {
         r: seen for r, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
     }
     _take_up(view, now)
-    _doubt(view)
+    _invalidate_topics(view)
 
 
 def _bounced_ahead(
@@ -123,7 +123,7 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
     return replicas != set(spec.original) and replicas <= named
 
 
-def _doubt(view: ClusterView) -> None:
+def _invalidate_topics(view: ClusterView) -> None:
     """
     Invalidate what may have been read before the claim, where something depends on it.
 
@@ -138,7 +138,7 @@ def _doubt(view: ClusterView) -> None:
     concerned |= {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
     for name, topic in view.session.topics.items():
         if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
-            topic.put_in_doubt(view.tenure.claim_generation)
+            topic.invalidate(view.tenure.claim_generation)
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
@@ -148,8 +148,8 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     # work, it is claimed with the next plan, before a broker begins to carry that out.
     is_idle = ended.resigning and ended.idle_since is not None
     view.role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
-    if ended.resigning and view.role.unheeded is not None:
-        view.role.retry_claim_at = Instant(now + UNHEEDED_RETRY_S)
+    if ended.resigning and view.role.rejected_by_brokers is not None:
+        view.role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
     if ended.held is not None:
         begin_to_yield(view, now)
         _postpone_orphans(view, now)

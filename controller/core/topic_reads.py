@@ -177,7 +177,7 @@ def _overtaken(view: ClusterView, event: events.TopicsRead) -> None:
         ):
             continue
         else:
-            known.put_in_doubt(view.tenure.claim_generation)
+            known.invalidate(view.tenure.claim_generation)
         view.due.overtaken_topics.add(name)
 
 
@@ -210,9 +210,11 @@ def _topic(
     if known is not None:
         known.read_in = max(known.read_in, read_generation)
     was_stale = known is not None and known.stale
-    in_doubt = 0 if known is None or read_generation >= known.doubted else known.doubted
+    invalidated_in = (
+        0 if known is None or read_generation >= known.invalidated_in else known.invalidated_in
+    )
     if known is not None and is_no_news(
-        read.version, known.version, stale=was_stale and not in_doubt
+        read.version, known.version, stale=was_stale and not invalidated_in
     ):
         return
     before = known.partitions if known is not None else {}
@@ -229,7 +231,7 @@ def _topic(
             if assignment.is_reassigning and partition not in view.work.reassignments:
                 tenure.may_have_foreign = True
     topic = Topic.of(read)
-    topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
+    topic.stale, topic.invalidated_in = was_stale and invalidated_in > 0, invalidated_in
     topic.read_in = read_generation if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)
     topic.asked_before = (
@@ -317,7 +319,7 @@ def _reconsider(
     for partition in partitions:
         reassignment = work.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
-            # Stale or not: the read that ends a doubt may say the same, and changes nothing again.
+            # Stale or not: the read after an invalidation may show the same, which is no change.
             work.participants.put(
                 partition, reassignment.spec, view.session.known_assignment(partition)
             )
@@ -384,7 +386,7 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)
             isr_health.judge(view, partition)
-            _doubt_strangers(view, partition, read)
+            _invalidate_for_strangers(view, partition, read)
             wakeups.orphans_concerned(view, partition)
         elif read is None:
             tenure.stateless.add(partition)
@@ -398,7 +400,7 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
         view.due.partitions[partition] = None
 
 
-def _doubt_strangers(
+def _invalidate_for_strangers(
     view: ClusterView, partition: TopicPartition, read: model.PartitionState
 ) -> None:
     """
@@ -411,7 +413,7 @@ def _doubt_strangers(
         return
     assignment = topic.partitions.get(partition.partition)
     if assignment is not None and not set(read.isr) <= set(assignment.replicas):
-        topic.put_in_doubt(view.tenure.claim_generation)
+        topic.invalidate(view.tenure.claim_generation)
         view.due.overtaken_topics.add(partition.topic)
 
 

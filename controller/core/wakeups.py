@@ -125,7 +125,7 @@ class Finding(Enum):
     # rejected writes
     WRITES_RETRIED = auto()
     """The back-off after rejected writes is over; they do not say what they belong to."""
-    THROTTLE_DOUBTED = auto()
+    THROTTLE_INVALIDATED = auto()
     """The write of an applied throttle was rejected."""
     SUBMISSION_FORGOTTEN = auto()
     """A submitted znode was changed or deleted by its client; it is read again."""
@@ -279,7 +279,7 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.ELECTION_WANTED: ("elections",),
     Finding.ALTER_ANSWERED: ("answered",),
     Finding.WRITES_RETRIED: ("plan", "queue", "orphans"),
-    Finding.THROTTLE_DOUBTED: ("throttles",),
+    Finding.THROTTLE_INVALIDATED: ("throttles",),
     Finding.SUBMISSION_FORGOTTEN: ("submissions",),
     Finding.SUBMISSION_LEFT: ("cancel", "tenure"),
     Finding.ELECTION_GIVEN_UP: ("tenure",),

@@ -60,7 +60,7 @@ def end(cluster: FakeCluster) -> None:
     """Let everything be back, one of it skipped, and the cancellation end."""
     cluster.cancellation = None
     cluster.record_outcome(
-        PartitionOutcome(CANCEL, tp(9), OutcomeKind.SKIPPED, "nobody knows where it was before")
+        PartitionOutcome(CANCEL, tp(9), OutcomeKind.SKIPPED, "its former replicas are unknown")
     )
     cluster.conclude(CANCEL, kind="cancel")
 
@@ -242,7 +242,7 @@ def test_wait_follows_to_the_end_and_lists_what_was_skipped() -> None:
     cluster.statuses = [a_status()]
     result = Terminal(cluster, steps=[take_up, end]).run("cancel", "--all", "--yes", "--wait")
     assert result.exit_code == 3
-    assert "t-9 could not be cancelled: nobody knows where it was before" in result.stdout
+    assert "t-9 could not be cancelled: its former replicas are unknown" in result.stdout
     assert f"Cancellation {CANCEL} is complete: 1 skipped." in result.stdout
 
 

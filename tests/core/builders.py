@@ -129,7 +129,7 @@ class Driver:
     failing: set[BrokerId] = field(default_factory=set)
     """Brokers whose disk fails under the next deletion; they forget the replica with it."""
     answers_topics: bool = True
-    heeds: bool = True
+    accepts: bool = True
     """Whether brokers accept an UpdateMetadata."""
     answers_configs: bool = False
     """Whether a question for settings is answered, with what was read of a topic last."""
@@ -187,7 +187,7 @@ class Driver:
             p.topic for p in self.view.work.reassignments
         )
         by = (r.spec.cancelled_by for r in self.view.work.reassignments.values())
-        assert self.view.work.led_back == Counter(name for name in by if name is not None)
+        assert self.view.work.rolling_back == Counter(name for name in by if name is not None)
 
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write a plan into the legacy znode."""
@@ -285,7 +285,7 @@ class Driver:
                         self.failing.remove(to)
                     result = StopReplicaResult(partition, epoch, delete, error)
                     self.fold(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
-            case SendLiveBrokers() if self.heeds:
+            case SendLiveBrokers() if self.accepts:
                 for to in self.view.cluster.brokers:
                     self.fold(UpdateMetadataAnswered(to, self.epoch(to), 0))
             case ReadTopics(topics=topics) if self.answers_topics:

@@ -38,7 +38,7 @@ def a_tenure(topics: Mapping[str, Sequence[Sequence[int]]], options: Options) ->
     view = ClusterView(options)
     view.role.leading = True
     view.tenure.held = Tenure(ControllerEpoch(7), NOW)
-    view.tenure.heeded = True
+    view.tenure.accepted_by_broker = True
     view.cluster.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
     for name, partitions in topics.items():
         assignments = {n: PartitionAssignment(replicas(*ids)) for n, ids in enumerate(partitions)}

@@ -139,7 +139,7 @@ def test_replica_that_others_removed_is_listed_though_its_topic_was_in_doubt_the
     made.begin()
     made.ask_for({ORDERS: (4, 2, 3)})
     topic = made.view.session.topics["orders"]
-    topic.put_in_doubt(1)
+    topic.invalidate(1)
     moved = {**topic.partitions, 0: PartitionAssignment(replicas(1, 3))}
     read = {"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))}
     observe(made.view, TopicsRead(read, read_generation=0), made.now)

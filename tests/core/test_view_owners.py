@@ -33,7 +33,7 @@ CHANGING: Final = frozenset(
             "enter",
             "wait",
             "ended",
-            "put_in_doubt",
+            "invalidate",
             "pass_over",
             "sort",
             "forget_brokers",

@@ -85,7 +85,7 @@ class Fabric:
     """StopReplica carries leader epochs (version 3, protocol 2.6 and later)."""
     kafka_crash_rate: float = 0.0
     """How likely a broker dies after a write of its active controller."""
-    heeded: set[int] = field(default_factory=set)
+    accepted_epochs: set[int] = field(default_factory=set)
     """Controller epochs of which a broker accepted a request."""
     chronicle: list[tuple[float, str]] = field(default_factory=list)
     """When which misfortune or operator struck: what a failing seed prints."""

@@ -15,7 +15,7 @@ from controller.core.events import Event
 from controller.core.model import BrokerId, RequestId
 from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, Decision
-from controller.core.tenure_reset import UNHEEDED_RETRY_S
+from controller.core.tenure_reset import REJECTED_RETRY_S
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, Observer, WriteError
@@ -136,7 +136,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
         world.run_for(PLAN_EVERY_S)
     operators.stop()
     faults.heal()
-    good_end_s = GOOD_END_S + (UNHEEDED_RETRY_S if plot.weights.requests_refused else 0.0)
+    good_end_s = GOOD_END_S + (REJECTED_RETRY_S if plot.weights.requests_refused else 0.0)
     world.run_until(lambda: is_finished(world), within_s=good_end_s, look_every_s=LOOK_EVERY_S)
     world.producer.stop()
     world.run_until(lambda: is_tidy(world), within_s=TIDY_S, look_every_s=LOOK_EVERY_S)

@@ -88,7 +88,7 @@ class Link:
             return broker.refuse()
         answer = broker.handle(request, self.epoch)
         if answer.error == codes.NONE:
-            self._fabric.heeded.add(request.controller_epoch)
+            self._fabric.accepted_epochs.add(request.controller_epoch)
         return answer
 
     def _try_again(self, *, resent: bool) -> None:

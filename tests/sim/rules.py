@@ -70,7 +70,7 @@ class Rule(StrEnum):
     THROTTLED_FIRST = "what is to be throttled is so before it copies"
     SETTINGS_RESTORED = "settings are in the end what operators chose"
     BLOCKED_IS_VISIBLE = "what stands still says why"
-    HEEDED_FIRST = "no state is written before a broker accepted a request of the claim"
+    ACCEPTED_FIRST = "no state is written before a broker accepted a request of the claim"
     ROLE_FOR_DELETIONS = "the role is given back in time for a pending deletion"
     RARELY_IN_VAIN = "a race is lost once"
     # Orders, and what becomes of them.

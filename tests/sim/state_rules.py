@@ -120,9 +120,9 @@ class StateRules:
         )
         self._judge.ensure(
             transaction.session not in self._daemons
-            or after.controller_epoch in self._fabric.heeded,
+            or after.controller_epoch in self._fabric.accepted_epochs,
             f"{partition}: {after} is written before a broker accepted a request of the claim",
-            Rule.HEEDED_FIRST,
+            Rule.ACCEPTED_FIRST,
         )
         self._judge.ensure(
             after.controller_epoch == self._znodes.epoch,

@@ -71,7 +71,7 @@ class _Bench:
         self.store.claim_controller()
         self.world.run_for(GRACE_S + 0.1)
         self.epoch = inbox.of(ControllerClaimed)[0].epoch
-        self.world.fabric.heeded.add(self.epoch)
+        self.world.fabric.accepted_epochs.add(self.epoch)
 
     def broker(self, number: int) -> SimBroker:
         return self.world.brokers[BrokerId(number)]
@@ -563,7 +563,9 @@ def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Ben
     ("offset", "has_heard", "isr", "is_broken"),
     [
         pytest.param(-1, True, [1, 2], False, id="a replaced daemon, which the broker refuses"),
-        pytest.param(-1, False, [1, 2], True, id="a replaced daemon, which the broker heeds"),
+        pytest.param(
+            -1, False, [1, 2], True, id="a replaced daemon, whose requests the broker accepts"
+        ),
         pytest.param(-1, True, [1, 2, 3], True, id="a replaced daemon that knew of the member"),
         pytest.param(0, True, [1, 2], True, id="the present daemon"),
     ],

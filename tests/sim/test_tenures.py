@@ -9,7 +9,7 @@ from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S
 from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import Options
-from controller.core.tenure_reset import UNHEEDED_RETRY_S
+from controller.core.tenure_reset import REJECTED_RETRY_S
 from controller.znodes import paths
 from tests.sim.histories import is_finished, reactors
 from tests.sim.tenure_rules import TenureRules
@@ -93,7 +93,7 @@ def test_brokers_that_refuse_the_daemon_keep_their_controller(seed: int) -> None
     world.fabric.network.refusing |= set(world.brokers)
     world.add_daemon(reactors(OPTIONS))
     world.submit_request({MOVED: [1, 2, 4]})
-    world.run_for(UNHEEDED_RETRY_S - 10.0)
+    world.run_for(REJECTED_RETRY_S - 10.0)
     assert world.fabric.struck["requests_refused"] <= len(world.brokers)
     assert world.active_kafka_controller() is not None
     assert world.state(MOVED) == before

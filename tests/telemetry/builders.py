@@ -164,7 +164,7 @@ def a_view(*brokers: int, options: Options | None = None, epoch: int | None = 9)
     view.role.leading = True
     if epoch is not None:
         view.tenure.held = Tenure(ControllerEpoch(epoch), Instant(900.0))
-        view.tenure.heeded = True
+        view.tenure.accepted_by_broker = True
     return ViewBuilder(view)
 
 

@@ -91,17 +91,17 @@ def refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against working on this cluster with the configured engine."""
     match view.options.engine:
         case EngineName.NATIVE:
-            return (*native_refusals(view), *_unheeded(view))
+            return (*native_refusals(view), *_rejections(view))
         case EngineName.DELEGATED:
             return delegated_refusals(view)
         case EngineName.AUTO:
             native = native_refusals(view)
             delegated = delegated_refusals(view) if native else ()
             if not native:
-                return _unheeded(view)
+                return _rejections(view)
             return (*native, *(d for d in delegated if d not in native)) if delegated else ()
 
 
-def _unheeded(view: ClusterView) -> tuple[str, ...]:
+def _rejections(view: ClusterView) -> tuple[str, ...]:
     """Return why brokers refuse requests; the role is claimed again only after a back-off."""
-    return () if view.role.unheeded is None else (view.role.unheeded,)
+    return () if view.role.rejected_by_brokers is None else (view.role.rejected_by_brokers,)

@@ -94,7 +94,7 @@ class NativeEngine:
         tenure: the write could not be delivered.
         """
         opened = channels(view, due)
-        if not view.tenure.heeded:
+        if not view.tenure.accepted_by_broker:
             return [opened]
         return [opened, seed(view, due, now), send_reads(view, due), inform_joined(view, due)]
 

@@ -234,7 +234,7 @@ def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
                 continue
             if orphan in tenure.orphans_tried or view.is_undeletable(orphan):
                 continue
-            if orphan.broker in view.cluster.brokers and _is_nobodys(view, orphan):
+            if orphan.broker in view.cluster.brokers and _is_deletable(view, orphan):
                 epoch = tenure.states[orphan.partition].leader_epoch
                 following += [
                     effects.SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
@@ -264,7 +264,7 @@ def _is_obsolete(view: ClusterView, orphan: events.Orphan) -> bool:
     return again or topic.czxid != orphan.topic_czxid
 
 
-def _is_nobodys(view: ClusterView, orphan: events.Orphan) -> bool:
+def _is_deletable(view: ClusterView, orphan: events.Orphan) -> bool:
     """
     Return whether an orphan may be deleted.
 

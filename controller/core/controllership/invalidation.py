@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.core import effects, records, request_records, wakeups
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
-from controller.core.throttling.throttle_records import applied_throttle_doubted, throttles_refused
+from controller.core.throttling.throttle_records import applied_throttle_rejected, throttles_refused
 from controller.core.view import ClusterView
 
 LEFT_TIMER: Final = "left_submissions"
@@ -52,7 +52,7 @@ def invalidate(  # noqa: C901 - one arm per record
                 | records.SpecEndedRecord(partition=partition)
             ):
                 # The topic may have changed since the record was decided on it.
-                view.own_records.doubtful_specs.add(partition)
+                view.own_records.unconfirmed_specs.add(partition)
                 topics[partition.topic] = None
             case records.NotificationsDeletedRecord(kind=kind, names=names):
                 # One of them is gone already: the rest is read with the next change.
@@ -65,14 +65,14 @@ def invalidate(  # noqa: C901 - one arm per record
                 request_records.forget_submission(view, name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
-                following.append(applied_throttle_doubted(view, record))
+                following.append(applied_throttle_rejected(view, record))
             case _:
                 pass
-    doubted = tuple(name for name in topics if name in session.topics)
-    for name in doubted:
-        session.topics[name].put_in_doubt(cluster.read_generation)
-    if doubted:
-        following.append(effects.ReadTopics(doubted))
+    invalid = tuple(name for name in topics if name in session.topics)
+    for name in invalid:
+        session.topics[name].invalidate(cluster.read_generation)
+    if invalid:
+        following.append(effects.ReadTopics(invalid))
     if states:
         following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))
     return following

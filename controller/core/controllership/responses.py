@@ -28,7 +28,7 @@ LASTING: Final = {
     UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
 }
 """Errors of whole requests that a repeated request meets again, with their reason."""
-HEED_PATIENCE_S: Final = 30.0
+ACCEPTANCE_PATIENCE_S: Final = 30.0
 """How long a tenure may last without a broker that accepts an UpdateMetadata, in seconds."""
 
 
@@ -52,12 +52,12 @@ def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnsw
     """
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
-    if view.tenure.refusers.pop(event.broker, None) is not None and view.tenure.heeded:
+    if view.tenure.refusers.pop(event.broker, None) is not None and view.tenure.accepted_by_broker:
         view.due.joined.add(event.broker)
         view.due.elsewhere.add(event.broker)
-    view.tenure.heeded = True
+    view.tenure.accepted_by_broker = True
     if not _is_refused_by_most(view):
-        view.role.unheeded = None
+        view.role.rejected_by_brokers = None
 
 
 def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
@@ -75,11 +75,15 @@ def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
             f"{len(refused)} of {len(view.cluster.brokers)} live brokers refuse our requests as "
             f"the controller: {', '.join(reasons)}"
         )
-    if tenure.held is None or tenure.heeded or now < tenure.held.since + HEED_PATIENCE_S:
+    if (
+        tenure.held is None
+        or tenure.accepted_by_broker
+        or now < tenure.held.since + ACCEPTANCE_PATIENCE_S
+    ):
         return None
     return (
         f"none of {len(view.cluster.brokers)} live brokers accepted an UpdateMetadata within "
-        f"{HEED_PATIENCE_S:.0f} s of the claim"
+        f"{ACCEPTANCE_PATIENCE_S:.0f} s of the claim"
     )
 
 
@@ -215,7 +219,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
     topic = view.session.topics.get(partition.topic)
     if reassignment.in_doubt and topic is not None:
         view.cluster.read_generation += 1
-        topic.put_in_doubt(view.cluster.read_generation)
+        topic.invalidate(view.cluster.read_generation)
     reassignment.in_doubt = False
 
 

@@ -28,7 +28,7 @@ WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
 ORPHAN_TIMER = "orphans"
 PROGRESS_TIMER = "progress"
-HEED_TIMER = "heed"
+ACCEPTANCE_TIMER = "broker_acceptance"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role, in seconds."""
 PROGRESS_PATIENCE_S = 30.0
@@ -68,7 +68,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
 
 def _leads_back(view: ClusterView) -> bool:
     """Return whether a rollback is due: only a pause of everything holds it."""
-    return bool(view.work.led_back) and view.intake.controls.pauses.everything is None
+    return bool(view.work.rolling_back) and view.intake.controls.pauses.everything is None
 
 
 def _has_cancellation(view: ClusterView) -> bool:
@@ -127,7 +127,11 @@ def hold_of(view: ClusterView) -> Blocked | None:
     """Return why no new step may begin now; None if it may."""
     if view.role.stopping or view.tenure.resigning:
         return Blocked(BlockedBy.DRAINING, "the controller role is being given up")
-    if view.tenure.held is not None and engine_of(view).holds_role and not view.tenure.heeded:
+    if (
+        view.tenure.held is not None
+        and engine_of(view).holds_role
+        and not view.tenure.accepted_by_broker
+    ):
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
@@ -171,9 +175,9 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     in_vain = responses.refusal_by_brokers(view, now)
     if in_vain is not None:
         return _resign(view, in_vain, records.UpdateRefusedRecord(in_vain))
-    if not tenure.heeded:
-        until = Instant(tenure.held.since + responses.HEED_PATIENCE_S)
-        return Decision(effects=(effects.SetTimer(HEED_TIMER, until),))
+    if not tenure.accepted_by_broker:
+        until = Instant(tenure.held.since + responses.ACCEPTANCE_PATIENCE_S)
+        return Decision(effects=(effects.SetTimer(ACCEPTANCE_TIMER, until),))
     return _hold(view, now)
 
 

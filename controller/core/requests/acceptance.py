@@ -277,10 +277,10 @@ def accepted(
         return written if running is None else written[:1]
     if running.spec.route is Route.FOREIGN:
         return written
-    told = model.PartitionOutcome(
+    superseded = model.PartitionOutcome(
         running.spec.request, partition, model.OutcomeKind.SUPERSEDED, by=spec.request
     )
-    return (*written, records.PartitionOutcomeRecord(told))
+    return (*written, records.PartitionOutcomeRecord(superseded))
 
 
 def summary_of_unreadable(refusal: model.Refusal, raw: bytes) -> outcomes.Summary:

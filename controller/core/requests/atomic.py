@@ -39,7 +39,7 @@ def _take_back(
     original, assignment = spec.original, view.session.known_assignment(partition)
     is_there = assignment is None or assignment == model.PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
-        back = spec.led_back(original, request)
+        back = spec.rolled_back(original, request)
         return records.Change((records.SpecRecord(partition, back),), partition=partition)
     entry = acceptance.entry_text(partition, spec.target)
     refusal = model.Refusal(
@@ -68,7 +68,7 @@ def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | 
 
     Parts that were accepted meanwhile do not matter.
     """
-    known = view.session.found_good.get(request)
+    known = view.session.atomic_checks.get(request)
     if known is None or not known.parts >= {_version_of(s) for s in parts_of(view, request)}:
         return None
     now = _check(view, request, known.parts, known.topics)

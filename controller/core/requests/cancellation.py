@@ -71,7 +71,7 @@ def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
     """Return whether any rollback is still in progress."""
     # Finished entries are moved back as a request of their own.
     own = view.work.requests.get(cancellation.request)
-    return cancellation.request in view.work.led_back or (own is not None and own.open > 0)
+    return cancellation.request in view.work.rolling_back or (own is not None and own.open > 0)
 
 
 # --- choosing ----------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _reverse(  # noqa: PLR0911 - one return per case
         return NotReversed.NEEDLESS if is_over else NotReversed.NOT_YET
     spec = reassignment.spec
     if spec.original is None:
-        return undo.skipped(cancellation, partition, "nobody knows where it was before")
+        return undo.skipped(cancellation, partition, "its former replicas are unknown")
     has_begun = reassignment.in_flight or reassignment.may_be_made
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
         return _end_unbegun(view, cancellation, partition, reassignment)
@@ -195,7 +195,7 @@ def _reverse(  # noqa: PLR0911 - one return per case
         return undo.skipped(
             cancellation, partition, "no original replica is in sync: it would go offline"
         )
-    back = spec.led_back(spec.original, cancellation.request)
+    back = spec.rolled_back(spec.original, cancellation.request)
     if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     written: tuple[records.Record, ...] = (records.SpecRecord(partition, back),)

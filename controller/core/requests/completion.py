@@ -119,6 +119,6 @@ def _is_over(  # noqa: PLR0911 - one return per rule
             return session.queue_read and (queue is None or f"queue-{queue.czxid:016x}" != name)
         case "cancel":
             # Usually it ends with its znode; an operator may have deleted that.
-            return session.cancellation_read and name not in view.work.led_back
+            return session.cancellation_read and name not in view.work.rolling_back
         case _:
             return False

@@ -16,7 +16,7 @@ from controller.core.cached_znodes import PlanNode
 from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
 from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
 from controller.core.reassignments import Request
-from controller.core.throttling.throttle_records import throttles_doubted
+from controller.core.throttling.throttle_records import note_all_throttles
 from controller.core.view import ClusterView
 
 Intake = (
@@ -48,7 +48,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             for name, submission in read.items():
                 if submission is not None and name in listed:
                     session.submissions[name] = submission
-                    _doubt_lacking(view, submission.entries)
+                    _invalidate_for_missing(view, submission.entries)
                 else:
                     session.asked_submissions.discard(name)
             session.submissions = dict(sorted(session.submissions.items()))
@@ -70,7 +70,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             intake.controls = _understood(view, controls)
             intake.controls_known = intake.controls_known or not controls.unreadable
             session.controls_read = True
-            throttles_doubted(view)
+            note_all_throttles(view)
         case events.HistoryRead():
             _history(view, event, now)
         case events.AcceptedRead():
@@ -81,7 +81,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             assert_never(event)
 
 
-def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+def _invalidate_for_missing(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
     """
     Have topics read again that lack requested partitions.
 
@@ -97,7 +97,7 @@ def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> N
         return
     view.cluster.read_generation += 1
     for name in lacking:
-        session.topics[name].put_in_doubt(view.cluster.read_generation)
+        session.topics[name].invalidate(view.cluster.read_generation)
     view.due.overtaken_topics |= lacking
 
 

@@ -24,7 +24,7 @@ def follow_plan(
     view: ClusterView, due: Worklist, now: Instant, starting: Collection[TopicPartition]
 ) -> Decision:
     """Accept new entries, end removed ones, tidy the znode, request topic settings."""
-    changes = [*drop_taken_out(view, due, starting).changes]
+    changes = [*end_removed(view, due, starting).changes]
     legacy = view.intake.legacy
     if legacy is not None and not legacy.stale:
         accepted = acceptance.accept_legacy(view, legacy)
@@ -34,7 +34,7 @@ def follow_plan(
     return Decision(tuple(changes), tuple(_learn_configs(view, now)))
 
 
-def drop_taken_out(
+def end_removed(
     view: ClusterView, due: Worklist, starting: Collection[TopicPartition] = ()
 ) -> Decision:
     """End entries that an operator removed from the znode, except those beginning in this cycle."""
@@ -180,8 +180,8 @@ def adopt_foreign(view: ClusterView) -> Decision:
             partition = TopicPartition(name, number)
             if not assignment.is_reassigning or partition in view.work.reassignments:
                 continue
-            told = records.SpecRecord(partition, foreign.foreign_spec(assignment))
-            changes.append(Change((told,), partition=partition))
+            adopted = records.SpecRecord(partition, foreign.foreign_spec(assignment))
+            changes.append(Change((adopted,), partition=partition))
     if not any(topic.stale for topic in session.topics.values()):
         changes.append(Change((records.ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))

@@ -250,13 +250,16 @@ def _judge(
     """Accept or refuse one entry, or note what has to be known first."""
     request = submission.request
     if cancellation.is_choosing(view) and cancellation.is_selected(view, submission):
-        told = model.PartitionOutcome(
+        cancelled = model.PartitionOutcome(
             request, partition, model.OutcomeKind.CANCELLED, "before it was accepted"
         )
         assignment = view.session.known_assignment(partition)
         original = None if assignment is None else assignment.replicas
         counted = model.AcceptedEntry(partition, original, target)
-        written = (records.PartitionOutcomeRecord(told), records.AcceptedRecord(request, counted))
+        written = (
+            records.PartitionOutcomeRecord(cancelled),
+            records.AcceptedRecord(request, counted),
+        )
         judged.changes.append(Change(written, partition=partition))
     elif _is_good(view, request, partition, target, judged):
         judged.changes.append(acceptance.accept_entry(view, request, partition, target))

@@ -193,7 +193,7 @@ def _undo(  # noqa: PLR0911 - one return per case
         return skipped(cancellation, partition, f"it was moved again since {since}")
     original = undone[-1].original
     if original is None:
-        return skipped(cancellation, partition, "nobody knows where it was before")
+        return skipped(cancellation, partition, "its former replicas are unknown")
     if original == now:
         return None
     refusal = refusal_of(view, cancellation.request, partition, original)

@@ -33,7 +33,7 @@ def begin(
     view.work.reassignments[partition] = reassignment
     view.work.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(view.work.topics_at_work, partition.topic, 1)
-    _count_led_back(view, reassignment.spec, 1)
+    _count_rolling_back(view, reassignment.spec, 1)
     _reflect_spec(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
@@ -62,9 +62,9 @@ def change_spec(
         later.settled.add(partition)
         wakeups.wake(view.due, wakeups.Finding.REQUEST_REPLACED)
     view.work.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
-    _count_led_back(view, reassignment.spec, -1)
+    _count_rolling_back(view, reassignment.spec, -1)
     reassignment.spec = spec
-    _count_led_back(view, spec, 1)
+    _count_rolling_back(view, spec, 1)
     _reflect_spec(view, partition, now)
     if moving:
         count_in_flight(view, reassignment, 1)
@@ -76,9 +76,9 @@ def change_spec(
         tenure.waiting.add(partition, spec.request)
 
 
-def _count_led_back(view: ClusterView, spec: ReassignmentSpec, change: int) -> None:
+def _count_rolling_back(view: ClusterView, spec: ReassignmentSpec, change: int) -> None:
     if spec.cancelled_by is not None:
-        _count(view.work.led_back, spec.cancelled_by, change)
+        _count(view.work.rolling_back, spec.cancelled_by, change)
 
 
 def _count(counts: Counter[Key], key: Key, change: int) -> None:
@@ -129,7 +129,7 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
         return
     work.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(work.topics_at_work, partition.topic, -1)
-    _count_led_back(view, reassignment.spec, -1)
+    _count_rolling_back(view, reassignment.spec, -1)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
     unload(view, reassignment)

@@ -21,10 +21,10 @@ class OwnRecords:
     specs_read: bool = False
     orphans_read: bool = False
     history_read: bool = False
-    doubtful_specs: set[TopicPartition] = field(default_factory=set)
+    unconfirmed_specs: set[TopicPartition] = field(default_factory=set)
     """Records of which a write was rejected: the next read shows whether they exist."""
     applied_throttles_read: bool = False
-    doubtful_throttles: set[Entity] = field(default_factory=set)
+    unconfirmed_throttles: set[Entity] = field(default_factory=set)
     """Applied throttles of which a write was rejected: the next read shows whether they exist."""
     entity_configs: dict[Entity, EntityConfig | str] = field(default_factory=dict)
     """Dynamic settings of the topics and brokers that are, or are to be, throttled."""

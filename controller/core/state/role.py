@@ -1,8 +1,8 @@
 """
-What outlives a tenure about the controller role: who leads, the engine, and when to claim.
+The facts about the controller role that outlive a tenure: leadership, engine, time of claims.
 
-Nothing ends it but the process. ``retry_claim_at``, ``unheeded``, the times of topic deletions and
-of orphans are what one tenure leaves to the decision about the next.
+It lasts as long as the process. ``retry_claim_at``, ``rejected_by_brokers``, the times of topic
+deletions and of orphans are what one tenure leaves to the decision about the next.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class RoleState:
     delegable: bool = False
     """Whether the cluster's controller supports AlterPartitionReassignments."""
     undelegable: str | None = None
-    """Why the cluster's controller never can; None where it may."""
+    """Why the cluster's controller does not support it; None where it may."""
     retry_claim_at: Instant = START
-    unheeded: str | None = None
+    rejected_by_brokers: str | None = None
     """Why brokers did not accept the requests of the last tenure, until one accepts another."""
     deletions_since: dict[str, Instant] = field(default_factory=dict)
     """

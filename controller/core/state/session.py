@@ -60,7 +60,7 @@ class SessionState:
     """Request znodes that could not be deleted; left alone for a while."""
     judged: dict[str, int] = field(default_factory=dict)
     """The number of entries of a submission that were accepted or refused, from the first on."""
-    found_good: dict[RequestId, reassignments.AtomicCheck] = field(default_factory=dict)
+    atomic_checks: dict[RequestId, reassignments.AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged good as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
 

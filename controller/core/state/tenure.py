@@ -38,7 +38,7 @@ class TenureState:
     probing: bool = False
     fenced: str | None = None
     """The broker's report that a newer controller exists, as a sentence."""
-    heeded: bool = False
+    accepted_by_broker: bool = False
     """
     Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before that.
     """
@@ -96,7 +96,7 @@ class TenureState:
     """Whether topic znodes may contain foreign reassignments that are not adopted yet."""
     legacy_confirmed: bool = False
     """Whether the legacy znode was read in this tenure: only then is a difference an edit."""
-    taken_out: set[TopicPartition] = field(default_factory=set)
+    removed_entries: set[TopicPartition] = field(default_factory=set)
     """
     Entries that an operator removed from the legacy znode, and that may have begun.
 

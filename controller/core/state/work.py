@@ -25,7 +25,7 @@ class WorkState:
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     topics_at_work: Counter[str] = field(default_factory=Counter)
     """The number of reassignments of each topic; topics without any have no entry."""
-    led_back: Counter[RequestId] = field(default_factory=Counter)
+    rolling_back: Counter[RequestId] = field(default_factory=Counter)
     """The number of reassignments that each cancellation rolls back; others have no entry."""
     other_routes: int = 0
     """

@@ -15,11 +15,11 @@ from controller.core.view import ClusterView
 
 
 def applied_throttles_read(view: ClusterView, event: events.AppliedThrottlesRead) -> None:
-    """Take the applied throttles as read; once known, only doubtful ones."""
+    """Take the applied throttles as read; once known, only unconfirmed ones."""
     work, own_records = view.work, view.own_records
     read = dict(event.applied_throttles)
     if own_records.applied_throttles_read:
-        for entity in own_records.doubtful_throttles:
+        for entity in own_records.unconfirmed_throttles:
             if entity in read:
                 work.applied_throttles[entity] = read[entity]
             else:
@@ -27,8 +27,8 @@ def applied_throttles_read(view: ClusterView, event: events.AppliedThrottlesRead
     else:
         work.applied_throttles = read
     own_records.applied_throttles_read = True
-    own_records.doubtful_throttles.clear()
-    throttles_doubted(view)
+    own_records.unconfirmed_throttles.clear()
+    note_all_throttles(view)
 
 
 def entity_configs_read(view: ClusterView, event: events.EntityConfigsRead, now: Instant) -> None:
@@ -55,7 +55,7 @@ def _is_older(
     return read.version < known.version
 
 
-def throttles_doubted(view: ClusterView) -> None:
+def note_all_throttles(view: ClusterView) -> None:
     """Note every throttle: what is wanted, or what is set, may have changed."""
     view.work.participants.note_all(view.work.applied_throttles)
 
@@ -64,7 +64,7 @@ def applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecor
     """Fold in an applied throttle and the settings written with it."""
     applied = record.lease
     view.work.applied_throttles[applied.entity] = replace(applied, version=_next(applied.version))
-    view.own_records.doubtful_throttles.discard(applied.entity)
+    view.own_records.unconfirmed_throttles.discard(applied.entity)
     config = applied_throttles.EntityConfig(dict(record.values), _next(record.expected_version))
     view.own_records.entity_configs[applied.entity] = config
     view.own_records.throttle_refusals.pop(applied.entity, None)
@@ -74,7 +74,7 @@ def applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecor
 def applied_throttle_ended(view: ClusterView, record: records.AppliedThrottleEndedRecord) -> None:
     """Fold in the end of an applied throttle; the entity is read and decided again."""
     view.work.applied_throttles.pop(record.entity, None)
-    view.own_records.doubtful_throttles.discard(record.entity)
+    view.own_records.unconfirmed_throttles.discard(record.entity)
     _forget(view, record.entity)
     view.own_records.throttle_refusals.pop(record.entity, None)
     view.work.participants.note(record.entity)
@@ -101,15 +101,15 @@ def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
     view.own_records.asked_entities.pop(entity, None)
 
 
-def applied_throttle_doubted(
+def applied_throttle_rejected(
     view: ClusterView, record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
 ) -> effects.Effect:
     """Invalidate an entity whose write was rejected by a race; return the read of its settings."""
     entity = _entity_of(record)
-    view.own_records.doubtful_throttles.add(entity)
+    view.own_records.unconfirmed_throttles.add(entity)
     _forget(view, entity)
     view.work.participants.note(entity)
-    wakeups.wake(view.due, wakeups.Finding.THROTTLE_DOUBTED)
+    wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
     return effects.ReadEntityConfigs((entity,))
 
 
@@ -120,7 +120,7 @@ def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant)
             entity = _entity_of(record)
             view.own_records.throttle_refusals[entity] = applied_throttles.ThrottleRefusal(why, now)
             view.work.participants.note(entity)
-            wakeups.wake(view.due, wakeups.Finding.THROTTLE_DOUBTED)
+            wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
 
 
 def _entity_of(

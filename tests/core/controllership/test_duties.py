@@ -807,7 +807,7 @@ def test_replicas_that_may_have_changed_are_sent_to_no_broker() -> None:
         SendLeaderAndIsr(tp(), replicas(1, 2)),
     )
     assert send_leader_and_isr(view, tp(), ()) == ()
-    view.session.topics["t"].put_in_doubt(view.cluster.read_generation + 1)
+    view.session.topics["t"].invalidate(view.cluster.read_generation + 1)
     assert send_leader_and_isr(view, tp(), replicas(1, 2)) == ()
 
 

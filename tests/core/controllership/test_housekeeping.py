@@ -374,7 +374,7 @@ def test_replicas_that_another_controller_dropped_are_recorded_later(kept_by: st
         assert tp() in driver.view.work.reassignments
         driver.view.cluster.departed = dict(departed)
     else:
-        driver.view.session.topics["t"].put_in_doubt(driver.view.cluster.read_generation + 1)
+        driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
     assert announce_departures(driver.view, due).changes == ()
 
 
@@ -414,7 +414,7 @@ FORBIDS: dict[str, Callable[[ClusterView], object]] = {
     "its broker is dead": lambda view: view.cluster.brokers.pop(BrokerId(4)),
     "its deletion was requested": lambda view: view.tenure.orphans_tried.add(ORPHAN_ON_4),
     "its disk failed": lambda view: view.work.orphans_failed.add(ORPHAN_ON_4),
-    "the topic may have changed": lambda view: view.session.topics["t"].put_in_doubt(99),
+    "the topic may have changed": lambda view: view.session.topics["t"].invalidate(99),
     "the topic is not read": lambda view: view.session.topics.pop("t"),
     "the topic is another one": lambda view: setattr(view.session.topics["t"], "czxid", Zxid(10)),
     "the partition is not in its topic": lambda view: view.session.topics["t"].partitions.clear(),

@@ -8,27 +8,27 @@ from controller.core import effects, events
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.controllership.eligibility import refusals
 from controller.core.controllership.responses import (
+    ACCEPTANCE_PATIENCE_S,
     CLUSTER_AUTHORIZATION_FAILED,
-    HEED_PATIENCE_S,
     KAFKA_STORAGE_ERROR,
     STALE_CONTROLLER_EPOCH,
     UNSUPPORTED_VERSION,
 )
-from controller.core.controllership.tenure import CLAIM_TIMER, HEED_TIMER
+from controller.core.controllership.tenure import ACCEPTANCE_TIMER, CLAIM_TIMER
 from controller.core.decide import ACK_TIMER
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.options import Options
 from controller.core.phases import Stopping
 from controller.core.records import SpecRecord, StateRecord
-from controller.core.tenure_reset import UNHEEDED_RETRY_S
+from controller.core.tenure_reset import REJECTED_RETRY_S
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.controllership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
 
 
-def unheeded(*, leads: int = 1) -> Driver:
+def rejected_driver(*, leads: int = 1) -> Driver:
     """Return a claim that no broker has answered yet, with a request in ZooKeeper."""
-    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), heeds=False, leaders={tp(): leads})
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), accepts=False, leaders={tp(): leads})
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     return driver
 
@@ -52,7 +52,7 @@ def resignations(driver: Driver) -> list[str]:
 
 def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() -> None:
     """A write without a broker to send it to is a leader epoch that no broker ever gets."""
-    driver = unheeded()
+    driver = rejected_driver()
     driver.observe(live(1, 2, 3, 4, bounced=(1,)), events.StatesRead(driver.first_states))
     assert StateRecord not in written(driver)
     assert SpecRecord not in written(driver)
@@ -67,7 +67,7 @@ def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() 
 
 def test_states_are_read_when_the_first_broker_accepts() -> None:
     """One is enough: others may be out of reach."""
-    driver = unheeded()
+    driver = rejected_driver()
     driver.observe(events.Deposed("another one"), *driver.own_records())
     driver.sent.clear()
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
@@ -77,7 +77,7 @@ def test_states_are_read_when_the_first_broker_accepts() -> None:
     assert [(e.partitions, e.purpose) for e in asked] == [((tp(),), effects.ReadPurpose.SEED)]
 
 
-def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None:
+def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_accepts_our_requests() -> None:
     """No state of it will ever be read."""
     driver = Driver({tp(): (1, 2, 3), tp(0, "gone"): (1, 2)})
     submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
@@ -85,21 +85,21 @@ def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None
     _, *others = driver.own_records()
     driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
     driver.observe(events.TopicsListed(frozenset({"t"})))
-    driver.heeds = False
+    driver.accepts = False
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.work.reassignments
     answer(driver, 0, 1)
     assert not driver.view.work.reassignments
 
 
-def test_a_step_in_flight_says_that_no_broker_heeds_us() -> None:
+def test_a_step_in_flight_says_that_no_broker_accepts_our_requests() -> None:
     """It is in the topic znode, and waits for the claim to reach a broker."""
     driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None))
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     _, *others = driver.own_records()
     driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
-    driver.heeds = False
+    driver.accepts = False
     driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.tenure.in_flight
     waits = driver.view.work.reassignments[tp()].blocked
@@ -110,7 +110,7 @@ def test_a_step_in_flight_says_that_no_broker_heeds_us() -> None:
 @pytest.mark.parametrize("error", [CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION])
 def test_a_role_whose_requests_most_brokers_refuse_is_given_back_and_left_alone(error: int) -> None:
     """Claimed again at once it would take the cluster its controller again and again."""
-    driver = unheeded()
+    driver = rejected_driver()
     answer(driver, error, 1, 2)
     assert not resignations(driver)
     answer(driver, error, 3)
@@ -119,7 +119,7 @@ def test_a_role_whose_requests_most_brokers_refuse_is_given_back_and_left_alone(
     assert "3 of 4 live brokers refuse" in refusals(driver.view)[0]
     driver.observe(events.Deposed("the role was given back"), *driver.own_records())
     driver.sent.clear()
-    driver.now = Instant(driver.now + UNHEEDED_RETRY_S - 1)
+    driver.now = Instant(driver.now + REJECTED_RETRY_S - 1)
     driver.observe(events.TimerFired(CLAIM_TIMER))
     assert not any(isinstance(e, effects.ClaimController) for e in driver.sent)
     assert refusals(driver.view)
@@ -140,7 +140,7 @@ def test_a_permission_that_is_taken_away_in_the_tenure_ends_it() -> None:
 
 def test_brokers_that_accept_again_or_are_gone_do_not_count_as_refusing() -> None:
     """Of four live ones two do not make a majority."""
-    driver = unheeded()
+    driver = rejected_driver()
     answer(driver, CLUSTER_AUTHORIZATION_FAILED, 1, 2)
     answer(driver, 0, 1)
     answer(driver, CLUSTER_AUTHORIZATION_FAILED, 3)
@@ -154,12 +154,12 @@ def test_brokers_that_accept_again_or_are_gone_do_not_count_as_refusing() -> Non
 
 def test_a_role_that_reaches_no_broker_is_given_back() -> None:
     """A broker that reaches the others takes it."""
-    driver = unheeded()
-    driver.now = Instant(driver.now + HEED_PATIENCE_S - 1)
-    driver.observe(events.TimerFired(HEED_TIMER))
+    driver = rejected_driver()
+    driver.now = Instant(driver.now + ACCEPTANCE_PATIENCE_S - 1)
+    driver.observe(events.TimerFired(ACCEPTANCE_TIMER))
     assert not resignations(driver)
     driver.now = Instant(driver.now + 1)
-    driver.observe(events.TimerFired(HEED_TIMER))
+    driver.observe(events.TimerFired(ACCEPTANCE_TIMER))
     assert "none of 4 live brokers accepted" in resignations(driver)[0]
     assert StateRecord not in written(driver)
 

@@ -774,7 +774,7 @@ def test_what_cannot_go_yet_is_not_ordered_again_where_the_step_says_so_already(
     """The other engine left it so: one added replica goes, the other waits for an original."""
     driver = DelegatedDriver({tp(): (0, 1)})
     spec = ReassignmentSpec(replicas(3, 4), replicas(0, 1), FIRST, Route.REQUEST, ZkVersion(0))
-    back = spec.led_back(replicas(0, 1), CANCEL)
+    back = spec.rolled_back(replicas(0, 1), CANCEL)
     left = PartitionAssignment(replicas(0, 1, 3, 4), replicas(3, 4), replicas(4))
     driver.view.session.topics["t"].partitions[0] = left
     driver.change_isr(tp(), replicas(0, 3))

@@ -178,4 +178,4 @@ def test_what_the_whole_was_found_good_by_is_forgotten_with_its_end() -> None:
     assert REQUEST in outcomes(driver)
     found = [r for c in driver.changes for r in c.records if isinstance(r, AtomicCheckedRecord)]
     assert [r.request for r in found] == [REQUEST]
-    assert driver.view.session.found_good == {}
+    assert driver.view.session.atomic_checks == {}

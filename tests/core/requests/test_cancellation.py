@@ -752,7 +752,7 @@ def test_a_cancellation_waits_for_a_topic_that_is_being_read() -> None:
     driver = Driver({tp(): (1, 2)}, answers_topics=False)
     submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
     topic = driver.view.session.topics["t"]
-    topic.put_in_doubt(driver.view.cluster.read_generation + 1)
+    topic.invalidate(driver.view.cluster.read_generation + 1)
     driver.view.cluster.read_generation += 1
     cancel(driver)
     assert not has_ended(driver)

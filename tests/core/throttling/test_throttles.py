@@ -581,7 +581,7 @@ def test_a_lease_in_doubt_is_as_it_is_read() -> None:
     made = rig()
     made.ask_for({orders(): (1, 2, 4)})
     known = dict(made.view.work.applied_throttles)
-    made.view.own_records.doubtful_throttles.add(Entity(ORDERS))
+    made.view.own_records.unconfirmed_throttles.add(Entity(ORDERS))
     observe(made.view, AppliedThrottlesRead({}), made.now)
     assert known.keys() - made.view.work.applied_throttles.keys() == {ORDERS}
 

@@ -36,7 +36,7 @@ from controller.core.options import Options
 from controller.core.reassignments import Request
 from controller.core.state.tenure import Tenure
 from controller.core.submissions import RequestOptions
-from controller.core.throttling.throttle_records import throttles_doubted, throttles_refused
+from controller.core.throttling.throttle_records import note_all_throttles, throttles_refused
 from controller.core.throttling.throttles import follow_throttles, throttle_gate
 from controller.core.view import ClusterView
 from controller.core.wakeups import wake
@@ -133,7 +133,7 @@ class ThrottleRig:
 
     def change_controls(self) -> None:
         """Have everything looked at, as a change of the controls does."""
-        throttles_doubted(self.view)
+        note_all_throttles(self.view)
         wake(self.view.due, ControlsRead)
         self.settle()
 
