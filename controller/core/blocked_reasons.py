@@ -1,5 +1,5 @@
 """
-What each reassignment waits for, also where no cycle has examined it yet.
+The reason for which each reassignment waits, also where no cycle has examined it yet.
 
 A cycle notes why a partition is blocked (``Reassignment.blocked``). Beyond the limits, without the
 role, or before an entry is accepted, single partitions are not examined: they share a common
@@ -39,7 +39,7 @@ IN_TURN = frozenset(
 
 
 class BlockedReasons:
-    """What the reassignments of one view wait for."""
+    """The reasons for which the reassignments of one view wait."""
 
     def __init__(self, view: ClusterView, now: Instant) -> None:
         """Find what blocks everything that is not in flight."""
@@ -47,7 +47,7 @@ class BlockedReasons:
         self._now = now
         self._held: dict[RequestId, Blocked | None] = {}
         self.common = _common(view)
-        """What every partition without a step in flight waits for; None when they make progress."""
+        """The reason common to all partitions without a step in flight; None if steps begin."""
 
     def of(self, reassignment: Reassignment) -> Blocked | None:
         """Return what an accepted reassignment waits for; None when it makes progress or copies."""

@@ -67,7 +67,7 @@ class CloseChannel:
 
 
 class ReadPurpose(StrEnum):
-    """Why states are read: it decides what follows from the answer."""
+    """The purpose of a read of states, which decides what follows from the answer."""
 
     SEED = "seed"
     """The first read of this tenure: the result is sent to brokers, as they may lack it."""

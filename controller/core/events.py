@@ -144,7 +144,7 @@ class ClaimGuardsRead:
     kraft_controller_epoch: int
     feature_enabled: bool
     migration: str | None
-    """Why ``/migration`` forbids a claim; None when it does not."""
+    """The reason for which ``/migration`` forbids a claim; None when it permits one."""
 
 
 # --- what operators ask for --------------------------------------------------------------------

@@ -151,7 +151,7 @@ NEVER_ASKED: Final = ConfigQuestion(0, Instant(-math.inf))
 
 
 class Route(StrEnum):
-    """How a reassignment reached the daemon."""
+    """The way in which a reassignment reached the daemon."""
 
     LEGACY = "legacy"
     """An entry of ``/admin/reassign_partitions``."""
@@ -219,7 +219,7 @@ class LegacyPlan:
 
 
 class RefusalReason(StrEnum):
-    """Why an entry of a plan is refused; the label of the refusal counter."""
+    """The reason for a refused entry of a plan; the label of the refusal counter."""
 
     MALFORMED = "malformed"
     UNKNOWN_PARTITION = "unknown_partition"
@@ -252,7 +252,7 @@ class Refusal:
     partition: TopicPartition | None = None
     """None where the entry does not name a partition."""
     entries: int = 1
-    """How many entries this refusal stands for."""
+    """The number of entries that this refusal counts for."""
     was_accepted: bool = False
     """Whether the entry was accepted before: it already counts among the accepted entries."""
 
@@ -296,7 +296,7 @@ class AcceptedEntry:
 
 
 class AlterOutcome(StrEnum):
-    """What is known of an AlterPartitionReassignments entry that was sent, or was to be sent."""
+    """The state of an AlterPartitionReassignments entry that was sent, or was to be sent."""
 
     ANSWERED = "answered"
     """The controller answered it and every entry before it, as it processes them in order."""
@@ -309,7 +309,7 @@ class AlterOutcome(StrEnum):
 
 
 class LimitKind(Enum):
-    """What a limit counts."""
+    """The unit that a limit counts."""
 
     PARTITIONS = auto()
     REQUEST = auto()
@@ -319,7 +319,7 @@ class LimitKind(Enum):
 
 
 class BlockedBy(StrEnum):
-    """What a reassignment waits for: a bounded set, used as a metric label."""
+    """The kind of condition that blocks a reassignment: a bounded set, used as a metric label."""
 
     CONFIG_UNKNOWN = "config_unknown"
     STATE_UNKNOWN = "state_unknown"
@@ -357,7 +357,7 @@ class BlockedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why a partition does not make progress now, as a sentence for operators."""
+    """The reason for which a partition makes no progress now, as a sentence for operators."""
 
     by: BlockedBy
     detail: str

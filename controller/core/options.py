@@ -21,7 +21,7 @@ class EngineName(StrEnum):
 
 
 class ForeignMoves(StrEnum):
-    """How foreign reassignments affect ours; the native engine carries them out itself."""
+    """The effect of foreign reassignments on ours; the native engine carries them out itself."""
 
     WAIT = "wait"
     """No step of ours begins before they have ended."""
@@ -37,7 +37,7 @@ class ForeignMoves(StrEnum):
 
 
 class TenurePolicy(StrEnum):
-    """When the daemon holds ``/controller``."""
+    """The time for which the daemon holds ``/controller``."""
 
     ON_DEMAND = "on_demand"
     """While there is work, and for ``tenure_linger`` afterwards."""
@@ -67,7 +67,7 @@ REQUEST_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How reassignments are scheduled and when the role is held."""
+    """The options of scheduling, and of holding the role."""
 
     engine: EngineName = EngineName.NATIVE
     foreign_moves: ForeignMoves = ForeignMoves.WAIT

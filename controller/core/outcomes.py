@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class OpenHistory:
-    """What is kept of a request that has no summary yet."""
+    """The records of a request that has no summary yet."""
 
     parts: Mapping[str, Part]
     accepted: int

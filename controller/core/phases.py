@@ -63,12 +63,12 @@ class AwaitingController:
     target: Replicas
     """The target of the request; of a request that cancels, the replicas it leads back to."""
     since: Instant
-    """When it was asked, or answered; without a controller this may take long."""
+    """The time of the request or of its answer; without a controller an answer may take long."""
     error: int | None = None
     """The error code of the answer; None before the answer."""
     why: str = ""
     fate: AlterOutcome | None = None
-    """What is known of the request; None while it is under way."""
+    """The outcome of the request as far as known; None while it is under way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class TopicCheck:
-    """A topic as it was when entries of its partitions were judged good."""
+    """A topic as it was when entries of its partitions were judged acceptable."""
 
     czxid: model.Zxid
     version: model.ZkVersion
@@ -188,7 +188,7 @@ class TopicCheck:
 
 @dataclass(frozen=True, slots=True)
 class AtomicCheck:
-    """The facts by which an atomic request was judged good; while they hold, it still is."""
+    """The facts by which an atomic request was judged acceptable; while they hold, it still is."""
 
     parts: frozenset[tuple[str, model.Zxid, model.ZkVersion]]
     refused: int

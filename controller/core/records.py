@@ -346,7 +346,7 @@ class JudgedRecord:
 
 @dataclass(frozen=True, slots=True)
 class AtomicCheckedRecord:
-    """Volatile: every entry of an atomic request was judged good."""
+    """Volatile: every entry of an atomic request was judged acceptable."""
 
     request: RequestId
     grounds: AtomicCheck

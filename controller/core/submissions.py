@@ -18,7 +18,7 @@ StepSize = int | Literal["all"]
 """Replicas added per step; ``all`` is the classic single jump."""
 
 PRIORITY_MAX: Final = 1000
-"""Priorities lie between minus and plus this; 0 is ordinary, higher goes first."""
+"""Priorities lie between minus and plus this; 0 is ordinary, higher starts first."""
 
 UNASKED: Final = Zxid(0)
 """The last change of a cancellation that was only displayed, or joined."""

@@ -20,7 +20,7 @@ from controller.core.state.tenure import Tenure, TenureState
 from controller.core.view import ClusterView
 
 DEPARTED_S: Final = 60.0
-"""What another controller dropped longer before a claim has had its StopReplica."""
+"""Replicas that another controller dropped longer before a claim have had their StopReplica."""
 REJECTED_RETRY_S: Final = 300.0
 """The back-off before another claim when brokers refused the requests of a tenure, in seconds."""
 ORPHAN_RETRY_S: Final = 60.0
@@ -128,7 +128,7 @@ def _invalidate_topics(view: ClusterView) -> None:
     Invalidate what may have been read before the claim, where something depends on it.
 
     The former controller may have written after our read; from the claim on no other controller
-    does. A read that was under way at the claim does not make it valid again, whatever it says.
+    does. A read that was under way at the claim does not make it valid again, whatever its content.
     """
     work, intake = view.work, view.intake
     if intake.legacy is not None:

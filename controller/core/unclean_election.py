@@ -1,5 +1,5 @@
 """
-When a partition without a leader may elect a replica that is not in its ISR.
+Unclean elections: conditions for electing a replica that is not in the ISR.
 
 Kafka's controller reads ``unclean.leader.election.enable`` in every offline election. So only an
 answer to a request for settings counts that is newer than the loss of the leader, and newer than

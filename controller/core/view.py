@@ -4,9 +4,9 @@ The view: everything the daemon knows, owned by the thread of the loop.
 It is composed by lifetime: each part is replaced as a whole by the event that ends its facts.
 
 ``observe`` folds in facts that were read or answered, ``apply`` the writes that are known to be
-durable, ``invalidation`` those that were rejected; ``decide`` only reads the view. Whatever must be
-examined because of a change is noted in ``due``, which ``take_due`` passes to ``decide``. No other
-module changes the view (ARCHITECTURE.md, What changes the view).
+durable, ``invalidation`` those that were rejected; ``decide`` only reads the view. What a change
+makes due is noted in ``due``, which ``take_due`` passes to ``decide``. No other module changes the
+view (ARCHITECTURE.md, What changes the view).
 
 The view has no state of its own worth saving: after a restart the same events rebuild it.
 """
@@ -55,7 +55,7 @@ class ClusterView:
         """Take the engine of the settings; ``auto`` is decided when enough is known."""
         engine = self.options.engine
         if engine is not EngineName.AUTO:
-            self.role.engine, self.role.engine_why = engine, "the settings say so"
+            self.role.engine, self.role.engine_why = engine, "configured in the settings"
 
     # --- questions -----------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 """
-What becomes due: one table from what was observed or made durable to flags of the worklist.
+Wake-ups: one table from events, durable records and findings to flags of the worklist.
 
 ``observe`` wakes the row of each event and ``apply`` the row of each record. Where only the content
 of an event or record shows that something became due, the function that folds it in wakes the row
@@ -58,7 +58,7 @@ Flag = Literal[
 
 
 class Finding(Enum):
-    """What the content of an event or record shows, or the handling of a rejected write."""
+    """A fact in the content of an event or record, or in the handling of a rejected write."""
 
     # time
     TIME_CAME = auto()
@@ -84,11 +84,11 @@ class Finding(Enum):
     HEALTH_UNKNOWN = auto()
     """A partition may be below its min ISR: settings of its topic are needed, now or repeatedly."""
     HEALTH_JUDGED = auto()
-    """What held all copies back may be gone."""
+    """A condition that blocked all copies may have ended."""
     SETTINGS_CHANGED = auto()
     """The settings of a topic became known, or others; the same ones permit nothing new."""
     SETTINGS_UNREADABLE = auto()
-    """What waits for settings has to report why they are not known."""
+    """Partitions that wait for settings have to report why these are unknown."""
 
     # reassignments and requests
     SLOT_FREED = auto()

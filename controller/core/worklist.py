@@ -18,7 +18,7 @@ from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 
 @dataclass(slots=True)
 class Worklist:
-    """What must be examined since the last cycle."""
+    """The partitions and duties to be examined since the last cycle."""
 
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
     held: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)

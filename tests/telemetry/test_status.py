@@ -60,7 +60,7 @@ def test_an_idle_standby_says_so() -> None:
     assert status(view) == {
         "role": "standby",
         "engine": "native",
-        "engine_because": "the settings say so",
+        "engine_because": "configured in the settings",
         "refused_because": [],
         "tenure": {"held": False, "epoch": None, "since": None},
         "at": "2026-01-02T03:04:05.000Z",

@@ -62,7 +62,7 @@ def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnsw
 
 def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
     """
-    Return why a tenure is in vain, None if it is not: brokers refuse its requests.
+    Return why a tenure has no effect because brokers refuse its requests, None if it has.
 
     Most refuse them, or none has accepted any for a while. Holding the role nevertheless would
     leave the cluster without a controller.

@@ -155,7 +155,7 @@ def _selects(
 
 
 class NotReversed(Enum):
-    """Why a selected reassignment is not reversed in this cycle."""
+    """The reason for which a selected reassignment is not reversed in this cycle."""
 
     NEEDLESS = auto()
     """It has an outcome already, or its partition does not exist any more."""

@@ -3,7 +3,7 @@ The life of ``/admin/reassign_partitions_queue`` (KIP-236): drained as slots bec
 
 An entry leaves the znode in the multi that accepts it. Where its partition is in flight, the step
 is retargeted, whatever the route of its reassignment. While reassignments are disabled or paused
-the queue stands still.
+no entry leaves the queue.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from controller.core.view import ClusterView
 
 
 class Budget:
-    """What may still begin in this cycle."""
+    """The capacity left in this cycle: what may still begin."""
 
     def __init__(
         self,

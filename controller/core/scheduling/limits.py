@@ -20,7 +20,7 @@ def _live_limits(view: ClusterView, request: RequestId) -> controls.RequestLimit
 
 
 def priority_of(view: ClusterView, request: RequestId) -> int:
-    """Return a request's priority: higher goes first."""
+    """Return a request's priority: higher starts first."""
     live = _live_limits(view, request).priority
     if live is not None:
         return live

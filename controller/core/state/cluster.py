@@ -1,5 +1,5 @@
 """
-What outlives a session about the cluster: its brokers, and what was seen or done before.
+The facts about the cluster that outlive a session: its brokers, and what was seen or done before.
 
 A new session reads ``brokers`` again and compares: a broker that restarted meanwhile is noticed.
 The two counters only grow, so that an answer to an old read or request is recognised.

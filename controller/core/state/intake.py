@@ -1,5 +1,5 @@
 """
-What operators ask for, as last read: plan, queue, cancellation and controls.
+The requests of operators as last read: plan, queue, cancellation and controls.
 
 It outlives sessions: a znode that was carried out is recognised when it is read again
 (``legacy_ended``, ``queue_ended``, ``cancellation_ended``). Submitted requests are part of the

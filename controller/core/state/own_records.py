@@ -1,5 +1,5 @@
 """
-What was read of the daemon's own records, and of the settings that it throttles with.
+The reads of the daemon's own records, and of the settings that it throttles with.
 
 Another daemon may write them while this one does not lead, and a write at the end of a tenure may
 have an unknown outcome. So a new one takes its place when a tenure ends and when a leadership
@@ -16,7 +16,7 @@ from controller.core.model import Instant, TopicPartition
 
 @dataclass(slots=True)
 class OwnRecords:
-    """Which of the daemon's own records are known to be as in ZooKeeper."""
+    """The knowledge of the daemon's own records: which were read, and which await another read."""
 
     specs_read: bool = False
     orphans_read: bool = False

@@ -29,7 +29,7 @@ class RoleState:
     """Why the cluster's controller does not support it; None where it may."""
     retry_claim_at: Instant = START
     rejected_by_brokers: str | None = None
-    """Why brokers did not accept the requests of the last tenure, until one accepts another."""
+    """The reason for which brokers refused the last tenure, until one accepts a request."""
     deletions_since: dict[str, Instant] = field(default_factory=dict)
     """
     Since when each topic deletion has been pending.

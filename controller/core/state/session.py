@@ -18,7 +18,7 @@ from controller.core.submissions import Submission
 
 @dataclass(slots=True)
 class SessionState:
-    """What was read in this session, and what was requested."""
+    """The reads of this session, answered and requested."""
 
     # topics and what surrounds them
     listed: frozenset[str] | None = None
@@ -61,7 +61,7 @@ class SessionState:
     judged: dict[str, int] = field(default_factory=dict)
     """The number of entries of a submission that were accepted or refused, from the first on."""
     atomic_checks: dict[RequestId, reassignments.AtomicCheck] = field(default_factory=dict)
-    """The facts by which atomic requests were last judged good as a whole."""
+    """The facts by which atomic requests were last judged acceptable as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
 
     def assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:

@@ -1,5 +1,5 @@
 """
-What is only valid in one tenure.
+The facts that are only valid in one tenure.
 
 A claim replaces it, and so does the end of a tenure (``tenure_reset``). Outside a tenure it holds
 little: the claim under way, the pending reassignments, and the brokers that bounced meanwhile.
@@ -26,7 +26,7 @@ class Tenure:
 
 @dataclass(slots=True)
 class TenureState:
-    """What this tenure read, wrote and learnt; outside a tenure, what awaits the next."""
+    """The reads, writes and findings of this tenure; outside a tenure, the basis of the next."""
 
     # the role
     held: Tenure | None = None
@@ -63,7 +63,7 @@ class TenureState:
     stateless: set[TopicPartition] = field(default_factory=set)
     """Partitions known to have no state znode yet."""
     unreadable_states: dict[TopicPartition, str] = field(default_factory=dict)
-    """Why states could not be decoded when last read; the former state is kept."""
+    """The reasons for which states could not be decoded when last read; the former is kept."""
     unseeded: dict[TopicPartition, None] = field(default_factory=dict)
     seeding: set[TopicPartition] = field(default_factory=set)
     refreshing: set[TopicPartition] = field(default_factory=set)
