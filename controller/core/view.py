@@ -19,13 +19,11 @@ from dataclasses import dataclass, field
 from controller.core import events, model
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.options import EngineName, Options
-from controller.core.state.cluster import ClusterHistory
-from controller.core.state.intake import IntakeState
 from controller.core.state.own_records import OwnRecords
-from controller.core.state.role import RoleState
+from controller.core.state.process import ClusterHistory, RoleState
 from controller.core.state.session import SessionState
 from controller.core.state.tenure import TenureState
-from controller.core.state.work import WorkState
+from controller.core.state.work import IntakeState, WorkState
 from controller.core.worklist import Worklist
 
 

@@ -1,7 +1,7 @@
 """
-The work: reassignments, requests, orphans and throttles, as recorded in ZooKeeper.
+The work: reassignments, requests, orphans, throttles, and the znodes by which operators steer.
 
-It outlives tenures and sessions: the records are durable, and the next read of them corrects it.
+It outlives tenures and sessions: the znodes are durable, and the next read of them corrects it.
 The phases of reassignments are volatile: the begin and the end of a tenure reset them.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from controller.core import events, outcomes, phases
+from controller.core import events, model, outcomes, phases, submissions
 from controller.core.applied_throttles import AppliedThrottle, Entity
+from controller.core.cached_znodes import PlanNode
+from controller.core.controls import Controls
 from controller.core.model import BrokerId, Instant, RequestId, Route, TopicPartition
 from controller.core.participants import Participants
 from controller.core.reassignments import START, Reassignment, Request
@@ -83,3 +85,41 @@ class WorkState:
     def legacy_reassignments(self) -> list[TopicPartition]:
         """Return the unfinished reassignments of the legacy znode."""
         return [p for p, r in self.reassignments.items() if r.spec.route is Route.LEGACY]
+
+
+@dataclass(slots=True)
+class IntakeState:
+    """
+    The requests of operators as last read: plan, queue, cancellation and controls.
+
+    It outlives sessions: a znode that was carried out is recognised when it is read again
+    (``legacy_ended``, ``queue_ended``, ``cancellation_ended``). Submitted requests are part of the
+    session.
+    """
+
+    # the legacy plan
+    legacy: PlanNode | None = None
+    legacy_ended: model.Zxid | None = None
+    legacy_last: model.Zxid | None = None
+    """The plan at the last look, also in an earlier session; 0: there was none."""
+    legacy_came: Instant | None = None
+    """When that plan appeared; None: it existed at the first look."""
+
+    # the queue
+    queue: PlanNode | None = None
+    queue_ended: model.Zxid | None = None
+
+    # cancellation
+    cancellation: submissions.Cancellation | None = None
+    cancellation_stale: bool = False
+    """
+    The write of its end was rejected because the znode was changed or deleted; it is read again.
+    """
+    cancellation_ended: model.Zxid | None = None
+    accepted: dict[RequestId, events.AcceptedRead] = field(default_factory=dict)
+    """The original replicas of a request's partitions, for one that is to be undone as a whole."""
+
+    # controls
+    controls: Controls = field(default_factory=Controls)
+    controls_known: bool = False
+    """Whether all controls were ever decoded, also in an earlier session."""

@@ -1,0 +1,93 @@
+"""
+The facts that last as long as the process: the history of the cluster, and the controller role.
+
+A new session reads the brokers again and compares: a broker that restarted meanwhile is noticed.
+The two counters of ``ClusterHistory`` only grow, so that an answer to an old read or request is
+recognised. ``retry_claim_at``, ``rejected_by_brokers``, the times of topic deletions and of orphans
+are what one tenure leaves to the decision about the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.core import events, model, options
+from controller.core.model import BrokerId, Instant, Replicas, TopicPartition
+from controller.core.reassignments import START
+
+
+@dataclass(slots=True)
+class ClusterHistory:
+    """The brokers, and the history that no read shows again."""
+
+    brokers: dict[BrokerId, model.LiveBroker] = field(default_factory=dict)
+    read_generation: int = 0
+    """
+    How often cached reads were invalidated, by a claim or a rejected write.
+
+    A read carries the generation in which it began, so that an answer that was under way at an
+    invalidation is recognised.
+    """
+    config_question: model.ConfigQuestion = model.NEVER_ASKED
+    """The newest request for settings."""
+    before: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    """The replicas of a partition before another client began to change them."""
+    departed: dict[tuple[BrokerId, TopicPartition], Instant] = field(default_factory=dict)
+    """Replicas that another controller removed from an assignment, and when that was seen."""
+    notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    round_at: Instant = START
+    """When the next round reads states that others change."""
+    round_from: int = 0
+    missing_at: Instant = START
+    """When missing or unreadable states of reassignments may be read again."""
+    preferred_at: Instant = START
+    balanced_at: Instant = START
+    """When the balance of leaderships was last checked."""
+    wall: tuple[Instant, float] | None = None
+    """An instant and the wall clock's reading at it, in seconds since 1970."""
+
+    def unix_s(self, now: Instant) -> float | None:
+        """Return the wall clock's reading at an instant; None until it was read."""
+        if self.wall is None:
+            return None
+        at, unix_s = self.wall
+        return unix_s + (now - at)
+
+
+@dataclass(slots=True)
+class RoleState:
+    """The leadership of this daemon, its engine, and the grounds for the next claim."""
+
+    leading: bool = False
+    stopping: bool = False
+    engine: options.EngineName | None = None
+    """The engine at work; None before it is chosen."""
+    engine_why: str | None = None
+    delegable: bool = False
+    """Whether the cluster's controller supports AlterPartitionReassignments."""
+    undelegable: str | None = None
+    """Why the cluster's controller does not support it; None where it may."""
+    retry_claim_at: Instant = START
+    rejected_by_brokers: str | None = None
+    """The reason for which brokers refused the last tenure, until one accepts a request."""
+    deletions_since: dict[str, Instant] = field(default_factory=dict)
+    """
+    Since when each topic deletion has been pending.
+
+    The time of our tenures does not count for those that are not in ``yielded``.
+    """
+    held_up_since: Instant = START
+    """Since when consecutive deletions have delayed a claim."""
+    yielded: frozenset[str] = frozenset()
+    """Deletions for which a broker already had the role for their time."""
+    orphans_after: Instant = START
+    """Orphans alone are no reason to claim before this time."""
+    orphans_retry_s: float = 0.0
+    """The back-off after the last tenure that led to that time, in seconds."""
+    orphans_left: dict[events.Orphan, Replicas] = field(default_factory=dict)
+    """
+    Orphans that the last tenure left although their brokers were live, with the ISRs it saw.
+
+    Each with all brokers seen in the ISR of a partition with a leader since brokers last came or
+    went.
+    """
