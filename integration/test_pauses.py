@@ -141,7 +141,7 @@ def test_controls_that_cannot_be_understood_change_nothing(
         daemon.kill()
         daemon.start()
         words = await_wait(daemon, topic, "paused", within_s=30)
-        assert words.startswith(f"everything is paused: {PAUSES} cannot be understood")
+        assert words.startswith(f"everything is paused: {PAUSES} cannot be decoded")
         for path in (LIMITS, PAUSES):
             cluster.zk.delete(path)
     await_end(cluster, targets, within_s=60)

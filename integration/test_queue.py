@@ -228,7 +228,8 @@ def test_conflicts_are_shown_before_anything_is_submitted(
         previewed = said(cluster, "execute", file, "--dry-run", code=REFUSED)
         taken_over = f"would supersede 1 partition of request {by_request}: {topic}-0"
         assert taken_over in previewed
-        assert f"1 partition of request {by_znode} would be refused" in previewed
+        refused = f"would be refused: 1 partition of request {by_znode}, which has another route"
+        assert f"{refused}: {topic}-1" in previewed
         queued = said(cluster, "queue", "add", file, "--dry-run")
         assert taken_over in queued
         assert f"would supersede 1 partition of request {by_znode}: {topic}-1" in queued
