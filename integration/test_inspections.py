@@ -58,7 +58,7 @@ def surveyor(place: Chroot) -> Iterator[OperatorClient]:
 def test_orphans_of_one_partition_are_found_on_every_broker(
     surveyor: OperatorClient, place: Chroot
 ) -> None:
-    """Others' are left out; what cannot be understood is a reason."""
+    """Others' are left out; what cannot be decoded is a reason."""
     assert surveyor.partitions.orphans_of(ONE) == ()
     orphan = Orphan(BrokerId(3), ONE, Zxid(7), "not live")
     place.put(paths.orphan_path(BrokerId(3), ONE), encode_orphan(orphan))

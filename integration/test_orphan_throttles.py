@@ -127,7 +127,7 @@ def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
 def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
     place: Chroot, doctor: OperatorClient
 ) -> None:
-    """Nor by the side of a daemon that leads, nor where settings cannot be understood."""
+    """Nor by the side of a daemon that leads, nor where settings cannot be decoded."""
     leave(place, OF_BROKER, leader_replication_throttled_rate="7")
     lease = doctor.survey().applied_throttles[BROKER]
     place.client.set(paths.applied_throttle_path(BROKER), encode_applied_throttle(OF_BROKER))

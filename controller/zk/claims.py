@@ -270,7 +270,7 @@ class Claims:
             return f"{paths.CONTROLLER_EPOCH} does not exist: this cluster never had a controller"
         known = decode_controller_epoch(epoch.data)
         if isinstance(known, str):
-            return f"{paths.CONTROLLER_EPOCH} cannot be understood: {known}"
+            return f"{paths.CONTROLLER_EPOCH} cannot be decoded: {known}"
         refusal = None if controller is None else _refusal(controller)
         if refusal is not None:
             return refusal
@@ -367,7 +367,7 @@ def _refusal(controller: Znode) -> str | None:
     """Return why the owner of ``/controller`` must not be deposed; None if it may."""
     named = decode_controller(controller.data)
     if isinstance(named, str):
-        return f"{paths.CONTROLLER} cannot be understood: {named}"
+        return f"{paths.CONTROLLER} cannot be decoded: {named}"
     if controller.owner == 0 or named.kraft_controller_epoch != NOT_KRAFT:
         return f"{paths.CONTROLLER} belongs to a KRaft controller ({named.broker_id})"
     return None

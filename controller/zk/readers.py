@@ -136,7 +136,7 @@ class Reader:
 
     def unreadable(self, path: str, reason: str) -> None:
         """Log a znode that cannot be decoded, or is hidden: nothing else reports it."""
-        _log.warning("znode cannot be understood", path=path, reason=reason)
+        _log.warning("znode cannot be decoded", path=path, reason=reason)
 
     # --- beyond the interface --------------------------------------------------------------------
 

@@ -81,10 +81,10 @@ def decode_migration(data: bytes) -> str | None:
     """Return why ``/migration`` forbids a claim, None when it does not."""
     document = documents.read_document(data)
     if isinstance(document, str):
-        return f"cannot be understood: {document}"
+        return f"cannot be decoded: {document}"
     controller = document.get("kraft_controller_id", _NO_CONTROLLER)
     if not documents.is_int(controller, low=_NO_CONTROLLER):
-        return f"cannot be understood: kraft_controller_id is {documents.excerpt(controller)}"
+        return f"cannot be decoded: kraft_controller_id is {documents.excerpt(controller)}"
     if controller == _NO_CONTROLLER:
         return None
     return f"KRaft controller {controller} is in charge of a migration"

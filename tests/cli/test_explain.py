@@ -197,7 +197,7 @@ def test_an_entry_that_is_not_accepted_says_what_it_waits_for() -> None:
 
 
 def test_records_of_a_partition_are_listed() -> None:
-    """Orphans with whether their broker lives; what cannot be understood with its reason."""
+    """Orphans with whether their broker lives; what cannot be decoded with its reason."""
     cluster = FakeCluster(leader=None, deletions=frozenset({"t"})).assign(tp(), (1, 2))
     cluster.specs[tp()] = "not JSON"
     cluster.states[tp()] = "the node is empty"

@@ -218,7 +218,7 @@ class RequestContract(Rigs):
         rig.wait_for(SubmissionsListed, lambda e: e.names == frozenset({R2}))
 
     def test_requests_are_read_as_submitted(self, rig: StoreRig) -> None:
-        """One that is gone is None, one that cannot be understood has its reason."""
+        """One that is gone is None, one that cannot be decoded has its reason."""
         options = RequestOptions(reason="drain", priority=5)
         rig.put(paths.submission_path(R1), encode_submission({P0: ONE}, options))
         rig.put(paths.submission_path(R2), b"garbage")
@@ -294,7 +294,7 @@ class RequestContract(Rigs):
         rig.wait_for(QueueRead, lambda e: e.plan is None)
 
     def test_controls_are_reported_at_every_change_of_any_of_them(self, rig: StoreRig) -> None:
-        """What cannot be understood is named beside what can."""
+        """What cannot be decoded is named beside what can."""
         rig.store.read(ZnodeFamily.CONTROLS)
         assert rig.wait_for(ControlsRead) == ControlsRead(Controls())
         pauses, limits = Pauses(Pause("storm")), Limits(max_partitions_in_flight=3)
@@ -329,7 +329,7 @@ class RequestContract(Rigs):
         assert rig.store.commit([[Delete(hidden, first.version)]]) == [Committed()]
 
     def test_other_hidden_znodes_are_reported_as_malformed(self, rig: StoreRig) -> None:
-        """A cancellation, a queue, a plan, controls: as those that cannot be understood are."""
+        """A cancellation, a queue, a plan, controls: as those that cannot be decoded are."""
         for path in (paths.CANCEL, paths.QUEUE, paths.LEGACY_PLAN, paths.PAUSES):
             rig.put(path, b"{}")
             rig.hide(path)
@@ -455,7 +455,7 @@ class RequestContract(Rigs):
     def test_accepted_entries_are_read_in_the_order_of_their_acceptance(
         self, rig: StoreRig
     ) -> None:
-        """By epoch and number, not as text; what cannot be understood is left out."""
+        """By epoch and number, not as text; what cannot be decoded is left out."""
         places = [("9-10-1", 3), ("9-2-1", 2), ("10-0-1", 4), ("8-3-1", 1)]
         for name, partition in places:
             entry = AcceptedEntry(TopicPartition("t", partition), None, ONE)
@@ -480,7 +480,7 @@ class RequestContract(Rigs):
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({entity: kept})
 
     def test_dynamic_settings_are_read_when_asked(self, rig: StoreRig) -> None:
-        """An entity without any has no version, one that cannot be understood a reason."""
+        """An entity without any has no version, one that cannot be decoded a reason."""
         one, two, three = topic_entity("t"), topic_entity("u"), broker_entity(BrokerId(5))
         rig.put(paths.entity_config_path(one), encode_entity_config([("a", "1")]))
         rig.put(paths.entity_config_path(two), b"garbage")

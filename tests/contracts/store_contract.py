@@ -136,7 +136,7 @@ class StoreContract(Rigs):
 
     @pytest.mark.parametrize("epoch", [b"", b"x", b"-1"])
     def test_without_a_readable_epoch_there_is_no_claim(self, rig: StoreRig, epoch: bytes) -> None:
-        """What cannot be understood is not overwritten."""
+        """What cannot be decoded is not overwritten."""
         rig.put(paths.CONTROLLER_EPOCH, epoch)
         rig.store.claim_controller()
         assert rig.wait_for(ClaimFailed).reason
@@ -433,7 +433,7 @@ class StoreContract(Rigs):
     # --- reading topics and states -------------------------------------------------------------
 
     def test_topics_are_reported_at_every_change(self, rig: StoreRig) -> None:
-        """One that does not exist is None, one that cannot be understood a reason."""
+        """One that does not exist is None, one that cannot be decoded a reason."""
         rig.put(paths.topic_path("bad"), b"garbage")
         rig.store.read_topics(["t", "bad", "none"], read_generation=1)
         topics = rig.wait_for(TopicsRead).topics

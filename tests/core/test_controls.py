@@ -1,4 +1,4 @@
-"""Tests of what operators turn: what cannot be understood holds as it stood before."""
+"""Tests of what operators turn: what cannot be decoded holds as it stood before."""
 
 from __future__ import annotations
 

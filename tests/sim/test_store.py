@@ -261,7 +261,7 @@ def test_a_bounced_broker_has_another_epoch(bench: _Bench) -> None:
 
 
 def test_topics_are_listed_and_read(bench: _Bench) -> None:
-    """One that does not exist is None; one that cannot be understood is a text."""
+    """One that does not exist is None; one that cannot be decoded is a text."""
     bench.world.zookeeper.transact(NO_SESSION, [Make(paths.topic_path("odd"), b"[]")])
     bench.store.read(ZnodeFamily.TOPICS)
     bench.store.read_topics(["t", "odd", "none"], read_generation=1)

@@ -290,7 +290,7 @@ def test_no_role_is_claimed_that_cannot_be_understood(bench: _Bench, znode: str)
     bench.client.put(znode, b"?", owner=OTHER)
     bench.claims.claim(at_once=True)
     reason = bench.inbox.wait_for(ClaimFailed).reason
-    assert reason.startswith(f"{znode} cannot be understood")
+    assert reason.startswith(f"{znode} cannot be decoded")
     assert not bench.client.committed
 
 

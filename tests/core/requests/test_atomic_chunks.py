@@ -108,9 +108,9 @@ def read_anew(topic: str, numbers: Iterable[int]) -> events.TopicsRead:
         "topic is deleted",
         "min.insync.replicas grows",
         "partition is gone",
-        "topic cannot be understood",
+        "topic cannot be decoded",
         "topic is gone",
-        "record cannot be understood",
+        "record cannot be decoded",
         "the legacy plan has it",
     ],
 )
