@@ -204,6 +204,6 @@ def check_other_times(request: Path, zookeeper: tuple[str, ...], tmp_path: Path)
     stale.write_text(json.dumps(changed))
     refused = run_reassigner("execute", str(stale), *zookeeper)
     assert refused.code == 3, refused.stdout
-    assert f"{entry['topic']}-{entry['partition']}: it changed" in refused.stdout
+    assert f"{entry['topic']}-{entry['partition']}: it has changed" in refused.stdout
     pipeline("rebase", stale, "--out", tmp_path / "now.json", *zookeeper, codes=(NOT_ALL,))
     assert json.loads((tmp_path / "now.json").read_text())["partitions"] == []
