@@ -64,8 +64,10 @@ def submit(cluster: Cluster, plan: Mapping[str, Any] | bytes) -> str:
     data = plan if isinstance(plan, bytes) else json.dumps(plan).encode()
     cluster.zk.create(LEGACY_PLAN, data)
     stat = cluster.zk.exists(LEGACY_PLAN)
-    # An unreadable plan may be gone by now: then its outcome is the newest.
-    return f"legacy-{stat.czxid:016x}" if stat is not None else max(_outcomes(cluster))
+    if stat is not None:
+        return f"legacy-{stat.czxid:016x}"
+    # An unreadable plan may be gone by now: then its outcome is the newest of a legacy plan.
+    return max(name for name in _outcomes(cluster) if name.startswith("legacy-"))
 
 
 def outcome(cluster: Cluster, request: str) -> dict[str, Any] | None:
