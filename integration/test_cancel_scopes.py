@@ -148,7 +148,7 @@ def test_without_known_originals_a_cancel_is_skipped_and_the_reassignment_contin
         summary = await_outcome(cluster, cancelled, within_s=20)
         assert summary["fates"] == {"skipped": 1}
         ending = endings(cluster, cancelled)[f"{topic}-0"]
-        assert ending == ("skipped", "nobody knows where it was before")
+        assert ending == ("skipped", "its former replicas are unknown")
     await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 
