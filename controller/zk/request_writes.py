@@ -188,14 +188,13 @@ class RequestWrites:
             ReassignmentConflictError: it is unreadable, or others change it all the time.
 
         """
-        path, decode = paths.PAUSES, operator_controls.decode_pauses
-        written = self._connection.edit(
-            path,
-            lambda found: operator_controls.encode_pauses(
-                change(_read(path, decode, found) if found else Pauses())
-            ),
+        return self._edit(
+            paths.PAUSES,
+            operator_controls.decode_pauses,
+            operator_controls.encode_pauses,
+            change,
+            Pauses(),
         )
-        return _read(path, decode, written)
 
     def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
         """
@@ -205,14 +204,13 @@ class RequestWrites:
             ReassignmentConflictError: it is unreadable, or others change it all the time.
 
         """
-        path, decode = paths.LIMITS, operator_controls.decode_limits
-        written = self._connection.edit(
-            path,
-            lambda found: operator_controls.encode_limits(
-                change(_read(path, decode, found) if found else Limits())
-            ),
+        return self._edit(
+            paths.LIMITS,
+            operator_controls.decode_limits,
+            operator_controls.encode_limits,
+            change,
+            Limits(),
         )
-        return _read(path, decode, written)
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Set ``/reassigner/control/throttle``, or delete it for None; return what it was."""
@@ -228,6 +226,20 @@ class RequestWrites:
         return before[-1]
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _edit(
+        self,
+        path: str,
+        decode: Callable[[bytes], _Value | str],
+        encode: Callable[[_Value], bytes],
+        change: Callable[[_Value], _Value],
+        absent: _Value,
+    ) -> _Value:
+        """Change the value of a znode by compare-and-set; a missing znode has ``absent``."""
+        written = self._connection.edit(
+            path, lambda found: encode(change(_read(path, decode, found) if found else absent))
+        )
+        return _read(path, decode, written)
 
     def _encoded(self, entries: Mapping[TopicPartition, Replicas]) -> bytes:
         data = encode_legacy_plan(entries)
