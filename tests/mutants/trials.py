@@ -30,7 +30,7 @@ from tests.mutants.time_limits import NO_END
 
 CODE: Final = ("controller", "tests", "integration")
 """What tests and histories execute."""
-COPIED: Final = (*CODE, "docs", "deploy", "pyproject.toml", "README.md")
+COPIED: Final = (*CODE, "docs", "deploy", "pyproject.toml", "README.md", "ARCHITECTURE.md")
 HISTORIES: Final = ("-m", "tests.mutants.histories")
 ENVIRONMENT: Final = {
     "PYTHONHASHSEED": "0",
