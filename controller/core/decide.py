@@ -18,12 +18,14 @@ from itertools import chain
 from typing import TypeGuard
 
 from controller.core import effects, phases, records, topic_configs, wakeups
+from controller.core.cached_znodes import PlanNode
 from controller.core.controllership import cluster_loading, duties
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
 from controller.core.model import BrokerId, Instant, Refusal, RefusalReason, Route, TopicPartition
 from controller.core.partition.gates import is_deleted
 from controller.core.partition.native import STOP_TIMER
+from controller.core.reassignments import Reassignment
 from controller.core.requests import acceptance, completion, legacy_plan, queue, submitted
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.scheduling import adaptive_limit, isr_health, partition_sizes
@@ -249,13 +251,17 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change
     if reassignment is None:
         return None
     listed: tuple[records.Record, ...] = ()
-    if legacy is not None and partition in legacy.entries:
+    if legacy is not None and _is_listed(legacy, partition, reassignment):
         if legacy.stale:
             # Its entry is removed with it: that would be rejected until the znode is read again.
             return None
         listed = (records.LegacyEntryRecord(partition, None),)
-    what = "partition" if partition.topic in view.session.topics else "topic"
-    end = legacy_plan.ended(partition, reassignment, f"{what} deleted")
+    if view.is_of_former_topic(partition):
+        ending, why = "topic deleted", "the topic was deleted and created again"
+    else:
+        what = "partition" if partition.topic in view.session.topics else "topic"
+        ending, why = f"{what} deleted", f"the {what} was deleted"
+    end = legacy_plan.ended(partition, reassignment, ending)
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
         return records.Change((end,), partition=partition)
@@ -263,8 +269,14 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change
         reassignment.spec.request,
         acceptance.entry_text(partition, reassignment.spec.target),
         RefusalReason.UNKNOWN_PARTITION,
-        f"the {what} was deleted",
+        why,
         partition,
         was_accepted=True,
     )
     return records.Change((end, *listed, records.RefusalRecord((refusal,))), partition=partition)
+
+
+def _is_listed(legacy: PlanNode, partition: TopicPartition, reassignment: Reassignment) -> bool:
+    """Return whether the plan lists a reassignment; a newer plan's entry is judged by itself."""
+    is_of_plan = reassignment.spec.request == acceptance.legacy_request_id(legacy.czxid)
+    return is_of_plan and partition in legacy.entries

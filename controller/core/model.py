@@ -179,6 +179,8 @@ class ReassignmentSpec:
     """The cancellation that reversed it; ``target`` is the original assignment then."""
     abandoned: frozenset[BrokerId] = NO_BROKERS
     """Replicas of earlier targets that this one does not contain: they may have a log."""
+    topic_czxid: Zxid | None = None
+    """The creation of the topic that it was accepted for; None in records of earlier versions."""
 
     @property
     def rolls_back(self) -> bool:

@@ -97,6 +97,20 @@ class ClusterView:
             return None
         return self.session.assignment(partition)
 
+    def is_of_former_topic(self, partition: TopicPartition) -> bool:
+        """
+        Return whether a reassignment was accepted for a deleted topic of the same name.
+
+        It must not be applied to the present topic: neither its target nor its original replicas
+        were judged or written for that one. A record of an earlier version does not show it.
+        """
+        reassignment = self.work.reassignments.get(partition)
+        topic = self.session.topics.get(partition.topic)
+        if reassignment is None or topic is None or reassignment.spec.topic_czxid is None:
+            return False
+        # Of a stale topic, too: what is certain is that the recorded one was created before it.
+        return topic.czxid > reassignment.spec.topic_czxid
+
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the broker is registered and its replica not on a failed disk."""
         return broker in self.cluster.brokers and (broker, partition) not in self.tenure.offline

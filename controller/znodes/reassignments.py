@@ -1,14 +1,14 @@
 """
 The record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
 
-It keeps what the topic znode does not: the original replicas in their order, and replicas of
-earlier targets. ``top`` and ``legacy`` are for operators and other tools (KIP-236); they follow
-from the rest and are not decoded.
+It keeps what the topic znode does not: the original replicas in their order, replicas of earlier
+targets, and which topic of that name it was accepted for. ``top`` and ``legacy`` are for operators
+and other tools (KIP-236); they follow from the rest and are not decoded.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeGuard
 
 from controller.core import model
 from controller.znodes import json_documents as documents
@@ -29,24 +29,22 @@ def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec
     target = documents.read_replicas(document.get("target"))
     if isinstance(target, str):
         return f"target: {target}"
-    original: model.Replicas | None = None
-    if document.get("original") is not None:
-        read = documents.read_replicas(document["original"])
-        if isinstance(read, str):
-            return f"original: {read}"
-        original = read
+    listed = document.get("original")
+    original = None if listed is None else documents.read_replicas(listed)
+    if isinstance(original, str):
+        return f"original: {original}"
     request = document.get("request")
-    if not documents.is_text(request) or not valid_request(request):
+    if not _is_request(request):
         return f"{documents.excerpt(request)} is not a request id"
     named = document.get("route")
     route = _ROUTES.get(named) if isinstance(named, str) else None
     if route is None:
         return f"route {documents.excerpt(named)} is not known"
-    cancelled_by = document.get("cancelled_by")
-    if cancelled_by is not None and not (
-        documents.is_text(cancelled_by) and valid_request(cancelled_by)
-    ):
+    cancelled_by, czxid = document.get("cancelled_by"), document.get("topic_czxid")
+    if cancelled_by is not None and not _is_request(cancelled_by):
         return f"cancelled_by: {documents.excerpt(cancelled_by)} is not a request id"
+    if czxid is not None and not documents.is_int(czxid, high=documents.LONG_MAX):
+        return f"topic_czxid is not a zxid but {documents.excerpt(czxid)}"
     abandoned = documents.read_broker_ids(document.get("abandoned", []))
     if isinstance(abandoned, str):
         return f"abandoned: {abandoned}"
@@ -58,7 +56,12 @@ def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec
         version,
         None if cancelled_by is None else model.RequestId(cancelled_by),
         frozenset(abandoned) or model.NO_BROKERS,
+        None if czxid is None else model.Zxid(czxid),
     )
+
+
+def _is_request(value: object) -> TypeGuard[str]:
+    return documents.is_text(value) and valid_request(value)
 
 
 def encode_spec(spec: model.ReassignmentSpec) -> bytes:
@@ -76,4 +79,6 @@ def encode_spec(spec: model.ReassignmentSpec) -> bytes:
         document["cancelled_by"] = spec.cancelled_by
     if spec.abandoned:
         document["abandoned"] = sorted(spec.abandoned)
+    if spec.topic_czxid is not None:
+        document["topic_czxid"] = spec.topic_czxid
     return documents.write_document(document)

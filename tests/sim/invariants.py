@@ -184,6 +184,7 @@ class Invariants:
         for partition, old, new in changed:
             if is_daemon:
                 self._isr_within_replicas(partition, new)
+                self.records.of_this_topic(partition)
                 self.records.within_bound(partition, old, new)
             else:
                 self.records.assigned_by_others(partition, old, new)

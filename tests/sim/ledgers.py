@@ -253,7 +253,7 @@ class Ledger:
 
         Who saw what others began knows where it stood; the topic znode proves only who is left.
         """
-        if before is not None:
+        if before is not None and before.spec.topic_czxid == spec.topic_czxid:
             known = before.spec.original
             self._judge.ensure(
                 known is None or spec.original == known,

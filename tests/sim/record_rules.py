@@ -88,10 +88,11 @@ class RecordRules:
                 if written.before is None:
                     self._enough_replicas(partition, read)
             return
+        is_former = self._is_former(partition)
         self._specs.pop(partition, None)
         assignment = self._znodes.assignment(partition)
         self._judge.ensure(
-            assignment is None or not assignment.is_reassigning,
+            is_former or assignment is None or not assignment.is_reassigning,
             f"{partition}: our record ended while the topic znode says {assignment}",
             Rule.GOAL_ENDS_AT_REST,
         )
@@ -107,6 +108,20 @@ class RecordRules:
             f"{partition}: {spec.target} was accepted, min.insync.replicas is {least}",
             Rule.ENOUGH_REPLICAS,
         )
+
+    def of_this_topic(self, partition: TopicPartition) -> None:
+        """Judge that the daemon changes the assignment by a goal of the topic that is there."""
+        if partition in self._specs:
+            self._judge.ensure(
+                not self._is_former(partition),
+                f"{partition}: {self._specs[partition]} was accepted for an earlier topic",
+                Rule.GOAL_OF_THIS_TOPIC,
+            )
+
+    def _is_former(self, partition: TopicPartition) -> bool:
+        spec, topic = self._specs.get(partition), self._znodes.topics.get(partition.topic)
+        accepted_for = None if spec is None else spec.topic_czxid
+        return accepted_for is not None and topic is not None and accepted_for != topic.czxid
 
     # --- the bound -----------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class Rule(StrEnum):
     GOAL_READABLE = "a goal can be read"
     ENOUGH_REPLICAS = "no target is accepted with fewer replicas than min.insync.replicas"
     GOAL_ENDS_AT_REST = "a goal ends where nothing is under way"
+    GOAL_OF_THIS_TOPIC = "no topic is changed by a goal that was accepted for an earlier one"
     WITHIN_BOUND = "no partition outgrows its bound"
     DROPPED_OUT_OF_ISR = "what stands beside added replicas, to be dropped, is out of the ISR"
     NO_LOG_LEFT = "no log is left that neither a partition nor a record names"

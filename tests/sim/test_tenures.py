@@ -128,3 +128,33 @@ def test_deletions_that_cannot_end_one_after_the_other_do_not_keep_the_daemon_fr
     world.producer.stop()
     world.run_for(5.0)
     world.invariants.judge_end({})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_topic_that_is_created_again_is_not_moved_by_a_request_for_the_former_one(
+    seed: int,
+) -> None:
+    """The request waited, and no daemon was running when the topic was replaced."""
+    world = World(seed)
+    world.create_topic("moved", {0: [1, 2, 3]}, produce=False)
+    world.create_topic("other", {0: [1, 2, 3]})
+    world.settle()
+    world.pause(Pauses(everything=Pause("not yet")))
+    daemon = world.add_daemon(reactors(OPTIONS))
+    request = world.submit_request({MOVED: [1, 2, 4]})
+    record = paths.reassignment_path(MOVED)
+    world.run_until(lambda: world.zookeeper.get(record) is not None, within_s=30.0)
+    daemon.crash()
+    world.run_for(30.0)
+    world.delete_topic("moved")
+    world.run_until(lambda: world.zookeeper.get(paths.topic_path("moved")) is None, within_s=60.0)
+    world.run_for(90.0)
+    world.create_topic("moved", {0: [2, 3, 5]}, produce=False)
+    world.settle()
+    world.pause(Pauses())
+    world.add_daemon(reactors(OPTIONS))
+    world.run_until(lambda: is_finished(world), within_s=90.0, look_every_s=0.5)
+    assert world.assignment(MOVED).replicas == (2, 3, 5)
+    summary = world.zookeeper.get(paths.outcome_path(request))
+    assert summary is not None
+    assert "the topic was deleted and created again" in summary.data.decode()

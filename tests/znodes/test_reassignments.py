@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import ReassignmentSpec, RequestId, Route, ZkVersion
+from controller.core.model import ReassignmentSpec, RequestId, Route, ZkVersion, Zxid
 from controller.znodes.reassignments import decode_spec, encode_spec
 from tests.znodes.strategies import ANY_BYTES, BROKERS, REPLICAS, REQUESTS, document, without
 
@@ -27,6 +27,7 @@ SPECS = st.builds(
     version=st.integers(0, 9).map(ZkVersion),
     cancelled_by=st.none() | REQUESTS,
     abandoned=st.frozensets(BROKERS, max_size=3),
+    topic_czxid=st.none() | st.integers(0, 2**63 - 1).map(Zxid),
 )
 
 
@@ -63,6 +64,8 @@ def test_a_missing_member_is_named(key: str) -> None:
         ("cancelled_by", 5),
         ("abandoned", [1, 1]),
         ("abandoned", 5),
+        ("topic_czxid", "9"),
+        ("topic_czxid", -1),
     ],
 )
 def test_a_wrong_member_is_refused(key: str, value: object) -> None:
@@ -74,6 +77,7 @@ def test_what_most_goals_do_not_need_is_left_out() -> None:
     """A record of an older format reads as one that was never turned round."""
     read = decode_spec(document(**GOOD), ZkVersion(0))
     assert isinstance(read, ReassignmentSpec)
-    assert (read.rolls_back, read.abandoned) == (False, frozenset())
+    assert (read.rolls_back, read.abandoned, read.topic_czxid) == (False, frozenset(), None)
     assert b"cancelled_by" not in encode_spec(read)
     assert b"abandoned" not in encode_spec(read)
+    assert b"topic_czxid" not in encode_spec(read)

@@ -191,10 +191,16 @@ def drop_gate(
 
 
 def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
-    """Return whether the partition is known not to exist; its topic may have been recreated."""
+    """
+    Return whether the partition, or the one that its reassignment is for, is known not to exist.
+
+    A topic of the same name may have been created since.
+    """
     topic = view.session.topics.get(partition.topic)
     if topic is None:
         return partition.topic not in (view.session.listed or ())
+    if view.is_of_former_topic(partition):
+        return True
     return not topic.stale and partition.partition not in topic.partitions
 
 

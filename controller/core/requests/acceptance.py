@@ -159,7 +159,9 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
 def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> bool:
     """Return whether an entry of the plan is recorded as it is listed."""
     known = view.work.reassignments.get(partition)
-    return known is not None and known.spec.route is Route.LEGACY and known.spec.target == target
+    if known is None or known.spec.route is not Route.LEGACY or known.spec.target != target:
+        return False
+    return not view.is_of_former_topic(partition)
 
 
 def _judge(
@@ -239,22 +241,28 @@ def spec_of(
     route: Route,
 ) -> model.ReassignmentSpec:
     """Return the spec of an accepted entry; one in flight keeps its original replicas."""
-    assignment = view.session.topics[partition.topic].partitions[partition.partition]
+    topic = view.session.topics[partition.topic]
+    assignment = topic.partitions[partition.partition]
     running = view.work.reassignments.get(partition)
-    if running is None or _has_ended(running, assignment):
+    version = None if running is None else running.spec.version
+    if running is None or _has_ended(running, assignment) or view.is_of_former_topic(partition):
         original = original_of(view, partition, assignment)
         if route is Route.LEGACY and view.intake.legacy is not None:
             original = _original_of_entry(
                 view, partition, target, original, view.intake.legacy.czxid
             )
-        return model.ReassignmentSpec(target, original, request, route)
+        return model.ReassignmentSpec(
+            target, original, request, route, version, topic_czxid=topic.czxid
+        )
     before = running.spec
     original = before.original
     if original is None:
         original = original_of(view, partition, assignment)
     named = before.abandoned | frozenset(before.target)
     left = named - frozenset(target) - frozenset(original or ()) or model.NO_BROKERS
-    return model.ReassignmentSpec(target, original, request, route, before.version, abandoned=left)
+    return model.ReassignmentSpec(
+        target, original, request, route, version, abandoned=left, topic_czxid=topic.czxid
+    )
 
 
 def _has_ended(running: Reassignment, assignment: model.PartitionAssignment) -> bool:

@@ -172,15 +172,14 @@ def _reverse(  # noqa: PLR0911 - one return per case
     """Reverse one reassignment, or return why there is no change."""
     intake = view.intake
     known = view.work.requests.get(cancellation.request)
-    if known is not None and partition in known.endings:
+    if gates.is_deleted(view, partition) or (known and partition in known.endings):
         return NotReversed.NEEDLESS
     if intake.legacy is not None and intake.legacy.stale:
         # Its entry is written with it, which would be rejected until the znode is read again.
         return NotReversed.NOT_YET
     assignment = view.session.assignment(partition)
     if assignment is None:
-        is_over = gates.is_deleted(view, partition)
-        return NotReversed.NEEDLESS if is_over else NotReversed.NOT_YET
+        return NotReversed.NOT_YET
     spec = reassignment.spec
     if spec.original is None:
         return undo.skipped(cancellation, partition, "its former replicas are unknown")

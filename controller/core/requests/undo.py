@@ -202,7 +202,9 @@ def _undo(  # noqa: PLR0911 - one return per case
     if partition.topic not in view.session.configs:
         unknown.add(partition.topic)
         return None
-    spec = model.ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)
+    spec = model.ReassignmentSpec(
+        original, now, cancellation.request, Route.REQUEST, topic_czxid=topic.czxid
+    )
     there = model.AcceptedEntry(partition, now, original)
     return records.Change(
         (records.SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),

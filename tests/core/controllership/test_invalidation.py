@@ -65,6 +65,7 @@ from controller.core.records import (
     SpecRecord,
     StateRecord,
 )
+from controller.core.requests.acceptance import legacy_request_id
 from controller.core.submissions import Cancellation
 from controller.errors import InvariantError
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
@@ -357,8 +358,13 @@ def test_what_stands_in_a_legacy_znode_in_doubt_ends_later(
 ) -> None:
     """The same for the end of what a request wants, and of a topic that was deleted meanwhile."""
     driver = Driver({tp(): (1, 2)})
-    driver.adopt({tp(): replace(spec((1, 3), (1, 2)), route=Route.REQUEST)})
-    driver.view.intake.legacy = PlanNode.of(plan({tp(): (4, 5)}))
+    listed = plan({tp(): (4, 5)})
+    if is_gone:
+        of_plan = replace(spec((4, 5), (1, 2)), request=legacy_request_id(listed.czxid))
+        driver.adopt({tp(): of_plan})
+    else:
+        driver.adopt({tp(): replace(spec((1, 3), (1, 2)), route=Route.REQUEST)})
+    driver.view.intake.legacy = PlanNode.of(listed)
     driver.view.intake.legacy.stale = True
     if is_gone:
         driver.observe(TopicsListed(frozenset()))
