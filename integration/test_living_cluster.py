@@ -18,8 +18,15 @@ from kazoo.exceptions import KazooException
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import ROWS, Row
-from integration.rigs.plans import Daemons, Targets, await_end, configure
-from integration.rigs.requests import await_outcome, submit_request
+from integration.rigs.plans import (
+    Daemons,
+    Targets,
+    await_broker_controller,
+    await_end,
+    configure,
+    specs,
+)
+from integration.rigs.requests import await_outcome, reassigner, submit_request
 from integration.rigs.waiting import eventually
 
 ENDS_WITHIN_S: Final = 90.0
@@ -130,6 +137,29 @@ def test_a_topic_is_moved_when_created_when_grown_and_when_created_anew(
         deleted(cluster, name)
         cluster.order_topic(name, placed(count, 1, 2, 3))
         moved(cluster, name, placed(count, 3, 4, 5))
+
+
+def test_a_topic_created_anew_while_no_daemon_runs_is_not_moved_by_an_older_request(
+    cluster: Cluster, daemon: Daemon, daemons: Daemons, row: Row, name: str
+) -> None:
+    """The request waited with the original replicas of the deleted topic; it ends refused."""
+    cluster.order_topic(name, placed(1, 1, 2))
+    assert reassigner(cluster, "pause").code == 0
+    request = submit_request(cluster, {(name, 0): [3, 4]})
+    eventually(lambda: specs(cluster), within_s=20, what="the request is accepted")
+    daemon.kill()
+    await_broker_controller(cluster, within_s=30)
+    deleted(cluster, name)
+    cluster.order_topic(name, placed(1, 4, 5))
+    daemons.start(
+        "--engine", row.wanted, "--tenure-linger", "1", "--config-refresh", f"{REFRESH_S}"
+    )
+    assert reassigner(cluster, "resume").code == 0
+    outcome = await_outcome(cluster, request, within_s=30)
+    (refused,) = outcome["refused"]
+    assert "deleted and created again" in refused["detail"], outcome
+    assert cluster.replicas(name, 0) == [4, 5]
+    moved(cluster, name, placed(1, 1, 3))
 
 
 def test_a_young_topic_of_many_partitions_is_moved(
