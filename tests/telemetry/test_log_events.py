@@ -227,6 +227,7 @@ def test_accepted_event_has_original_and_target() -> None:
         "version": 0,
         "cancelled_by": None,
         "abandoned": [],
+        "topic_czxid": None,
     }
 
 

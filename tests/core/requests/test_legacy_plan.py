@@ -270,7 +270,7 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
         assert driver.view.intake.cancellation is None
     assert driver.view.work.reassignments == {}
     refused = outcomes(driver)[spec.request].refused
-    assert [r.detail for r in refused] == ["the partition was deleted"]
+    assert [r.detail for r in refused] == ["the topic was deleted and created again"]
 
 
 def test_an_entry_ends_when_its_topic_loses_the_partition_in_the_tenure() -> None:
