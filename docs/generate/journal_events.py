@@ -57,7 +57,8 @@ RECORDS: Final[Mapping[str, Kind]] = {
                 OBJECT,
                 (
                     "target (ids), original (ids or null), request, route, version (null: new), "
-                    "cancelled_by (a cancellation's id or null), abandoned (ids)"
+                    "cancelled_by (a cancellation's id or null), abandoned (ids), "
+                    "topic_czxid (null: unknown)"
                 ),
             ),
         },
