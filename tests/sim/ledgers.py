@@ -253,7 +253,7 @@ class Ledger:
 
         Who saw what others began knows where it stood; the topic znode proves only who is left.
         """
-        if before is not None and before.spec.topic_czxid == spec.topic_czxid:
+        if before is not None and not _is_of_former_topic(before.spec, spec):
             known = before.spec.original
             self._judge.ensure(
                 known is None or spec.original == known,
@@ -377,3 +377,8 @@ class Ledger:
         for partition, target in self.owed.items():
             if partition in known and self._world.assignment(partition).replicas != target:
                 yield partition, target
+
+
+def _is_of_former_topic(before: ReassignmentSpec, spec: ReassignmentSpec) -> bool:
+    """Return whether a record replaces one that outlived its topic."""
+    return before.topic_czxid is not None and before.topic_czxid != spec.topic_czxid

@@ -194,7 +194,8 @@ def _reverse(  # noqa: PLR0911 - one return per case
         return undo.skipped(
             cancellation, partition, "no original replica is in sync: it would go offline"
         )
-    back = spec.rolled_back(spec.original, cancellation.request)
+    czxid = view.session.topics[partition.topic].czxid
+    back = replace(spec.rolled_back(spec.original, cancellation.request), topic_czxid=czxid)
     if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     written: tuple[records.Record, ...] = (records.SpecRecord(partition, back),)

@@ -157,3 +157,19 @@ def test_a_foreign_reassignment_of_the_new_topic_is_found_when_the_record_ends()
     driver.submit({tp(): (3, 4)})
     driver.observe(created_again(1, 2, 3, adding=(3,)))
     assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
+
+
+def test_a_foreign_reassignment_that_is_rolled_back_is_recorded_for_its_topic() -> None:
+    """The rollback is a reassignment of ours from then on."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(events.Deposed("a broker is the controller"), *driver.own_records())
+    assignment = model.PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    begun = model.TopicAssignment({0: assignment}, ZkVersion(1), PRESENT)
+    driver.observe(events.TopicsRead({"t": begun}))
+    driver.observe(events.ControllerClaimed(model.ControllerEpoch(30)), events.LegacyPlanRead(None))
+    driver.observe(events.StatesRead(driver.first_states))
+    assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
+    named = submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000, partitions=frozenset({tp()}))
+    driver.observe(events.CancellationRead(named))
+    written = [spec for spec in accepted_specs(driver) if spec.rolls_back]
+    assert [spec.topic_czxid for spec in written] == [PRESENT]
