@@ -300,7 +300,7 @@ class ScenarioCluster:
 
         def build(ports: Ports) -> Reactor:
             inbox = cast("SimStore", ports.store).inbox
-            orders = SimAlterApi(world, inbox, AlterRules(world), loss=0.0)
+            alter_api = SimAlterApi(world, inbox, AlterRules(world), loss=0.0)
             return Reactor(
                 view=ClusterView(options=options),
                 store=ports.store,
@@ -308,7 +308,7 @@ class ScenarioCluster:
                 configs=ports.configs,
                 clock=ports.clock,
                 observer=SilentObserver(),
-                reassignments=orders if is_delegated else None,
+                reassignments=alter_api if is_delegated else None,
                 failpoints=NamedFailpoints(ports.reached),
                 lease=ports.lease,
             )

@@ -31,18 +31,18 @@ NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 
 DELAY_S: Final = (0.002, 0.05)
 ANSWER_WITHIN_S: Final = 8.0
-"""How long the daemon waits for an answer."""
+"""The time that the daemon waits for an answer."""
 BUSY_S: Final = (0.5, 15.0)
-"""How long the controller has other things to do."""
+"""The time that the controller spends on other events."""
 PASSED_S: Final = (0.05, 0.4)
-"""How long the controller takes to write an entry, and to answer."""
+"""The time that the controller takes to write an entry, and to answer."""
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    orders: tuple[AlterEntry, ...]
+    entries: tuple[AlterEntry, ...]
     at: float
-    """When the daemon handed it over."""
+    """The time at which the daemon handed it over."""
     number: int
     is_answered: bool = False
 
@@ -55,10 +55,10 @@ class SimAlterApi:
         Prepare.
 
         Args:
-            world: Where the controller is.
+            world: The cluster of the controller.
             inbox: Of the daemon.
-            rules: Judges what is made.
-            loss: How likely a call, or its answer, gets lost, or finds the controller busy.
+            rules: Judges each entry that is carried out.
+            loss: Probability that a call or its answer is lost, or that the controller is busy.
 
         """
         self._world = world
@@ -66,13 +66,13 @@ class SimAlterApi:
         self._rules = rules
         self._loss = loss
         self._calls = 0
-        """Grows when everything is forgotten: what was asked before is not asked any more."""
+        """Grows with each ``forget``: earlier calls are dropped."""
 
-    def alter(self, orders: Sequence[AlterEntry]) -> None:
+    def alter(self, entries: Sequence[AlterEntry]) -> None:
         """Send entries to the controller, once."""
         for listener in self._world.fabric.on_sent:
-            listener(-1, orders)
-        call = _Call(tuple(orders), self._world.now, self._calls)
+            listener(-1, entries)
+        call = _Call(tuple(entries), self._world.now, self._calls)
         self._later(DELAY_S, lambda: self._arrive(call))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
@@ -84,10 +84,10 @@ class SimAlterApi:
         self._later(DELAY_S, lambda: self._probed(call))
 
     def vouch(self) -> None:
-        """Do nothing: a daemon that stands still is judged when its call arrives."""
+        """Do nothing: a daemon that pauses is judged when its call arrives."""
 
     def forget(self) -> None:
-        """Send nothing more of what was asked for."""
+        """Drop every call that is under way."""
         self._calls += 1
 
     def _later(self, within_s: tuple[float, float], act: object) -> None:
@@ -121,22 +121,22 @@ class SimAlterApi:
         if self._is_lost():
             free_at = sent_at + schedule.random.uniform(*BUSY_S)
             duties.busy_until = max(duties.busy_until, free_at)
-        way = Way(call.at, sent_at, self._rules.floors(call.orders))
+        way = Way(call.at, sent_at, self._rules.floors(call.entries))
         schedule.call_at(max(duties.busy_until, sent_at), lambda: self._make(duties, call, way))
 
     def _make(self, duties: KafkaDuties, call: _Call, way: Way) -> None:
-        """Do what the call says, where it is still the controller; the caller may be gone."""
+        """Carry out a call if the broker is still the controller; the caller may be gone."""
         if duties is not self._duties():
             return
-        results = tuple(self._judged(duties, order, way) for order in call.orders)
+        results = tuple(self._judged(duties, entry, way) for entry in call.entries)
         if not self._is_lost():
             self._later(PASSED_S, lambda: self._answer(results, call))
 
     def _fail(self, call: _Call, fate: AlterOutcome) -> None:
         self._answer(
             tuple(
-                AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, "no answer", fate)
-                for o in call.orders
+                AlterResult(e.partition, e.target, REQUEST_TIMED_OUT, "no answer", fate)
+                for e in call.entries
             ),
             call,
         )
@@ -146,12 +146,12 @@ class SimAlterApi:
             call.is_answered = True
             self._inbox.put(ReassignmentsAltered(results, None))
 
-    def _judged(self, duties: KafkaDuties, order: AlterEntry, way: Way) -> AlterResult:
+    def _judged(self, duties: KafkaDuties, entry: AlterEntry, way: Way) -> AlterResult:
         """Carry out an entry, or refuse it as Kafka does (KIP-455)."""
-        partition, target, cancels = order
+        partition, target, cancels = entry
         error = self._error(duties, partition, target, cancels=cancels)
         if error == NONE:
-            self._rules.judge(order, way)
+            self._rules.judge(entry, way)
             duties.alter(partition, None if cancels else target)
         return AlterResult(partition, target, error, "" if error == NONE else f"error {error}")
 

@@ -24,28 +24,26 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 NOTICE_S: Final = 1.0
-"""How long a daemon may take to hear of a change of the ISR."""
-
-
+"""The time that a daemon may take to hear of a change of the ISR."""
 FRESH_S: Final = 0.1
-"""How long an entry may take from the daemon's decision to the controller."""
+"""The time that an entry may take from the daemon's decision to the controller."""
 
 
 class Way(NamedTuple):
-    """When an entry was decided, and when it was sent."""
+    """The times of an entry: when it was decided, and when it was sent."""
 
     handed_at: float
     sent_at: float
     floors: Mapping[TopicPartition, int] = {}
     """
-    How many of each partition had to stay in sync when it was sent.
+    The replicas of each partition that had to stay in sync when the entry was sent.
 
-    The settings and the target may be others when the controller carries it out.
+    The settings and the target may change before the controller carries the entry out.
     """
 
 
 class AlterRules:
-    """The ISR of every partition over time, and the judgement of each entry."""
+    """The history of the ISR of every partition; judges each entry."""
 
     def __init__(self, world: World, bound: BoundRules | None = None) -> None:
         """Listen to every transaction; the bound is judged where it is given."""
@@ -69,51 +67,51 @@ class AlterRules:
                 case _:
                     pass
 
-    def judge(self, order: AlterEntry, way: Way) -> None:
+    def judge(self, entry: AlterEntry, way: Way) -> None:
         """Judge an entry that is about to be carried out."""
         if self._bound is not None:
-            self._bound.judge(order, way.sent_at - NOTICE_S, way.sent_at)
-        self._keeps_min_isr(order, way)
-        stored, state = self._world.assignment(order.partition), self._world.state(order.partition)
-        kept = {*stored.origin_replicas, *(() if order.cancels else order.target)}
+            self._bound.judge(entry, way.sent_at - NOTICE_S, way.sent_at)
+        self._keeps_min_isr(entry, way)
+        stored, state = self._world.assignment(entry.partition), self._world.state(entry.partition)
+        kept = {*stored.origin_replicas, *(() if entry.cancels else entry.target)}
         if state is None or kept.issuperset(stored.replicas) or kept & set(state.isr):
             return
         is_fresh = way.sent_at - way.handed_at <= FRESH_S
         self._world.invariants.judge.ensure(
-            is_fresh and any(kept & set(i) for i in self._known(order.partition, way.sent_at)),
-            f"{order.partition}: an order of {way.handed_at:.3f}, sent at {way.sent_at:.3f}, "
-            f"leaves {sorted(kept)}, none of which is in sync",
+            is_fresh and any(kept & set(i) for i in self._known(entry.partition, way.sent_at)),
+            f"{entry.partition}: an entry decided at {way.handed_at:.3f} and sent at "
+            f"{way.sent_at:.3f} leaves {sorted(kept)}, none of which is in sync",
         )
 
-    def floors(self, orders: Iterable[AlterEntry]) -> dict[TopicPartition, int]:
+    def floors(self, entries: Iterable[AlterEntry]) -> dict[TopicPartition, int]:
         """Return how many replicas of each partition have to stay in sync, as of now."""
         invariants = self._world.invariants
-        specs = {o.partition: invariants.records.spec_of(o.partition) for o in orders}
+        specs = {e.partition: invariants.records.spec_of(e.partition) for e in entries}
         return {
             p: min(invariants.lowest_min_isr(p.topic), len(spec.target))
             for p, spec in specs.items()
             if spec is not None
         }
 
-    def _keeps_min_isr(self, order: AlterEntry, way: Way) -> None:
-        """Judge that an entry that only drops leaves as many in sync as producers need."""
+    def _keeps_min_isr(self, entry: AlterEntry, way: Way) -> None:
+        """Judge that an entry that only drops replicas leaves enough of them in sync."""
         invariants = self._world.invariants
-        floor = way.floors.get(order.partition)
-        if order.cancels or floor is None or way.sent_at - way.handed_at > FRESH_S:
+        floor = way.floors.get(entry.partition)
+        if entry.cancels or floor is None or way.sent_at - way.handed_at > FRESH_S:
             return
-        known = self._known(order.partition, way.sent_at)
-        if any(set(order.target) - set(isr) or len(isr) <= len(order.target) for isr in known):
+        known = self._known(entry.partition, way.sent_at)
+        if any(set(entry.target) - set(isr) or len(isr) <= len(entry.target) for isr in known):
             # It adds, or drops what was not in sync.
             return
         invariants.judge.ensure(
-            len(order.target) >= floor,
-            f"{order.partition}: an order of {way.handed_at:.3f} leaves {order.target}, fewer than "
-            f"{floor}",
+            len(entry.target) >= floor,
+            f"{entry.partition}: an entry decided at {way.handed_at:.3f} leaves {entry.target}, "
+            f"fewer than {floor}",
             Rule.ABOVE_FLOOR,
         )
 
     def _known(self, partition: TopicPartition, sent_at: float) -> list[Replicas]:
-        """Return the ISR that a daemon knew at a time, and all that were there since."""
+        """Return the ISR that a daemon knew at a time, and every later one."""
         history = self._isrs[partition]
         known = [isr for at, isr in history if at <= sent_at - NOTICE_S][-1:]
         return known + [isr for at, isr in history if at > sent_at - NOTICE_S]

@@ -18,7 +18,7 @@ from tests.sim.shapes import OPTIONS, SHAPES, Change, Entries, Route, Shape, Tar
 from tests.sim.world import World
 
 CHUNK: Final = 50
-"""Entries of a request that are judged in one turn, at least."""
+"""The least number of entries of a request that one cycle accepts or refuses."""
 NOWHERE: Final = 1000
 """The first of the partitions that do not exist: their entries are refused."""
 RATE: Final = 1_000_000
@@ -57,7 +57,7 @@ def _throttled(world: World, entries: Entries) -> None:
 
 
 def _in_chunks(world: World, entries: Entries) -> None:
-    """Ask for moves with so much between them that no two of them are judged in one turn."""
+    """Submit entries with so many refused ones between them that each needs a cycle."""
     between = 0
     asked: dict[TopicPartition, Sequence[int]] = {}
     for partition, replicas in entries.items():
@@ -69,7 +69,7 @@ def _in_chunks(world: World, entries: Entries) -> None:
 
 
 def _copies(world: World) -> bool:
-    """Whether the first steps are on their way, and nothing was dropped."""
+    """Return whether the first steps copy, and nothing was dropped."""
     return all(
         world.assignment(TopicPartition("t", n)).adding_replicas
         and len(world.holders(TopicPartition("t", n))) > len(_ORIGINALS[n])
@@ -78,7 +78,7 @@ def _copies(world: World) -> bool:
 
 
 def _has_dropped(world: World) -> bool:
-    """Whether an original is gone and the next step is on its way."""
+    """Return whether an original replica is gone and the next step copies."""
     partition = TopicPartition("t", 0)
     assignment = world.assignment(partition)
     return bool(assignment.adding_replicas) and not (

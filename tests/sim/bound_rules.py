@@ -6,8 +6,8 @@ when the drop before it has ended. A log whose deletion is acknowledged is no lo
 its disk is free only after the brokers' ``file.delete.delay.ms``.
 
 There is no compare-and-set for an entry, and the controller may carry it out late. So, as in
-``alter_rules``, it is judged by what ZooKeeper said when it was sent: another entry, of a daemon
-that died meanwhile or of a superseded request, may be carried out in between, in addition.
+``alter_rules``, it is judged by the content of ZooKeeper when it was sent: another entry, of a
+daemon that died meanwhile or of a superseded request, may be carried out in between, in addition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Known(NamedTuple):
-    """What ZooKeeper said of a partition from a time on; without a limit nothing is judged."""
+    """A partition in ZooKeeper from a time on; without a limit nothing is judged."""
 
     at: float
     assignment: PartitionAssignment
@@ -71,12 +71,12 @@ class BoundRules:
             return None
         return max(len(spec.original or spec.target), len(spec.target)) + self._step_size
 
-    def judge(self, order: AlterEntry, known_since: float, sent_at: float) -> None:
-        """Judge an entry by what was so when it was sent, or any time since ``known_since``."""
-        known = list(self._between(order.partition, known_since, sent_at))
+    def judge(self, entry: AlterEntry, known_since: float, sent_at: float) -> None:
+        """Judge an entry by any assignment between ``known_since`` and the time it was sent."""
+        known = list(self._between(entry.partition, known_since, sent_at))
         self._world.invariants.judge.ensure(
-            order.cancels or any(_is_within(k, order) for k in known),
-            f"{order.partition}: an order of {order.target} at {sent_at:.3f} where stood {known}",
+            entry.cancels or any(_is_within(k, entry) for k in known),
+            f"{entry.partition}: an entry for {entry.target} at {sent_at:.3f} exceeds {known}",
         )
 
     def _between(self, partition: TopicPartition, since: float, until: float) -> Iterator[_Known]:
@@ -85,8 +85,8 @@ class BoundRules:
         yield from (k for k in history if k.at > since)
 
 
-def _is_within(known: _Known, order: AlterEntry) -> bool:
-    """Whether the partition stays within its limit, or was beyond it before."""
+def _is_within(known: _Known, entry: AlterEntry) -> bool:
+    """Return whether the partition stays within its limit, or was beyond it before."""
     stored, limit = known.assignment, known.limit
     origin = set(stored.origin_replicas)
-    return limit is None or len(stored.replicas) > limit or len(origin | set(order.target)) <= limit
+    return limit is None or len(stored.replicas) > limit or len(origin | set(entry.target)) <= limit

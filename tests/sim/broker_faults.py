@@ -25,13 +25,13 @@ LOST_S: Final = (40.0, 80.0)
 """Longer than a daemon keeps the role for a step that waits for the broker."""
 BOUNCE_S: Final = (0.01, 0.3)
 SEEDING_S: Final = 2.0
-"""How long states may take to arrive at a claim during which a broker bounces."""
+"""The time that states may take to arrive at a claim during which a broker bounces."""
 PASSING_S: Final = (0.5, 6.0)
-"""How long a fault that ends by itself lasts."""
+"""The duration of a fault that ends by itself."""
 WITHOUT_DISK_S: Final = (4.0, 20.0)
 """After what time a failed disk is repaired of a broker that restarted without it."""
 MEMBER_LOST_S: Final = (0.2, 12.0)
-"""How long clients of a lost ZooKeeper server need to find another one; some lose their session."""
+"""The time in which clients of a lost ZooKeeper server find another; some lose their session."""
 MEMBER_SHARE: Final = 1 / 3
 """The share of the clients that are connected to one server of an ensemble."""
 LOSS: Final = 0.3
@@ -46,7 +46,7 @@ class BrokerFaults:
         self._world = world
         self._down_max = down_max
         self._is_to_bounce = False
-        """Whether a broker bounces when a daemon takes the role."""
+        """True if a broker bounces when a daemon claims the role."""
         world.zookeeper.listeners.append(self._transacted)
         self.kinds: Mapping[str, Callable[[], bool]] = {
             "broker_killed": lambda: self._away(SimBroker.kill, AWAY_S),
@@ -203,7 +203,7 @@ class BrokerFaults:
             broker.repair_directories()
 
     def _is_left_over(self, broker: SimBroker, partition: TopicPartition) -> bool:
-        """Whether the broker is no replica any more, or of another topic of that name."""
+        """Return whether the broker is no replica any more, or of another topic of that name."""
         topic = self._world.zookeeper.get(paths.topic_path(partition.topic))
         if topic is None or topic.czxid > broker.unseen_since:
             return True

@@ -28,9 +28,9 @@ from tests.sim.rules import Rule
 from tests.sim.world import World
 
 FAILURES_MAX: Final = 20
-"""After so many a campaign is over: there is enough to look at."""
+"""The number of failures that ends a campaign."""
 ENOUGH: Final = 300
-"""So many histories have to meet with everything."""
+"""The number of histories in which every name has to occur."""
 EVERYTHING: Final = (
     *Rule,
     *Weights.__slots__,
@@ -38,11 +38,11 @@ EVERYTHING: Final = (
     "commit_interrupted_inside",
     *Actions.__slots__,
 )
-"""Rules to apply, and what has to befall the cluster."""
-RARE: Final = frozenset({Rule.ONLY_ATOMIC_TAKEN_BACK, Rule.NAMED_BY_CANCELLATION})
-"""What one in hundreds of histories meets with: ten times as many have to."""
+"""Rules to apply, faults to take effect and actions to be done."""
+RARE: Final = frozenset({Rule.ONLY_ATOMIC_ROLLS_ITSELF_BACK, Rule.NAMED_BY_CANCELLATION})
+"""Names that occur in one of hundreds of histories: expected in ten times as many."""
 CHUNK: Final = 10
-"""Seeds a process takes at once."""
+"""Seeds that a process takes at once."""
 
 History = TypeVar("History")
 
@@ -57,11 +57,11 @@ class Played:
     checks: int
     failure: str | None = None
     met: Counter[str] = field(default_factory=Counter)
-    """How often each rule was applied, each fault took effect and each action was done."""
+    """Counts of the rules that were applied, faults that took effect and actions that were done."""
 
 
 def attempt(seed: int) -> Played:
-    """Play a history; whatever goes wrong becomes text."""
+    """Play a history; return any failure as text."""
     plot = plot_of(seed)
     world = World(seed, has_kafka_controllers=plot.has_kafka_controllers)
     failure = None
@@ -75,13 +75,13 @@ def attempt(seed: int) -> Played:
 
 
 def failure_text(error: Exception, world: World) -> str:
-    """Say what went wrong in a history, and what was done to the cluster before."""
+    """Return the error of a history, and the actions and faults before it."""
     done = "\n".join(f"  {at:9.3f} {what}" for at, what in world.fabric.chronicle)
     return f"{type(error).__name__}: {error}\nwhat was done:\n{done}"
 
 
 def campaign(attempted: Callable[[int], History], seeds: range) -> Iterator[History]:
-    """Play all of them, as many at a time as there are processors; in the order of the seeds."""
+    """Play histories on all processors; yield them in the order of the seeds."""
     processes = min(os.cpu_count() or 1, len(seeds))
     if processes <= 1:
         yield from map(attempted, seeds)
@@ -102,7 +102,7 @@ def seeds_of(program: str, arguments: list[str]) -> range:
 
 
 def missing(met: Counter[str], played: int) -> list[str]:
-    """Return what a campaign should have met with and did not."""
+    """Return the names that did not occur in a campaign and should have."""
     demanded = [n for n in EVERYTHING if played >= (10 * ENOUGH if n in RARE else ENOUGH)]
     return [name for name in demanded if not met[name]]
 

@@ -1,8 +1,8 @@
 """
-The rules about cancellations: what they may change, and what they have to.
+The rules about cancellations.
 
-It ends or turns round what it selects and what is older than it, and nothing else; when it is
-chosen nothing it selects may be left.
+A cancellation ends or rolls back what it selects and what is older than it, and nothing else; when
+its part is written, nothing that it selects may be left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class CancelRules:
-    """The rules, and all that was asked for, by request."""
+    """The rules, and the requests and cancellations by name."""
 
     def __init__(self, world: World, asked: Mapping[RequestId, Asked]) -> None:
         self._world = world
@@ -44,7 +44,7 @@ class CancelRules:
         self._asked = asked
 
     def may_mean(self, partition: TopicPartition) -> bool:
-        """Whether a cancellation stands that may mean a partition."""
+        """Return whether a cancellation in ZooKeeper may select a partition."""
         znode = self._world.zookeeper.get(paths.CANCEL)
         if znode is None:
             return False
@@ -55,7 +55,7 @@ class CancelRules:
     def ended_before_it_began(
         self, ending: PartitionOutcome, spec: ReassignmentSpec | None
     ) -> None:
-        """What never begins has to be meant by the cancellation that its row names."""
+        """Judge that a pending entry was ended by a cancellation that selects it."""
         cancel = self._asked.get(RequestId(ending.detail.removeprefix("by ")))
         self._judge.ensure(
             cancel is not None
@@ -63,24 +63,24 @@ class CancelRules:
                 names(s, ending.partition) if spec is None else selects(s, ending.partition, spec)
                 for s in cancel.selections.values()
             ),
-            f"{ending.partition}: {spec} was ended {ending.detail}, which does not mean it",
+            f"{ending.partition}: {spec} was ended {ending.detail}, which does not select it",
             Rule.ENDED_BEFORE_IT_BEGAN,
         )
 
-    def turned_round(
+    def rolled_back(
         self, partition: TopicPartition, before: Standing | None, spec: ReassignmentSpec
     ) -> None:
-        """A goal is turned round by a cancellation that means it, and leads to its original."""
+        """Judge that a spec rolls back to its original replicas, by a cancellation of it."""
         self._judge.ensure(
             spec.target == spec.original,
-            f"{partition}: it is turned round to {spec.target}, it was at {spec.original}",
-            Rule.TURNED_TO_ORIGINAL,
+            f"{partition}: it is rolled back to {spec.target}, it was at {spec.original}",
+            Rule.ROLLED_BACK_TO_ORIGINAL,
         )
         if before is not None and spec.cancelled_by == before.spec.request:
             self._judge.ensure(
                 self._is_atomic(before.spec.request),
-                f"{partition}: only what wants all or nothing takes itself back, not {before.spec}",
-                Rule.ONLY_ATOMIC_TAKEN_BACK,
+                f"{partition}: only an atomic request rolls itself back, not {before.spec}",
+                Rule.ONLY_ATOMIC_ROLLS_ITSELF_BACK,
             )
             return
         cancel = self._asked.get(spec.cancelled_by or RequestId(""))
@@ -96,18 +96,18 @@ class CancelRules:
             return
         self._judge.ensure(
             any(selects(s, partition, before.spec) for s in cancel.selections.values()),
-            f"{partition}: {spec.cancelled_by} does not mean {before.spec}",
-            Rule.MEANT_BY_CANCELLATION,
+            f"{partition}: {spec.cancelled_by} does not select {before.spec}",
+            Rule.SELECTED_BY_CANCELLATION,
         )
         asked = self._asked.get(before.spec.request)
         self._judge.ensure(
             asked is None or asked.first < cancel.last,
-            f"{partition}: {spec.cancelled_by} is older than what it turned round: {before.spec}",
+            f"{partition}: {spec.cancelled_by} is older than what it rolled back: {before.spec}",
             Rule.OLDER_THAN_CANCELLATION,
         )
 
     def _is_atomic(self, request: RequestId) -> bool:
-        """Whether parts of a request are there that want all or nothing."""
+        """Return whether an atomic part of a request is in ZooKeeper."""
         for child in self._world.zookeeper.children(paths.REQUESTS) or ():
             znode = self._world.zookeeper.get(paths.submission_path(child))
             if znode is not None:
@@ -119,13 +119,13 @@ class CancelRules:
     def chosen(
         self, name: RequestId, version: int, specs: Mapping[TopicPartition, Standing]
     ) -> None:
-        """Nothing that a cancellation selects may be left once it says that all is chosen."""
+        """Judge that nothing that a cancellation selects is left once its part is written."""
         cancel = self._asked[name]
         if version == int(UNDO_PART):
             self._judge.ensure(
                 any(s.scope is CancelScope.ALL for s in cancel.selections.values()),
                 f"{name} undoes completed partitions without scope all",
-                Rule.UNDONE_IF_ASKED,
+                Rule.UNDONE_IF_REQUESTED,
             )
             return
         selection = cancel.selections.get(version)
@@ -139,7 +139,7 @@ class CancelRules:
             if spec.request != name and partition in self._world.partitions():
                 self._judge.ensure(
                     spec.rolls_back or partition in cancel.endings or spec.route is Route.LEGACY,
-                    f"{partition}: {name} left {spec} alone and does not say why",
+                    f"{partition}: {name} left {spec} without a reason",
                     Rule.NOTHING_SELECTED_LEFT,
                 )
         for child in self._world.zookeeper.children(paths.REQUESTS) or ():
@@ -150,15 +150,15 @@ class CancelRules:
             meant = selection.is_everything or read.request in selection.requests
             self._judge.ensure(
                 not meant or read.unreadable is not None or self._is_settled(read),
-                f"{name} left {child} alone",
+                f"{name} left {child}",
                 Rule.NO_SUBMISSION_LEFT,
             )
 
     def _is_settled(self, submission: Submission) -> bool:
         """
-        Whether all entries of a request are recorded: only its znode is left.
+        Return whether all entries of a request are recorded: only its znode is left.
 
-        ZooKeeper may refuse to take that away; nothing waits for it then, until it is tried again.
+        ZooKeeper may refuse the deletion of the znode; nothing waits for the next attempt.
         """
         kept = paths.history_path(submission.request)
         recorded: set[TopicPartition] = set()
@@ -171,18 +171,18 @@ class CancelRules:
 
 
 def cancellation_of(znode: Znode) -> Cancellation:
-    """Read what a cancellation selects."""
+    """Decode a cancellation."""
     version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
     return decode_cancellation(znode.data, version, czxid, 0, mzxid)
 
 
 def names(cancellation: Cancellation, partition: TopicPartition) -> bool:
-    """Whether a cancellation names a partition or its topic."""
+    """Return whether a cancellation names a partition or its topic."""
     return partition in cancellation.partitions or partition.topic in cancellation.topics
 
 
 def selects(cancellation: Cancellation, partition: TopicPartition, spec: ReassignmentSpec) -> bool:
-    """Whether a cancellation means a goal, by whatever it says."""
+    """Return whether a cancellation selects a spec: by scope, by request or by name."""
     return cancellation.unreadable is None and (
         cancellation.is_everything
         or spec.request in cancellation.requests

@@ -30,7 +30,7 @@ class SimConfigs:
         self._fabric = fabric
         self._inbox = inbox
         self.failure_rate = 0.0
-        """How likely the settings of a topic cannot be learnt this time."""
+        """The probability that a read of a topic's settings fails."""
 
     def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
         """Have a broker look, and its ``TopicConfigsRead`` arrive some time after that."""

@@ -1,8 +1,8 @@
 """
-The rules about what holds work up: kill switch, pauses, throttles.
+The rules about holds: the kill switch, pauses and throttles.
 
-A daemon hears of a change a little later, and longer if it stood still meanwhile; so what forbids
-a step is held against it only once it has been so for a while.
+A daemon hears of a change with a delay, which is longer if the daemon was paused. So a hold counts
+only once it has existed for a while.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EVERY_REPLICA: Final = "*"
 
 
 class ControlRules:
-    """What has to be remembered to judge that nothing begins that was not to begin."""
+    """The holds over time; judges that no step begins against them."""
 
     def __init__(self, world: World, ledger: Ledger, settings: Settings) -> None:
         self._world = world
@@ -54,15 +54,15 @@ class ControlRules:
         self._disabled_since: float | None = None
         self._paused_since: dict[object, float] = {}
         self._limits: set[StepSize] = set()
-        """Step sizes that limits ever said for all."""
+        """Step sizes that the limits ever contained for all requests."""
         self._turned: dict[RequestId, set[StepSize]] = {}
-        """Step sizes that limits ever said for a request."""
+        """Step sizes that the limits ever contained for a request."""
         self._options: dict[RequestId, RequestOptions] = {}
         self._begun: set[TopicPartition] = set()
-        """Partitions with a goal whose assignment has changed since it stands."""
+        """Partitions whose assignment has changed since their spec was created."""
         self._assignments: dict[TopicPartition, PartitionAssignment] = {}
         world.invariants.records.step_size_of = self._step_size_of
-        # Before the ledger sees it: a goal that ends with a step's write still stands here.
+        # Before the ledger: a spec that a step's write deletes is still known here.
         world.zookeeper.listeners.insert(1, self._transacted)
 
     def _transacted(self, transaction: Transaction) -> None:
@@ -90,7 +90,7 @@ class ControlRules:
                     pass
 
     def _part_written(self, request: RequestId, name: str, data: bytes) -> None:
-        """Note how a cancellation moves back completed partitions: only its own part says how."""
+        """Note the options with which a cancellation undoes completed reassignments."""
         if name == f"{paths.PART}{UNDO_PART}":
             read = decode_part(name, data)
             if isinstance(read, Part):
@@ -107,7 +107,7 @@ class ControlRules:
                 self._turned.setdefault(request, set()).add(limits.step_size)
 
     def _step_size_of(self, spec: ReassignmentSpec) -> int | None:
-        """Return the largest step size that may hold for a goal; None: all at once."""
+        """Return the largest step size that may apply to a spec; None: all at once."""
         options = self._options.get(spec.request)
         own = None if options is None else options.step_size
         sizes: set[StepSize] = set(self._turned.get(spec.request, ()))
@@ -120,7 +120,7 @@ class ControlRules:
     def _pauses_written(self, written: Written) -> None:
         read = Pauses() if written.after is None else decode_pauses(written.after.data)
         if isinstance(read, str):
-            # It is unknown what holds then: as before, or nothing.
+            # The daemon may keep the former pauses, or apply none.
             read = Pauses()
         held = {*read.requests, *read.brokers}
         keys: set[object] = set(held) | ({None} if read.everything is not None else set())
@@ -187,21 +187,21 @@ class ControlRules:
         old: PartitionAssignment,
         new: PartitionAssignment,
     ) -> None:
-        """No step is taken towards a goal in the write in which another takes its place."""
+        """Judge that no transaction adds replicas and replaces the spec."""
         if set(new.replicas) <= set(old.replicas):
             return
         path = paths.reassignment_path(partition)
         replaced = any(w.path == path and w.after is not None for w in transaction.written)
         self._world.invariants.judge.ensure(
             not replaced,
-            f"{partition}: {new} begins in the write that changes where it is to go",
+            f"{partition}: {new} begins in the write that replaces its spec",
             Rule.NO_STEP_GIVEN_UP,
         )
 
     def _is_throttled(
         self, partition: TopicPartition, spec: ReassignmentSpec, broker: BrokerId
     ) -> None:
-        """What copies for a request with a throttle of its own is throttled before it begins."""
+        """Judge that a replica of a request with a throttle is throttled before it copies."""
         options = self._options.get(spec.request)
         if options is None or options.throttle is None:
             return
@@ -213,7 +213,7 @@ class ControlRules:
         self._world.invariants.judge.ensure(
             (EVERY_REPLICA in listed or f"{partition.partition}:{broker}" in listed)
             and (not is_live or FOLLOWER_RATE in self._settings.values(receiver)),
-            f"{partition}: broker {broker} copies for {spec.request}, which is to be throttled; "
+            f"{partition}: broker {broker} copies for {spec.request}, which has a throttle; "
             f"listed are {listed}, the broker's settings are {self._settings.values(receiver)}",
             Rule.THROTTLED_FIRST,
         )

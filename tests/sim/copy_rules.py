@@ -32,10 +32,10 @@ IsLive = Callable[[BrokerId], bool]
 
 
 class Waiver(StrEnum):
-    """Every exception to the rule; the values say what ``docs/guide/concepts.md`` allows."""
+    """Every exception to the rule; ``docs/guide/concepts.md`` documents the values."""
 
     BOUNCED = "a replica whose broker restarted leaves the ISR, as with Kafka's controller"
-    DEAD_ORIGINAL = "the way back does not wait for originals that are dead"
+    DEAD_ORIGINAL = "a rollback does not wait for original replicas that are dead"
 
 
 class CopyRules:
@@ -60,12 +60,12 @@ class CopyRules:
         Judge a state that a daemon wrote.
 
         Args:
-            partition: Whose state it is.
+            partition: The partition of the state.
             before: The state before the write.
             after: The state after it.
-            is_live: Whether the daemon had to know that a replica is live.
-            may_be_live: Whether the daemon could take a replica for live.
-            has_bounced: Whether a replica's broker restarted, and that is not treated yet.
+            is_live: Returns whether the daemon had to know that a replica is live.
+            may_be_live: Returns whether the daemon could take a replica for live.
+            has_bounced: Returns whether a replica's broker restarted and no controller handled it.
 
         """
         replicas = self._znodes.replicas(partition)
@@ -82,7 +82,7 @@ class CopyRules:
         self._judge.ensure(
             len(left) >= needed or waiver is not None,
             f"{partition}: good copies {given_up} left the ISR {before.isr}, only {left} stay of "
-            f"{needed}; the assignment is {self._znodes.assignment(partition)}, the goal "
+            f"{needed}; the assignment is {self._znodes.assignment(partition)}, the spec "
             f"{self._records.spec_of(partition)}",
             Rule.COPIES_KEPT,
         )
@@ -99,7 +99,7 @@ class CopyRules:
         self, partition: TopicPartition, left: Replicas, is_live: IsLive
     ) -> bool:
         """
-        Whether all that a way back lacks is dead.
+        Return whether all originals that a rollback lacks are dead.
 
         Within the bound, which is one more replica at least, a dead original may leave no room for
         a good copy beside a live original that is added: that one does not count as lacking then.

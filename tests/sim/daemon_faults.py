@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BOUNDARIES_MAX: Final = 60
 SPLITS_MAX: Final = 12
-"""How many multis may follow another one of their commit before a daemon dies between two."""
+"""The multis that may follow another one of their commit before a daemon dies between two."""
 LAG_S: Final = 3.0
 REFUSED: Final = (
     paths.TOPICS,
@@ -33,7 +33,7 @@ REFUSED: Final = (
     paths.LEGACY_PLAN,
     paths.ISR_NOTIFICATIONS,
 )
-"""Where ZooKeeper may refuse writes: permissions and sizes are a matter of single znodes."""
+"""The znodes whose writes ZooKeeper may refuse: permissions and sizes differ by znode."""
 RECORDS_REFUSED: Final = (
     paths.OUTCOMES,
     paths.APPLIED_THROTTLES,
@@ -172,14 +172,14 @@ class DaemonFaults:
         return True
 
     def _replace_when_ended(self, daemon: SimDaemon) -> None:
-        """Handing back takes its time, more of it where the daemon stands still."""
+        """Return the role late, and later if the daemon is paused."""
         if daemon.is_alive:
             self._world.schedule.call_in(1.0, lambda: self._replace_when_ended(daemon))
         else:
             self.keep_enough()
 
     def _pause_all(self) -> bool:
-        """Let one after the other stand still, each before the one before it continues."""
+        """Pause one daemon after the other, each before the previous one continues."""
         daemons = self._daemons()
         self._chance.shuffle(daemons)
         for number, daemon in enumerate(daemons):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.sim.schedule import Scheduled
 
 TURN_S: Final = (0.0002, 0.004)
-"""How long an event lies in the inbox before the loop's turn."""
+"""The time that an event waits in the inbox before the loop's cycle."""
 CONTROLLER_ID: Final = BrokerId(1000000)
 
 
@@ -34,11 +34,11 @@ class SimulatedCrash(Exception):  # noqa: N818 - not an error of anything
 
 
 class DaemonLoop(Protocol):
-    """What a host needs of the loop (``controller.reactor.loop.Reactor``)."""
+    """The part of the loop that a host uses (``controller.reactor.loop.Reactor``)."""
 
     @property
     def finished(self) -> bool:
-        """Whether the loop handed everything back and wants to end."""
+        """True once the loop has returned the role and can end."""
         ...
 
     def start(self) -> None:
@@ -60,7 +60,7 @@ class DaemonLoop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a loop is built from."""
+    """The ports that a loop is built from."""
 
     store: Store
     channels: Channels
@@ -69,7 +69,7 @@ class Ports:
     reached: Reached
     """To be called at every boundary between two writes or sends."""
     lease: SessionLease
-    """How long the ZooKeeper session certainly lives."""
+    """The time until which the ZooKeeper session certainly lives."""
 
 
 Build = Callable[[Ports], DaemonLoop]
@@ -129,12 +129,12 @@ class SimDaemon:
 
     @property
     def is_running(self) -> bool:
-        """Whether it lives and does not stand still."""
+        """True if the daemon is alive and not paused."""
         return self.is_alive and not self._paused
 
     @property
     def hears_since(self) -> float:
-        """Since when nothing has delayed what it hears; now, where something does."""
+        """The time since which it hears without delay; now, where something delays it."""
         if self._paused:
             return self._fabric.schedule.now()
         return max(self._resumed_at, self.store.session.hears_since, self.store.lanes.on_time_since)
@@ -215,7 +215,7 @@ class SimDaemon:
         self._fatal = None
 
     def pause(self, seconds: float, *, loses_connection: bool) -> None:
-        """Stand still, as a stopped process does; with or without its ZooKeeper connection."""
+        """Pause, as a stopped process does; with or without its ZooKeeper connection."""
         if not self.is_alive or self._paused:
             return
         self._paused = True

@@ -42,7 +42,7 @@ class DataRules:
         return len(self._committed.get(partition, ()))
 
     def forget(self, topic: str) -> None:
-        """A topic was deleted, and its data with it."""
+        """Forget the data of a deleted topic."""
         self._doomed.discard(topic)
         for partition in [p for p in self._committed if p.topic == topic]:
             del self._committed[partition]
@@ -62,7 +62,7 @@ class DataRules:
         committed = self._committed.setdefault(partition, [])
         self._judge.applies(Rule.ACKNOWLEDGED_ONCE)
         if offset < len(committed):
-            # A former leader may be late to say what its successor has committed already.
+            # A former leader may acknowledge late what its successor has committed already.
             if log.records[offset] != committed[offset]:
                 self._judge.fail(f"{partition}: two leaders acknowledged offset {offset}")
         elif log.holds(committed):
@@ -83,12 +83,12 @@ class DataRules:
         del committed[kept:]
 
     def truncated(self, broker: BrokerId, partition: TopicPartition) -> None:
-        """Judge what a follower cut off."""
+        """Judge that a truncation loses nothing."""
         self._judge.note(f"{partition}: broker {broker} truncated its log")
         self.nothing_is_lost(partition)
 
     def nothing_is_lost(self, partition: TopicPartition) -> None:
-        """Every member of the ISR, dead or alive, holds every acknowledged record."""
+        """Judge that every member of the ISR, dead or alive, holds every acknowledged record."""
         state, committed = self._znodes.states.get(partition), self._committed.get(partition)
         if state is None or not committed:
             return
@@ -103,7 +103,7 @@ class DataRules:
                     "acknowledged records"
                 )
 
-    # --- nothing is deleted that anybody counts on ---------------------------------------------
+    # --- no log is deleted that is still needed ------------------------------------------------
 
     def leader_accepted(
         self, broker: BrokerId, partition: TopicPartition, leader_epoch: int, replicas: Replicas
@@ -117,7 +117,7 @@ class DataRules:
     def _bounced_leads_anew(
         self, broker: BrokerId, partition: TopicPartition, leader_epoch: int
     ) -> None:
-        """A broker that crashed during a tenure may lack records it acknowledged."""
+        """Judge that a broker that restarted in a tenure, and may lack records, leads anew only."""
         leader = self._fabric.brokers[broker]
         claimed = self._znodes.claims.get(leader.controller_epoch)
         epoch, led_since = self._znodes.led_since.get(partition, (-1, 0))
@@ -127,7 +127,7 @@ class DataRules:
         self._judge.ensure(
             led_since > leader.epoch,
             f"{partition}: broker {broker} registered anew at {leader.epoch}, after the claim at "
-            f"{claimed}, and leads on at epoch {epoch} of {led_since}",
+            f"{claimed}, and still leads at epoch {epoch} of {led_since}",
             Rule.BOUNCED_LEADS_ANEW,
         )
 
@@ -153,7 +153,7 @@ class DataRules:
                     self._only_excluded_is_deleted(broker, stop)
 
     def _only_excluded_is_deleted(self, broker: BrokerId, stop: StopReplicaState) -> None:
-        """The daemon deletes only what the newest leader knows to be excluded."""
+        """Judge that the daemon deletes only what the newest leader knows to be excluded."""
         partition = stop.partition
         state, assignment = self._znodes.states.get(partition), self._znodes.assignment(partition)
         if state is None or assignment is None:

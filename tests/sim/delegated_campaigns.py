@@ -18,7 +18,7 @@ from tests.sim.lost_logs import LostLogs
 from tests.sim.world import World
 
 NOTABLE: Final = 300
-"""So many histories without a single dead broker's drop would say that none can be seen."""
+"""The number of histories in which a dead broker's drop has to occur at least once."""
 
 
 @dataclass(frozen=True, slots=True)

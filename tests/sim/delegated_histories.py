@@ -1,10 +1,10 @@
 """
 Seeded histories of the delegated engine: the real loop and core beside Kafka's own controllers.
 
-``delegated_campaigns`` plays many. Operators submit requests for everything, change their mind and
-cancel; others move partitions by the API; topics come, grow, go and come again; brokers, disks,
-controllers, daemons and connections fail. In the end all is healed, everything asked for last is
-so, or was refused aloud, and what was dropped while its broker was dead is recorded.
+``delegated_campaigns`` plays many. Operators submit requests, replace their targets and cancel;
+other clients move partitions by the API; topics are created, grown and deleted; brokers, disks,
+controllers, daemons and connections fail. In the end the cluster is healed, every last target is
+reached or was refused, and every log dropped while its broker was dead is recorded.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from tests.sim.lost_logs import LostLogs
 from tests.sim.operators import toggle_min_isr, toggle_unclean
 from tests.sim.plots import FORTUNES, REFRESHES_S, TOGGLED_SHARE
 from tests.sim.store import SimStore
-from tests.sim.topic_lives import TOPICS, TopicLives, Wishes
+from tests.sim.topic_lives import TOPICS, RequestedTargets, TopicLives
 from tests.sim.world import World
 
 ROUND_S: Final = 15.0
 SILENT_S: Final = 35.0
-"""How long a reassignment may stand still without a reason."""
+"""The time that a reassignment may make no progress without a reason."""
 BROKERS: Final = 5
 PATIENCE_S: Final = 8 * GOOD_END_S
 """
@@ -52,7 +52,7 @@ With two partitions in flight and 40 % of the calls lost, a step takes half a mi
 
 @dataclass(frozen=True, slots=True)
 class DelegatedPlot:
-    """What a history is made of."""
+    """The settings of a history."""
 
     name: str
     options: Options
@@ -63,15 +63,15 @@ class DelegatedPlot:
     loss: float
     cancels: bool
     rivals: bool
-    """Whether others move partitions by the API."""
+    """True if other clients move partitions by the API."""
     topics_every_s: float | None = None
     """Mean time between two changes of topics; None: there are none."""
     toggles: bool = False
-    """Whether the settings of topics change."""
+    """True if the settings of topics change."""
 
     @property
     def is_strict(self) -> bool:
-        """Whether all requests have one author: then every last one is carried out."""
+        """True if all requests have one author: then every last one is carried out."""
         return not (self.cancels or self.rivals)
 
 
@@ -85,7 +85,7 @@ def plot_of(seed: int) -> DelegatedPlot:
         foreign_moves=chance.choice(list(ForeignMoves)),
     )
     fortune = chance.choice(("nothing", "anything", "anything", *list(FORTUNES)[2:]))
-    # Who claims no role is not disturbed in a claim.
+    # A daemon of the delegated engine claims no role that could be taken.
     weights = replace(FORTUNES[fortune], role_taken_in_commit=0)
     cancels, rivals = chance.random() < 0.5, chance.random() < 0.3
     topics_every_s = chance.choice((None, 0.5, 2.0, 6.0))
@@ -122,7 +122,7 @@ def plot_of(seed: int) -> DelegatedPlot:
 
 
 class Observer(SilentObserver):
-    """Judges that whatever stands still says why."""
+    """Judges that every reassignment without progress has a blocked reason."""
 
     def __init__(self, world: World, lost: LostLogs | None) -> None:
         """Observe every daemon of a history."""
@@ -130,7 +130,7 @@ class Observer(SilentObserver):
         self._lost = lost
 
     def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
-        """Judge what stands still."""
+        """Judge the reassignments without progress."""
         if view.tenure.held is None:
             return
         if self._lost is not None:
@@ -141,12 +141,12 @@ class Observer(SilentObserver):
                 reassignment.blocked is not None
                 or isinstance(reassignment.phase, Ended)
                 or self._world.now - begin < SILENT_S,
-                f"{partition}: stands still in {reassignment.phase} and does not say why",
+                f"{partition}: no progress in {reassignment.phase}, and no blocked reason",
             )
 
 
 def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) -> Build:
-    """Return what builds a daemon of the delegated engine; ``lost`` is shown what it knows."""
+    """Return the factory of daemons of the delegated engine; ``lost`` observes their views."""
     # Foreign reassignments and cancellations may exceed every bound.
     bound = BoundRules(world, plot.options.step_size) if plot.is_strict else None
     observer, rules = Observer(world, lost), AlterRules(world, bound)
@@ -169,14 +169,14 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
 
 
 class Operators:
-    """Ask for new replicas of everything in rounds, and change their mind in between."""
+    """Request new replicas of everything in rounds, and replace targets in between."""
 
     def __init__(self, world: World, plot: DelegatedPlot) -> None:
         """Prepare."""
         self._world = world
         self._plot = plot
         self._chance = Random(f"operators {world.seed}")
-        self.wishes = Wishes(world)
+        self.targets = RequestedTargets(world)
 
     def _replicas(self, size: int) -> Replicas:
         return tuple(self._chance.sample(sorted(self._world.brokers), size))
@@ -197,7 +197,7 @@ class Operators:
 
     def _submit(self, entries: Mapping[TopicPartition, Replicas]) -> None:
         request = self._world.submit_request(entries)
-        self.wishes.ask(request, entries)
+        self.targets.ask(request, entries)
         self._world.fabric.note(f"request {request}: {entries}")
 
     def toggle(self) -> None:
@@ -233,11 +233,11 @@ def play(
     lost: LostLogs | None = None,
 ) -> World:
     """
-    Run one history to its good end; ``lost`` watches its world, if it is given.
+    Run one history to its end; ``lost`` watches its world, if it is given.
 
     Raises:
         InvariantViolationError: A rule was broken on the way.
-        NotReachedError: The healed cluster did not finish what was asked for.
+        NotReachedError: The healed cluster did not finish all requests.
 
     """
     plot = plot or plot_of(seed)
@@ -266,7 +266,7 @@ def play(
     world.settle()
     for _ in range(plot.daemons):
         world.add_daemon(build)
-    lives = TopicLives(world, operators.wishes, every_s=plot.topics_every_s or 1.0)
+    lives = TopicLives(world, operators.targets, every_s=plot.topics_every_s or 1.0)
     if plot.topics_every_s is not None:
         lives.start()
     world.run_for(3.0)
@@ -280,7 +280,7 @@ def play(
                 operators.toggle()
     lives.stop()
     if plot.toggles:
-        # What was asked for last comes up to that much later.
+        # The last requests are submitted up to that much later.
         world.run_for(ROUND_S / 3)
     faults.heal()
 
@@ -291,7 +291,7 @@ def play(
     world.run_until(is_over, within_s=PATIENCE_S, look_every_s=LOOK_EVERY_S)
     world.producer.stop()
     world.run_for(5.0)
-    world.invariants.judge_end(operators.wishes.unmet() if plot.is_strict else {})
-    operators.wishes.judge_end()
+    world.invariants.judge_end(operators.targets.unmet() if plot.is_strict else {})
+    operators.targets.judge_end()
     lost.judge_end()
     return world

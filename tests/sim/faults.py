@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
     """
-    How often each kind of fault is drawn, relative to the others; 0 is never.
+    The relative frequency of each kind of fault; 0 is never.
 
-    A kind that is not drawn draws no chance either: seeds found before a kind existed stay what
-    they were.
+    A kind that is never drawn consumes no random numbers: older seeds stay the same histories.
     """
 
     broker_killed: int = 3
@@ -118,7 +117,7 @@ class Faults:
         self._daemons = DaemonFaults(world, daemon, count=daemons)
         self._is_running = False
         self.drawn: Counter[str] = Counter()
-        """How often each fault happened."""
+        """The number of times that each fault happened."""
         self._kinds: Mapping[str, Callable[[], bool]] = {
             **self._brokers.kinds,
             **self._daemons.kinds,

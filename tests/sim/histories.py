@@ -30,9 +30,9 @@ from tests.sim.witnesses import HistoryObserver
 from tests.sim.world import World
 
 GOOD_END_S: Final = 200.0
-"""How long a healed cluster may take to finish what was asked for."""
+"""The time that a healed cluster may take to finish all requests."""
 TIDY_S: Final = 200.0
-"""How long after that the last orphan may be left."""
+"""The time after that in which the last orphan has to be deleted."""
 PLAN_EVERY_S: Final = 20.0
 LOOK_EVERY_S: Final = 0.5
 
@@ -77,19 +77,19 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
 
 def play(seed: int, plot: Plot | None = None, world: World | None = None) -> World:
     """
-    Run one history to its good end.
+    Run one history to its end.
 
     Args:
         seed: Decides everything.
-        plot: What happens; the plot of the seed by default.
-        world: Where it happens; a caller that passes it can examine it after a failure.
+        plot: The settings of the history; the plot of the seed by default.
+        world: The cluster; a caller that passes it can examine it after a failure.
 
     Returns:
         The world at its end.
 
     Raises:
         InvariantViolationError: a rule was broken on the way.
-        NotReachedError: the healed cluster did not finish what was asked for.
+        NotReachedError: the healed cluster did not finish all requests.
 
     """
     plot = plot or plot_of(seed)
@@ -106,7 +106,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     world.producer.start()
     actions = plot.actions or Actions()
     operators = Operators(world, every_s=plot.action_every_s, actions=actions)
-    build = reactors(plot.options, HistoryObserver(world, operators.wishes))
+    build = reactors(plot.options, HistoryObserver(world, operators.expected))
     faults = Faults(
         world,
         every_s=plot.fault_every_s,
@@ -140,14 +140,14 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     world.run_until(lambda: is_finished(world), within_s=good_end_s, look_every_s=LOOK_EVERY_S)
     world.producer.stop()
     world.run_until(lambda: is_tidy(world), within_s=TIDY_S, look_every_s=LOOK_EVERY_S)
-    world.invariants.judge_end(operators.wishes.unmet(world))
+    world.invariants.judge_end(operators.expected.unmet(world))
     operators.ledger.judge_end()
     operators.settings.judge_end()
     return world
 
 
 def is_finished(world: World) -> bool:
-    """Whether nothing is left of any plan or request and every partition is healthy."""
+    """Return whether no plan or request is left and every partition is healthy."""
     zookeeper = world.zookeeper
     return (
         not any(zookeeper.get(p) for p in (paths.LEGACY_PLAN, paths.CANCEL, paths.QUEUE))
@@ -167,13 +167,13 @@ def is_finished(world: World) -> bool:
 
 
 def _is_open(world: World, request: RequestId) -> bool:
-    """Whether anything is kept of a request but its outcome: a parent alone is no record."""
+    """Return whether a request has znodes besides its outcome; an empty parent does not count."""
     children = world.zookeeper.children(paths.history_path(request)) or ()
     return bool(children) and paths.SUMMARY not in children
 
 
 def is_tidy(world: World) -> bool:
-    """Whether no log waits to be deleted: no orphan record is left."""
+    """Return whether no log waits to be deleted: no orphan record is left."""
     zookeeper = world.zookeeper
     return not any(
         zookeeper.children(f"{paths.ORPHANS}/{broker}")

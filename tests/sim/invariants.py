@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
 
 Changed = tuple[TopicPartition, PartitionAssignment, PartitionAssignment]
-"""What a topic znode said of a partition, and what it says now."""
+"""A partition with its assignments before and after a write of the topic znode."""
 
 
 class Invariants:
-    """The rules about znodes, and what has to be remembered to judge them."""
+    """The rules about znodes, and the history that they need."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
@@ -51,7 +51,7 @@ class Invariants:
         self._data = DataRules(fabric, self.judge, self._znodes)
         self.records = RecordRules(fabric, self.judge, self._znodes)
         self._fences: dict[int, int] = {}
-        """Which session wrote under which version of ``/controller_epoch``."""
+        """The session that wrote under each version of ``/controller_epoch``."""
         self._daemons: set[int] = set()
         self._states = StateRules(fabric, self.judge, self._znodes, self.records, self._daemons)
         self.records.lowest_min_isr = self._states.lowest_min_isr
@@ -69,25 +69,25 @@ class Invariants:
         return self._data.committed(partition)
 
     def assignments(self, topic: str) -> Mapping[int, PartitionAssignment]:
-        """Return what a topic znode says of its partitions; nothing where there is none."""
+        """Return the assignments in a topic znode; empty where there is none."""
         known = self._znodes.topics.get(topic)
         return {} if known is None else known.partitions
 
     def is_daemon(self, session: int) -> bool:
-        """Whether a session took the role in the name of a daemon."""
+        """Return whether a session claimed the role for a daemon."""
         return session in self._daemons
 
     def follow(self, hears_since: Callable[[int], float]) -> None:
-        """Judge by what a daemon has to know: since when the one with a session hears all."""
+        """Set the function that returns since when a session's daemon hears without delay."""
         self._states.hears_since = hears_since
 
     def trust_settings_for(self, seconds: float) -> None:
-        """Judge by how old the settings may be that a daemon decides by."""
+        """Set the age that settings may have when a daemon decides by them."""
         self._states.config_refresh_s = seconds
 
     @property
     def settings_good_for_s(self) -> float:
-        """How old the settings may be that a daemon decides by."""
+        """The age that settings may have when a daemon decides by them."""
         return self._states.config_refresh_s
 
     def lowest_min_isr(self, topic: str) -> int:
@@ -95,24 +95,24 @@ class Invariants:
         return self._states.lowest_min_isr(topic)
 
     def had_to_hear(self, session: int, since: float) -> bool:
-        """Whether the daemon with a session had to hear of what happened at a time."""
+        """Return whether the daemon with a session had to hear of an event at a time."""
         return self._states.had_to_hear(session, since)
 
     def may_seem_dead(self, broker: BrokerId) -> bool:
-        """Whether a controller may take a broker for dead, its news being late."""
+        """Return whether a controller may take a broker for dead because it hears late."""
         return self._states.may_seem_dead(broker)
 
     def judge_end(self, unmet: Mapping[TopicPartition, Replicas]) -> None:
-        """Judge the end of a healed history: no order lost, no record lost, no log left behind."""
-        self.judge.applies(Rule.NO_ORDER_LOST)
+        """Judge the end of a healed history: no entry lost, no record lost, no log left behind."""
+        self.judge.applies(Rule.NO_ENTRY_LOST)
         for partition, target in unmet.items():
-            self.judge.fail(f"{partition}: {target} was asked for, and neither done nor refused")
+            self.judge.fail(f"{partition}: {target} was requested, and neither reached nor refused")
         for partition in self._znodes.states:
             self._data.nothing_is_lost(partition)
         self.records.nothing_is_left()
 
     def sent(self, to: BrokerId, request: LeaderAndIsr) -> None:
-        """Judge a LeaderAndIsr that the daemon hands over: what it says must be durable."""
+        """Judge that the states in a LeaderAndIsr of the daemon are durable."""
         for sent in request.states:
             state = self._znodes.states.get(sent.partition)
             if state is None:
@@ -136,24 +136,24 @@ class Invariants:
         sent_under: ControllerEpoch,
     ) -> None:
         """
-        Only of a partition's first state is a member of the ISR without a log.
+        Judge that a member of the ISR is new only in a partition's first state.
 
-        It may be sent late, in a newer state; before that nothing is acknowledged. A daemon that
-        was replaced, and does not know it yet, may also send late what it queued before a replica
-        entered the ISR: a broker that heard from the newer controller refuses it, and one that
-        restarts and forgets refuses it by its own epoch.
+        The first state may be sent late, in a newer state; before that nothing is acknowledged. A
+        daemon that was replaced, and does not know it yet, may also send late what it queued before
+        a replica entered the ISR: a broker that heard from the newer controller refuses it, and one
+        that restarts and forgets refuses it by its own epoch.
         """
         is_refused = sent_under < self._fabric.brokers[broker].controller_epoch
         self.judge.ensure(
             broker not in sent.isr and (is_refused or broker not in state.isr),
-            f"{sent.partition}: broker {broker} is to make its log anew: {sent}, {state}",
+            f"{sent.partition}: broker {broker} is to create its log as new: {sent}, {state}",
             Rule.NEW_IN_NO_ISR,
         )
 
     # --- ZooKeeper -----------------------------------------------------------------------------
 
     def transacted(self, transaction: Transaction) -> None:
-        """Judge a transaction: topics first, since states are judged by what they say now."""
+        """Judge a transaction: topics first, since states are judged by the new assignments."""
         self.judge.note(transaction)
         self._one_writer(transaction)
         states: list[tuple[TopicPartition, Written]] = []
@@ -176,7 +176,7 @@ class Invariants:
         self._reassigned(transaction, changed)
         for partition, written in specs:
             self.records.own_written(transaction, written)
-            self.records.goal_written(partition, written)
+            self.records.spec_written(partition, written)
 
     def _reassigned(self, transaction: Transaction, changed: Sequence[Changed]) -> None:
         """Judge assignments that changed, by the states as they are after the transaction."""
@@ -193,7 +193,7 @@ class Invariants:
         """
         Judge that one session alone writes under a version of ``/controller_epoch``.
 
-        But for who takes ``/controller`` from him, and leaves him time to end what he is at.
+        A session that takes ``/controller`` is exempt: it lets the former owner end its writes.
         """
         if any(written.path == paths.CONTROLLER for written in transaction.written):
             return
@@ -224,7 +224,7 @@ class Invariants:
                 pass
 
     def _unreadable(self, transaction: Transaction, written: Written, why: str) -> None:
-        """Only a test that plays the vandal writes garbage."""
+        """Judge that only a test wrote an undecodable znode."""
         vandalized = transaction.session == NO_SESSION
         self.judge.ensure(vandalized, f"{written.path} cannot be read: {why}")
 
@@ -260,7 +260,7 @@ class Invariants:
     def _topic_written(
         self, transaction: Transaction, topic: str, written: Written
     ) -> Iterator[Changed]:
-        """Judge a topic znode; yield what was changed in it, with what stood there before."""
+        """Judge a topic znode; yield the changed assignments with those before."""
         before = self._znodes.topics.get(topic)
         if written.after is None:
             self._znodes.topics.pop(topic, None)
@@ -318,7 +318,7 @@ class Invariants:
     def _dropped_are_gone(
         self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
     ) -> None:
-        """RR is forgotten only when the log is gone or an orphan record says that it is not."""
+        """Judge that a dropped replica's log is deleted or recorded as an orphan."""
         for broker_id in old.replicas:
             if broker_id in new.replicas:
                 continue

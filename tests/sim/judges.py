@@ -1,7 +1,7 @@
 """
 The base of the rules of a simulation: the present znodes, the trace, and violations.
 
-A rule that is broken raises at once, in the event that broke it, with what happened before.
+A broken rule raises at once, in the event that broke it, with the trace before it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ TRACE_MAX: Final = 60
 
 
 class InvariantViolationError(AssertionError):
-    """A rule was broken; the text says which, when, and what happened before."""
+    """A rule was broken; the text contains the rule, the time and the trace."""
 
 
 @dataclass(slots=True)
 class Znodes:
-    """What ZooKeeper says, decoded once."""
+    """The content of ZooKeeper, decoded once."""
 
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     topics: dict[str, TopicAssignment] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Znodes:
     """The leader epoch of a partition, and the zxid that brought it."""
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
-        """Return what the topic znode says of a partition."""
+        """Return the assignment of a partition in its topic znode."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
@@ -55,13 +55,13 @@ class Znodes:
 
 
 class Judge:
-    """Counts what was judged, remembers what happened, and says when a rule is broken."""
+    """Counts judgements, keeps a trace, and raises when a rule is broken."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._trace: deque[tuple[float, Transaction | str]] = deque(maxlen=TRACE_MAX)
         self.applied: Counter[Rule | None] = Counter()
-        """How often each rule was applied so far; None: one that has no name."""
+        """The number of times that each rule was applied; None: rules without a name."""
 
     @property
     def checks(self) -> int:
@@ -69,7 +69,7 @@ class Judge:
         return self.applied.total()
 
     def note(self, what: Transaction | str) -> None:
-        """Remember what happened."""
+        """Add to the trace."""
         self._trace.append((self._schedule.now(), what))
 
     def applies(self, rule: Rule | None) -> None:
@@ -89,7 +89,7 @@ class Judge:
 
     def fail(self, why: str) -> NoReturn:
         """
-        Say that a rule is broken.
+        Raise for a broken rule, with the trace.
 
         Raises:
             InvariantViolationError: always.

@@ -79,7 +79,7 @@ class KafkaCluster:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.offline: set[tuple[BrokerId, TopicPartition]] = set()
         self.deleted: set[tuple[BrokerId, TopicPartition]] = set()
-        """Replicas whose deletion was acknowledged; asked for once more, one has to be again."""
+        """Replicas whose deletion was acknowledged; a new request needs a new acknowledgement."""
         self.moved: set[TopicPartition] = set()
         """Partitions whose replicas are, in memory, already their target (B2)."""
         self.zookeeper = fabric.zookeeper
@@ -147,7 +147,7 @@ class KafkaCluster:
         return assignment
 
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        """Whether a replica is on a live broker and a good disk."""
+        """Return whether a replica is on a live broker and a good disk."""
         return broker in self.live and (broker, partition) not in self.offline
 
     # --- writing -------------------------------------------------------------------------------

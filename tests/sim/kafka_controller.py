@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
 
 NOTICE_S: Final = (0.005, 0.5)
-"""How long until a broker deals with a change of ``/controller``."""
+"""The time until a broker handles a change of ``/controller``."""
 CONNECTED_S: Final = 0.2
-"""How often a broker without ZooKeeper tries again."""
+"""The interval at which a broker without ZooKeeper retries."""
 
 
 class KafkaController:
@@ -35,15 +35,15 @@ class KafkaController:
         self._broker = broker
         self._fabric = fabric
         self.duties: KafkaDuties | None = None
-        """What it does while it is active."""
+        """The duties of the active controller; None while it is not active."""
         self.stands = True
-        """Whether it takes the role when it is free; a test may hold it back."""
+        """True if it takes the role when it is free; a test may hold it back."""
         broker.started.append(self._started)
         broker.ended.append(self._end)
 
     @property
     def is_active(self) -> bool:
-        """Whether it believes to be the cluster's controller."""
+        """True if it believes to be the cluster's controller."""
         return self.duties is not None
 
     def stand(self) -> None:
@@ -52,7 +52,7 @@ class KafkaController:
         self._look()
 
     def holds(self, session: int) -> bool:
-        """Whether it is active by this session."""
+        """Return whether it is active with this session."""
         return self.is_active and self._broker.session_id == session
 
     def _started(self) -> None:
@@ -71,7 +71,7 @@ class KafkaController:
             return
         incarnation = self._broker.incarnation
         if not session.is_connected:
-            # Kafka's event thread stands still until ZooKeeper answers again.
+            # Kafka's event thread blocks until ZooKeeper answers again.
             self._fabric.schedule.call_in(CONNECTED_S, lambda: self._look_again(incarnation))
             return
 
@@ -92,7 +92,7 @@ class KafkaController:
             self._look()
 
     def elect_at_once(self) -> bool:
-        """Look who is controller without the usual delay; whether it took the role."""
+        """Read ``/controller`` without the usual delay; return whether it took the role."""
         was_active = self.is_active
         self._look()
         return self.is_active and not was_active

@@ -1,8 +1,9 @@
 """
 The duties of Kafka's active controller: brokers, leaders, new topics, notifications, deletions.
 
-A pass is one event of Kafka's event thread: it reads everything and does what is due. Reassignments
-are ``kafka_reassignments``. Java's order is kept: brokers first, then elections, then the rest.
+A pass is one event of Kafka's event thread: it reads everything and carries out what is due.
+Reassignments are ``kafka_reassignments``. Java's order is kept: brokers first, then elections, then
+the rest.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class KafkaDuties:
         self.wake()
 
     def is_about_to_alter(self, partition: TopicPartition) -> bool:
-        """Whether it was asked to and has not got to it yet."""
+        """Return whether an alter entry of the partition awaits the next pass."""
         return self._reassignments.asked.get(partition) is not None
 
     def wake(self) -> None:
@@ -85,7 +86,7 @@ class KafkaDuties:
         if self._is_over:
             return
         if not self._broker.is_connected:
-            # Kafka's event thread stands still until ZooKeeper answers again.
+            # Kafka's event thread blocks until ZooKeeper answers again.
             self._failing_over = self._failing_over or failover
             self.wake()
             return
@@ -272,9 +273,9 @@ class KafkaDuties:
 
     def _is_stopped(self, topic: str) -> bool:
         """
-        Whether every replica's broker said that it is gone.
+        Return whether every replica's broker acknowledged the deletion.
 
-        One that has no log yet may still be about to make it: what was sent before makes it.
+        A broker without a log may still create one, by a request that was sent before.
         """
         return self._doomed[topic] <= self._cluster.deleted
 

@@ -3,7 +3,7 @@ Reassignment by Kafka's controller (2.4 and later): phases of ``onPartitionReass
 
 Phase B runs to its end in one event, as Kafka's does; the controller may die between two of its
 writes. Known weaknesses are kept: B4 removes dropped replicas from the ISR one by one, whatever
-became of B3's election, and StopReplica is sent without waiting for anybody's acknowledgement.
+the result of B3's election, and StopReplica is sent without waiting for acknowledgements.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KafkaReassignments:
         self._started: set[TopicPartition] = set()
         """Partitions that went through phase A in this tenure."""
         self.asked: dict[TopicPartition, Replicas | None] = {}
-        """What clients of AlterPartitionReassignments asked for since the last pass."""
+        """The entries of AlterPartitionReassignments requests since the last pass."""
         self._plan: int | None = None
         """The czxid of the legacy znode that was dealt with: only its creation counts."""
 
@@ -61,7 +61,7 @@ class KafkaReassignments:
                 pass
 
     def alter(self, doomed: Collection[str]) -> None:
-        """Begin what clients asked for; what Kafka would refuse is passed over (KIP-455)."""
+        """Begin the requested reassignments, without those that Kafka refuses (KIP-455)."""
         asked, self.asked = self.asked, {}
         cluster = self._cluster
         for partition, wanted in asked.items():

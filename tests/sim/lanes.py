@@ -1,9 +1,9 @@
 """
-Answers that take longer than others: one lane per thread of the real store.
+Delays of answers: one lane per thread of the real store.
 
-A session hears everything in the server's order, but what it hears is put into the inbox by several
-threads (levels, bulk reads, claims), each in its own order and at its own pace. A lane keeps the
-order of one of them and may lag behind the others.
+A session receives everything in the server's order, but several threads put it into the inbox
+(levels, bulk reads, claims), each in its own order and at its own pace. A lane keeps the order of
+one thread and may lag behind the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """Runs what it is given in order, at once or, while it lags, some time later."""
+    """Runs actions in order, at once or, while it lags, some time later."""
 
     def __init__(self, schedule: Schedule, lagged: Callable[[], None]) -> None:
         self._schedule = schedule
@@ -24,11 +24,11 @@ class Lane:
         self._free_at = 0.0
         self._waiting = 0
         self.lag_s = 0.0
-        """A fault: everything takes up to so much longer."""
+        """Delay every action by up to so many seconds; 0 ends the fault."""
 
     @property
     def on_time_since(self) -> float:
-        """Since when nothing has come late; now, where something may."""
+        """The time since which nothing is late; now, where something may be."""
         is_late = self.lag_s > 0.0 or self._waiting
         return self._schedule.now() if is_late else self._free_at
 
@@ -59,11 +59,11 @@ class Lanes:
         self.bulk = Lane(schedule, lagged)
         """Topics, states and our own records."""
         self.claims = Lane(schedule, lagged)
-        """What becomes of a claim."""
+        """Results of claims."""
 
     @property
     def on_time_since(self) -> float:
-        """Since when nothing has come late; now, where something may."""
+        """The time since which nothing is late; now, where something may be."""
         return max(lane.on_time_since for lane in (self.levels, self.bulk, self.claims))
 
     def lag(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """
-The ledger of requests, queue and cancellations: submissions, and what became of them.
+The ledger of requests, queue and cancellations: submissions and their outcomes.
 
-Only znodes are read. A record has to match a submission and start from where the partition was; it
+Only znodes are read. A spec has to match a submission, and its original replicas the assignment; it
 ends at its target, at its original, or is superseded, and the rows of its request say which. In the
 end every request has an outcome that adds up. The rules of cancellations are in ``cancel_rules``.
 """
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 KNOWN_S: Final = 20.0
-"""So long a daemon may not have heard of a change."""
+"""The time after which every daemon has heard of a change."""
 
 
 @dataclass(slots=True)
 class Asked:
-    """One request, queue or cancellation, and the rows that were written about it."""
+    """One request, queue or cancellation, and the rows of its outcome."""
 
     first: Zxid
-    """When the first of its znodes was created."""
+    """The czxid of its first znode."""
     total: int = 0
     targets: dict[TopicPartition, set[Replicas]] = field(default_factory=dict)
     selections: dict[int, Cancellation] = field(default_factory=dict)
-    """What a cancellation selects, by version."""
+    """The content of a cancellation, by version."""
     last: int = 0
-    """When what a cancellation selects was changed last."""
+    """The mzxid of a cancellation."""
     accepted: dict[TopicPartition, AcceptedEntry] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     endings: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
@@ -64,14 +64,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A goal as it stands."""
+    """A spec in ZooKeeper, with its czxid."""
 
     spec: ReassignmentSpec
     czxid: Zxid
 
 
 class Ledger:
-    """Everything asked for, by request, and the goals that stand."""
+    """Every request and cancellation, and the specs in ZooKeeper."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -84,9 +84,9 @@ class Ledger:
         """The last of them."""
         self._originals: dict[TopicPartition, set[Replicas]] = {}
         self.owed: dict[TopicPartition, Replicas] = {}
-        """Where partitions have to be in the end by the last goal of the request route."""
+        """The target of each partition by its last spec of the request route."""
         self._disabled_at = -KNOWN_S
-        """When the kill switch was thrown or taken back last."""
+        """The time at which the kill switch was last set or removed."""
         self.takers: list[Callable[[tuple[TopicPartition, ...]], None]] = []
         """Called with partitions that a request or a cancellation takes."""
         self.enders: list[Callable[[TopicPartition, Replicas], None]] = []
@@ -98,20 +98,20 @@ class Ledger:
             self._assigned(topic)
 
     def spec(self, partition: TopicPartition) -> ReassignmentSpec | None:
-        """Return what is recorded of a partition now."""
+        """Return the spec of a partition; None where there is none."""
         standing = self._specs.get(partition)
         return None if standing is None else standing.spec
 
     def take_back(self, partition: TopicPartition) -> None:
-        """Owe nothing for a partition with a foreign reassignment."""
+        """Expect no target of a partition with a foreign reassignment."""
         self.owed.pop(partition, None)
 
     def may_be_disabled(self) -> bool:
-        """Whether a daemon may believe that the kill switch is thrown, its news being late."""
+        """Return whether a daemon may believe that the kill switch is set, as it hears late."""
         since = self._world.now - self._disabled_at
         return since < KNOWN_S or self._world.zookeeper.get(paths.KILL_SWITCH) is not None
 
-    # --- what is written -----------------------------------------------------------------------
+    # --- writes --------------------------------------------------------------------------------
 
     def _transacted(self, transaction: Transaction) -> None:  # noqa: C901, PLR0912 - one arm per znode
         specs: list[tuple[TopicPartition, Written]] = []
@@ -139,7 +139,7 @@ class Ledger:
                 case _:
                     pass
         for partition, written in specs:
-            self._goal_written(transaction, partition, written)
+            self._spec_written(transaction, partition, written)
         for request, version in chosen:
             self.cancels.chosen(request, version, self._specs)
 
@@ -182,7 +182,7 @@ class Ledger:
         shard = paths.parse_shard(child)
         asked = self.asked.get(request)
         if shard is None:
-            # What else there is, is judged in the end.
+            # The summary is judged in the end.
             return
         if asked is None:
             if shard.kind == "ended":
@@ -207,7 +207,7 @@ class Ledger:
         return ended
 
     def _legacy_ended(self, request: RequestId, child: str, znode: Znode) -> None:
-        """What the legacy route asked for and a cancellation ended before it began, is not owed."""
+        """Expect no target of a legacy entry that a cancellation ended before it began."""
         for ending in self._rows(request, child, znode)[1]:
             if ending.fate is OutcomeKind.CANCELLED:
                 spec = self.spec(ending.partition)
@@ -216,9 +216,9 @@ class Ledger:
                     for ended in self.enders:
                         ended(ending.partition, spec.target)
 
-    # --- goals ---------------------------------------------------------------------------------
+    # --- specs ---------------------------------------------------------------------------------
 
-    def _goal_written(
+    def _spec_written(
         self, transaction: Transaction, partition: TopicPartition, written: Written
     ) -> None:
         before = self._specs.pop(partition, None)
@@ -235,7 +235,7 @@ class Ledger:
         if spec.original is not None:
             self._originals.setdefault(partition, set()).add(spec.original)
         if spec.rolls_back:
-            self.cancels.turned_round(partition, before, spec)
+            self.cancels.rolled_back(partition, before, spec)
         elif spec.route is Route.REQUEST:
             self._is_asked_for(partition, spec)
         if spec.route is Route.REQUEST or spec.rolls_back:
@@ -249,9 +249,10 @@ class Ledger:
         self, partition: TopicPartition, before: Standing | None, spec: ReassignmentSpec
     ) -> None:
         """
-        The original is where the partition was, and stays so while it is on its way.
+        Judge that the original is the assignment before the reassignment, and does not change.
 
-        Who saw what others began knows where it stood; the topic znode proves only who is left.
+        A daemon that saw a foreign reassignment begin knows the former assignment, in order; the
+        topic znode shows only which of the original replicas are left.
         """
         if before is not None and not _is_of_former_topic(before.spec, spec):
             known = before.spec.original
@@ -288,11 +289,11 @@ class Ledger:
         self._judge.ensure(
             spec.target in asked.targets.get(partition, ()),
             f"{partition}: {spec.request} did not ask for {spec.target}",
-            Rule.TARGET_ASKED_FOR,
+            Rule.TARGET_REQUESTED,
         )
 
     def _ended(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
-        """A goal ends where it led, or the rows of its request say where else."""
+        """Judge that a spec ended at its target, or where the rows of its request say."""
         asked = self.asked.get(spec.request)
         fate = None
         if asked is not None and partition in asked.endings:
@@ -314,13 +315,13 @@ class Ledger:
         self._judge.ensure(
             spec.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or asked is None,
             f"{partition}: {spec} ended, the outcome says {fate or 'done'}",
-            Rule.ROLLBACK_NOTIFIED,
+            Rule.ROLLBACK_REPORTED,
         )
 
     # --- the end -------------------------------------------------------------------------------
 
     def judge_end(self) -> None:
-        """Judge the outcome of everything that was asked for."""
+        """Judge the outcome of every request."""
         for request, asked in self.asked.items():
             znode = self._world.zookeeper.get(paths.outcome_path(request))
             read = "there is none" if znode is None else decode_outcome(znode.data)
@@ -334,7 +335,7 @@ class Ledger:
         fates = dict(summary.fates)
         refused = sum(r.entries for r in summary.refused) + summary.refused_left_out
         if asked.selections and not refused:
-            # What it stopped is what it was asked to do.
+            # The total of a cancellation does not count what it stopped.
             for fate in (OutcomeKind.CANCELLED, OutcomeKind.ROLLED_BACK):
                 fates.pop(fate, None)
         self._judge.ensure(
@@ -348,12 +349,12 @@ class Ledger:
         self._judge.ensure(
             summary.total == asked.total
             and all(summary.fates.get(fate, 0) == rows.count(fate) for fate in OutcomeKind),
-            f"{request}: {asked.total} were asked for, ended as {rows}: {summary}",
+            f"{request}: {asked.total} entries, ended as {rows}: {summary}",
             Rule.OUTCOME_BY_ROWS,
         )
 
     def _is_true(self, request: RequestId, asked: Asked) -> None:
-        """What has no row was done: the partition has been at its target."""
+        """Judge that every entry without a row reached its target."""
         dropped = {r.partition for r in asked.refused if r.was_accepted}
         done = set(asked.targets) - set(asked.endings) - dropped
         refused = {r.entry for r in asked.refused}
@@ -368,11 +369,11 @@ class Ledger:
         self._judge.ensure(
             len(missing) <= whole,
             f"{request}: {missing} are neither done nor in the outcome",
-            Rule.DONE_OR_NOTIFIED,
+            Rule.DONE_OR_REPORTED,
         )
 
     def unmet(self) -> Iterator[tuple[TopicPartition, Replicas]]:
-        """Yield what the last goals wanted and is not so."""
+        """Yield the targets of the last specs that are not reached."""
         known = set(self._world.partitions())
         for partition, target in self.owed.items():
             if partition in known and self._world.assignment(partition).replicas != target:

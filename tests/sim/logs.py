@@ -46,6 +46,6 @@ class Log:
         self.high_watermark = min(self.high_watermark, end)
 
     def holds(self, committed: list[Record]) -> bool:
-        """Whether the log begins with these records."""
+        """Return whether the log begins with these records."""
         end = len(committed)
         return end == 0 or (self.end >= end and self.records[end - 1] == committed[-1])

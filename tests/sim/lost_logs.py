@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 KNOWN_S: Final = 3.0
-"""So long a daemon may take to read everything when it begins to lead."""
+"""The time that a daemon may take to read everything when it begins to lead."""
 WRITTEN_S: Final = 20.0
-"""So long a record may be refused, until it is the next leader's who has not seen the drop."""
+"""The time that a record may be refused; the next leader has not seen the drop."""
 
 
 @dataclass(slots=True)
 class Drop:
-    """A dead broker's replica that was taken out of a partition with a goal of ours."""
+    """A dead broker's replica that was dropped from a partition with a spec."""
 
     broker: BrokerId
     partition: TopicPartition
     seen_at: float | None = None
-    """When the daemon that leads knew of it, and that the broker was dead."""
+    """The time at which the leading daemon knew of the drop and of the broker's death."""
 
 
 class LostLogs:
@@ -45,7 +45,7 @@ class LostLogs:
         self._led_since = world.now
         self._drops: list[Drop] = []
         self.seen = 0
-        """How many drops were seen."""
+        """The number of drops that daemons have seen."""
         world.zookeeper.listeners.append(self._transacted)
 
     def look(self, view: ClusterView) -> None:

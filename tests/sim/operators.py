@@ -2,8 +2,9 @@
 The actions of operators and clients during faults: plans, their edits, creations and deletions.
 
 Each kind of action is a method with a weight, drawn now and then as faults are. A new one is a line
-in ``Actions``, a line in ``kinds`` and a method that says whether it could be done. What is asked
-for is written down in ``wishes``, so that the end of the history can be compared with it.
+in ``Actions``, a line in ``kinds`` and a method that returns a description, or None if it could not
+be done. ``expected_targets`` keeps the requested targets, to compare them with the end of the
+history.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
 from tests.sim.control_rules import ControlRules
+from tests.sim.expected_targets import ExpectedTargets
 from tests.sim.ledgers import Ledger
 from tests.sim.requesters import Requesters
 from tests.sim.settings import Settings
-from tests.sim.wishes import Wishes
 from tests.sim.zookeeper import NO_SESSION, Put, Transaction, Znode
 
 if TYPE_CHECKING:
@@ -32,15 +33,15 @@ TOPICS_MAX: Final = 5
 PARTITIONS_MAX: Final = 9
 LATER_S: Final = 3.0
 BEHIND_S: Final = (7.5, 10.0)
-"""After so long a replica that is away has left the ISR."""
+"""The time after which a replica that is away has left the ISR."""
 GONE_S: Final = (14.0, 25.0)
-"""After so long the one that was left in the ISR is there again."""
+"""The time after which the last member of the ISR is back."""
 Plan = dict[TopicPartition, Replicas]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
-    """How often each kind of action is drawn, relative to the others; 0 is never."""
+    """The relative frequency of each kind of action; 0 is never."""
 
     plan_submitted: int = 6
     entry_added: int = 0
@@ -83,9 +84,9 @@ class Operators:
         Prepare, without starting.
 
         Args:
-            world: What they operate.
+            world: The cluster that they operate.
             every_s: Mean time between two actions.
-            actions: What is drawn how often.
+            actions: The weights of the kinds of actions.
 
         """
         self._world = world
@@ -93,16 +94,16 @@ class Operators:
         self._is_running = False
         self._created = 0
         self.settings = Settings(world.zookeeper, world.invariants.judge)
-        """What they want to stand in Kafka's dynamic settings."""
+        """The values that operators chose in Kafka's dynamic settings."""
         self.ledger = Ledger(world)
-        """What was asked of the daemon, and what its records say became of it."""
+        """The requests and cancellations, and their outcomes."""
         ControlRules(world, self.ledger, self.settings)
         self._requesters = Requesters(world, self.settings, self._target)
-        self.wishes = Wishes(self.ledger)
-        """What they are owed."""
+        self.expected = ExpectedTargets(self.ledger)
+        """The targets that the legacy plans request."""
         world.zookeeper.listeners.append(self._transacted)
         self.done: Counter[str] = Counter()
-        """How often each action was done."""
+        """The number of times that each action was done."""
         self._kinds: Mapping[str, Callable[[], str | None]] = {
             "plan_submitted": self._submit_plan,
             "entry_added": self._add_entry,
@@ -142,7 +143,7 @@ class Operators:
         self._world.fabric.note(f"request for all: {self._requesters.submit_for_all()}")
 
     def stop(self) -> None:
-        """Ask for nothing more, and hold nothing up any more."""
+        """Request nothing more, and remove every hold."""
         self._is_running = False
         self._requesters.heal()
 
@@ -191,7 +192,7 @@ class Operators:
         return None if znode is None else _decoded(znode)
 
     def _transacted(self, transaction: Transaction) -> None:
-        """See what daemons take out of the plan, and what Kafka's controllers finish of it."""
+        """Note the plan entries that daemons remove, and those that Kafka's controllers finish."""
         is_daemon = self._world.invariants.is_daemon(transaction.session)
         for written in transaction.written:
             if written.path != paths.LEGACY_PLAN or written.before is None:
@@ -199,9 +200,9 @@ class Operators:
             before = _decoded(written.before)
             after = {} if written.after is None else _decoded(written.after)
             if is_daemon:
-                self.wishes.plan_rewritten(self._world, before, after)
+                self.expected.plan_rewritten(self._world, before, after)
             elif transaction.session != NO_SESSION:
-                self.wishes.rewritten_by_kafka(self._world, before, after)
+                self.expected.rewritten_by_kafka(self._world, before, after)
 
     def _rewrite(self, entries: Plan) -> None:
         write = Put(paths.LEGACY_PLAN, encode_legacy_plan(entries))
@@ -215,7 +216,7 @@ class Operators:
 
     def _submit(self, plan: Plan) -> str:
         self._world.submit_plan(plan)
-        self.wishes.ask(plan)
+        self.expected.ask(plan)
         return _text(plan)
 
     def _add_entry(self) -> str | None:
@@ -226,7 +227,7 @@ class Operators:
         partition = self._chance.choice(free)
         added = {partition: self._target(partition)}
         self._rewrite(entries | added)
-        self.wishes.ask(added)
+        self.expected.ask(added)
         return _text(added)
 
     def _remove_entry(self) -> str | None:
@@ -236,7 +237,7 @@ class Operators:
         partition = self._chance.choice(sorted(entries))
         del entries[partition]
         self._rewrite(entries)
-        self.wishes.take_back((partition,))
+        self.expected.take_back((partition,))
         return str(partition)
 
     def _retarget_entry(self) -> str | None:
@@ -247,7 +248,7 @@ class Operators:
         partition = self._chance.choice(known)
         entries[partition] = self._target(partition)
         self._rewrite(entries)
-        self.wishes.ask({partition: entries[partition]})
+        self.expected.ask({partition: entries[partition]})
         return _text({partition: entries[partition]})
 
     def _delete_plan(self) -> str | None:
@@ -255,7 +256,7 @@ class Operators:
         if self._entries() is None:
             return None
         self._world.zookeeper.transact(NO_SESSION, [Delete(paths.LEGACY_PLAN, None)])
-        self.wishes.take_back_all()
+        self.expected.take_back_all()
         return "no plan is left"
 
     def _replace_plan(self) -> str | None:
@@ -292,7 +293,7 @@ class Operators:
             return None
         name = self._chance.choice(topics)
         self._world.delete_topic(name)
-        self.wishes.take_back([p for p in self._world.partitions() if p.topic == name])
+        self.expected.take_back([p for p in self._world.partitions() if p.topic == name])
         return name
 
     def _add_partitions(self) -> str | None:
@@ -346,9 +347,9 @@ class Operators:
 
     def _outlive_isr(self) -> str | None:
         """
-        Let a replica that fell behind be there when all that were in sync are not.
+        Let a replica that fell behind be live when no member of the ISR is.
 
-        Whether it may lead is changed just before that.
+        The setting that permits unclean elections changes just before that.
         """
         world, chance = self._world, self._chance
         chosen = [p for p in world.partitions() if len(world.assignment(p).replicas) > 1]
@@ -396,7 +397,7 @@ class Operators:
         partition = self._chance.choice(partitions)
         target = None if cancel else self._target(partition)
         controller.duties.alter(partition, target)
-        self.wishes.moved_by_others(partition)
+        self.expected.moved_by_others(partition)
         return f"{partition} -> {target}"
 
     def _elect_preferred(self) -> str | None:

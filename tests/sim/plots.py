@@ -25,7 +25,7 @@ UNCLEAN_SHARE: Final = 0.3
 TOGGLED_SHARE: Final = 0.4
 """The share of those with operators whose topics' settings change."""
 REFRESHES_S: Final = (2.0, 6.0, 60.0)
-"""How old the settings may be that such a history's daemons decide by."""
+"""The ages that settings may have when the daemons of such a history decide by them."""
 UNFENCED_SHARE: Final = 0.2
 """The share of those whose brokers know no leader epoch in StopReplica."""
 WITHOUT_DISK_SHARE: Final = 0.3
@@ -73,7 +73,7 @@ FORTUNES: Final = {
         ANYTHING, broker_killed=15, broker_bounced=12, directory_failed=6, answers_late=8
     ),
 }
-"""What goes wrong, by name."""
+"""The weights of faults, by name."""
 RESTLESS: Final = Actions(
     plan_submitted=6,
     entry_added=2,
@@ -128,12 +128,12 @@ WANTS: Final = {
         preferred_elected=1,
     ),
 }
-"""What operators ask of the daemon itself, by name."""
+"""The weights of the operators' requests to the daemon, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What a history is made of."""
+    """The settings of a history."""
 
     name: str = "one daemon, plans only"
     options: Options = OPTIONS
@@ -142,20 +142,20 @@ class Plot:
     weights: Weights = CLASSIC
     fault_every_s: float = 1.5
     plans: int = 4
-    """How many plans for every partition are submitted, one after the other."""
+    """The number of plans for every partition, submitted one after the other."""
     by_request: bool = False
-    """Whether they are requests instead of the legacy znode."""
+    """True if the plans are requests instead of legacy plans."""
     actions: Actions | None = None
-    """What operators do besides."""
+    """The other actions of operators."""
     action_every_s: float = 5.0
     has_unclean_topic: bool = False
-    """Whether one topic more allows unclean elections."""
+    """True if another topic allows unclean elections."""
     fences_stop_replica: bool = True
-    """Whether StopReplica carries leader epochs: protocol 2.6 and later."""
+    """True if StopReplica carries leader epochs: protocol 2.6 and later."""
 
 
 def plot_of(seed: int) -> Plot:
-    """Return the plot of a seed, with all that a history may be made of."""
+    """Return the plot of a seed, with every setting that a history may have."""
     plot = _with_small_multis(seed, asked_plot_of(seed))
     plot = _with_small_turns(seed, plot)
     plot = _with_unclean_topic(seed, plot)
@@ -323,7 +323,7 @@ def plan_plot_of(seed: int) -> Plot:
         # New partitions need a controller for their first state.
         options = replace(options, tenure=TenurePolicy.PERMANENT)
     if options.tenure is TenurePolicy.PERMANENT and actions is not None:
-        # A daemon that keeps the role for good deletes no topics, nor does anybody else.
+        # A daemon that keeps the role for good deletes no topics, and no broker can.
         actions = replace(actions, topic_deleted=0)
     words = [
         f"{daemons} daemon(s)",

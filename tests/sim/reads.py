@@ -77,15 +77,15 @@ class SimReads:
         self._watched_topics: set[str] = set()
         self._watched_states: set[TopicPartition] = set()
         self._reading_states: dict[int, tuple[tuple[TopicPartition, ...], bool]] = {}
-        """Reads of states that were not answered yet."""
+        """Reads of states that are not answered yet."""
         self._asked: dict[int, tuple[Callable[[], Event], Lane]] = {}
-        """What was asked once and not answered yet."""
+        """Single reads that are not answered yet."""
         self._sequence = 0
         self._read_generation = 0
-        """How many doubts the loop had when it asked last."""
+        """The read generation of the loop's last read."""
         self._requests = SimRequests(zookeeper)
         self.znodes: dict[ZnodeFamily, None] = {}
-        """Everything that ``read`` was asked for."""
+        """The znode families that ``read`` was called with."""
         self._readers: dict[ZnodeFamily, Callable[[], Event]] = {
             ZnodeFamily.BROKERS: self._brokers,
             ZnodeFamily.TOPICS: self._topics_listed,
@@ -101,7 +101,7 @@ class SimReads:
         }
 
     def take_over(self, former: SimReads) -> None:
-        """Go on for a session that ended: read again whatever it watched or was reading."""
+        """Continue for a session that ended: repeat its watches and its open reads."""
         for znode in former.znodes:
             self.read(znode)
         self._read_generation = former._read_generation

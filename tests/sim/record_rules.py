@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RecordRules:
-    """What has to be remembered to judge records and what is left behind."""
+    """The records of the daemons over time; judges them, and the logs left behind."""
 
     def __init__(self, fabric: Fabric, judge: Judge, znodes: Znodes) -> None:
         self._fabric = fabric
@@ -43,21 +43,21 @@ class RecordRules:
         self.step_size: int | None = None
         """The daemons' setting; None for the single step, which has no bound."""
         self.step_size_of: Callable[[ReassignmentSpec], int | None] = lambda _: self.step_size
-        """The largest that may hold for a goal, where operators may say more."""
+        """Returns the largest step size that may apply to a spec."""
         self.lowest_min_isr: Callable[[str], int] = lambda _: 1
         """The lowest ``min.insync.replicas`` of a topic that a daemon may decide by."""
 
     fence: str = paths.CONTROLLER_EPOCH
-    """What guards records of ours: the claim, or our leadership alone."""
+    """The znode whose version guards records: that of the claim, or that of the leadership."""
     owes_logs: bool = True
-    """Whether every log that is left needs a record: another controller writes none."""
+    """True if every log that is left needs a record; Kafka's controller writes none."""
 
     def spec_of(self, partition: TopicPartition) -> ReassignmentSpec | None:
-        """Return our record of a partition, as it stands."""
+        """Return the present spec of a partition."""
         return self._specs.get(partition)
 
     def target_of(self, partition: TopicPartition) -> Replicas | None:
-        """Return FTR of a partition with a record of ours."""
+        """Return FTR of a partition with a spec."""
         spec = self._specs.get(partition)
         return None if spec is None else spec.target
 
@@ -74,14 +74,14 @@ class RecordRules:
             Rule.WRITTEN_UNDER_CLAIM,
         )
 
-    def goal_written(self, partition: TopicPartition, written: Written) -> None:
-        """Take note of a goal; judge that one that ends leaves nothing under way."""
+    def spec_written(self, partition: TopicPartition, written: Written) -> None:
+        """Note a spec; judge that no step is in flight when it ends."""
         if written.after is not None:
             read = decode_spec(written.after.data, ZkVersion(written.after.version))
             self._judge.ensure(
                 isinstance(read, ReassignmentSpec),
-                f"{written.path} cannot be read: {read}",
-                Rule.GOAL_READABLE,
+                f"{written.path} cannot be decoded: {read}",
+                Rule.SPEC_READABLE,
             )
             if isinstance(read, ReassignmentSpec):
                 self._specs[partition] = read
@@ -94,11 +94,11 @@ class RecordRules:
         self._judge.ensure(
             is_former or assignment is None or not assignment.is_reassigning,
             f"{partition}: our record ended while the topic znode says {assignment}",
-            Rule.GOAL_ENDS_AT_REST,
+            Rule.SPEC_ENDS_AT_REST,
         )
 
     def _enough_replicas(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
-        """Judge that no target is accepted with fewer replicas than producers need."""
+        """Judge that no accepted target has fewer replicas than ``min.insync.replicas``."""
         assignment = self._znodes.assignment(partition)
         if assignment is None or spec.rolls_back:
             return
@@ -110,12 +110,12 @@ class RecordRules:
         )
 
     def of_this_topic(self, partition: TopicPartition) -> None:
-        """Judge that the daemon changes the assignment by a goal of the topic that is there."""
+        """Judge that the spec by which the daemon changes a topic is not of a former topic."""
         if partition in self._specs:
             self._judge.ensure(
                 not self._is_former(partition),
                 f"{partition}: {self._specs[partition]} was accepted for an earlier topic",
-                Rule.GOAL_OF_THIS_TOPIC,
+                Rule.SPEC_OF_THIS_TOPIC,
             )
 
     def _is_former(self, partition: TopicPartition) -> bool:
@@ -158,7 +158,7 @@ class RecordRules:
             Rule.DROPPED_OUT_OF_ISR,
         )
 
-    # --- what is left behind -------------------------------------------------------------------
+    # --- logs left behind ----------------------------------------------------------------------
 
     def assigned_by_others(
         self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
@@ -171,12 +171,12 @@ class RecordRules:
                 self._not_ours.add((broker, partition))
 
     def assigned(self, partition: TopicPartition, assignment: PartitionAssignment) -> None:
-        """Take note of what is a replica: its log is wanted again."""
+        """Note the replicas of an assignment: their logs are needed."""
         for broker in assignment.replicas:
             self._not_ours.discard((broker, partition))
 
     def topic_deleted(self, topic: str) -> None:
-        """Note the logs of a deleted topic that are left: they look like those of any other."""
+        """Note the logs left of a deleted topic: they look like those of a new topic."""
         for broker in self._fabric.brokers.values():
             self._not_ours |= {(broker.id, p) for p in broker.logs if p.topic == topic}
 

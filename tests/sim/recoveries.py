@@ -33,7 +33,7 @@ from tests.sim.shapes import (
 from tests.sim.world import World
 
 SETTLES_S: Final = 15.0
-"""How long a last StopReplica and its answer may be on their way."""
+"""The time that the last StopReplica and its answer may take."""
 CLAIMS_WITHIN_S: Final = 20.0
 """The session of the dead daemon, and some more."""
 
@@ -103,7 +103,7 @@ class Cell:
         self.acknowledged = {p: world.invariants.committed(p) for p in self.partitions}
 
     def take_over(self) -> None:
-        """Let the hand do what it does until nothing is left to do."""
+        """Run the successor until nothing is left to do."""
         world = self.world
         if self.hand in (Hand.KAFKA, Hand.KAFKA_FIRST):
             self._let_kafka_stand()
@@ -133,7 +133,7 @@ class Cell:
             kafka.stand()
 
     def _is_calm(self) -> bool:
-        """Whether a broker is the controller and no partition is between two assignments."""
+        """Return whether a broker is the controller and no partition has a step in flight."""
         world = self.world
         return any(k.is_active for k in world.kafka_controllers.values()) and all(
             world.is_healthy(p) for p in self.partitions
@@ -145,11 +145,11 @@ class Cell:
     # --- what is judged ------------------------------------------------------------------------
 
     def replicas(self) -> dict[int, Replicas]:
-        """Return what the topic znode says."""
+        """Return the assignment in the topic znode."""
         return {p.partition: self.world.assignment(p).replicas for p in self.partitions}
 
     def targets(self) -> dict[int, Replicas]:
-        """Return what was asked for last."""
+        """Return the targets that were requested last."""
         return {n: ids(of) for n, of in self.shape.ends.items()}
 
     def original(self) -> Replicas:
@@ -192,11 +192,11 @@ class Cell:
         } - orphans(world)
 
     def judge_books(self) -> None:
-        """Judge that every request has an outcome that adds up, and no throttle of ours stands."""
+        """Judge that every request has an outcome that adds up, and no applied throttle is left."""
         self._ledger.judge_end()
         Settings(self.world.zookeeper, self.world.invariants.judge).judge_end()
 
     def is_writable(self) -> bool:
-        """Whether every partition acknowledged records after the death."""
+        """Return whether every partition acknowledged records after the death."""
         committed = self.world.invariants.committed
         return all(committed(p) > n for p, n in self.acknowledged.items())

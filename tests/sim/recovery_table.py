@@ -119,7 +119,7 @@ NEXT_DAEMON: Final[Mapping[Failpoint, str]] = {
     Failpoint.ORPHAN_DELETE_SENT: "sends the deletion of the orphan again and deletes its record",
     Failpoint.ORPHAN_ENDED: "continues with the other orphans",
 }
-"""What a daemon does that takes over directly, restarted or standing by."""
+"""The actions of a daemon that takes over directly, restarted or standby."""
 
 
 def page() -> str:
@@ -159,7 +159,7 @@ def _table() -> Iterator[str]:
 
 
 _SUBMITTED: Final = {KafkasEnd.PLAN: "legacy plan: ", KafkasEnd.UNSEEN: "request: "}
-"""What an end holds for, where the shapes of a row have several."""
+"""The labels of the ends, where the shapes of a row have several."""
 
 
 def _listed(ends: list[KafkasEnd], text: Callable[[KafkasEnd], str]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.sim.logs import Log
 
 Answer = Callable[[int], None]
-"""What a producer's request ends with: an error code."""
+"""Called with the error code that ends a producer's request."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class HostedReplica:
     fetch_due: bool = False
 
     epoch_start: int = 0
-    """Where a leader's log ended when it got its present epoch."""
+    """The end of a leader's log when it got its present epoch."""
     ends: dict[BrokerId, int] = field(default_factory=dict)
     """A leader's knowledge of the followers' logs, since its present epoch."""
     caught_up_at: dict[BrokerId, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class HostedReplica:
     """Producers that wait for an offset to be committed."""
 
     def leads(self, broker: BrokerId) -> bool:
-        """Whether ``broker``, which holds this replica, believes that it leads."""
+        """Return whether ``broker``, which holds this replica, believes that it leads."""
         return self.leader == broker
 
     def fail_waiting(self, error: int) -> None:

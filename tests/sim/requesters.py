@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 RATES: Final = (1_000_000, 50_000_000)
 DISABLED_S: Final = (5.0, 40.0)
-"""How long the kill switch stays, unless it is taken back before."""
+"""The time that the kill switch stays set, unless it is removed before."""
 PAUSED_S: Final = (5.0, 40.0)
 PART_S: Final = 5.0
-"""Within what time the parts of one request are written."""
+"""The time within which the parts of one request are written."""
 GARBAGE: Final = (b"\xff\xfe", b"{", b"[]", b'{"version":2}', b'{"version":1,"nonsense":[]}')
 NOT_THEIRS: Final = 77
-"""A partition that no topic has: what operators throttle for reasons of their own."""
+"""A partition that no topic has, which operators throttle."""
 OPEN_HOURS: Final = 8
-"""How long a window is open: longer than any history."""
+"""The time that a window is open: longer than any history."""
 
 
 class Requesters:
-    """The kinds of actions, each a method that says what was done, None where it could not be."""
+    """The kinds of actions: methods that return a description, or None if not possible."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class Requesters:
         Prepare.
 
         Args:
-            world: What they operate.
-            settings: What they want to stand in Kafka's dynamic settings.
+            world: The cluster that they operate.
+            settings: The values that operators chose in Kafka's dynamic settings.
             target: Draws other replicas for a partition.
 
         """
@@ -177,7 +177,7 @@ class Requesters:
         return f"{request} {_shown(options)}: {'; '.join(map(_text, entries))}"
 
     def _overtake(self) -> str | None:
-        """Ask for another target where something is on its way."""
+        """Request another target for partitions with a reassignment."""
         moving = [p for p in self._world.partitions() if self._is_moving(p)]
         if not moving:
             return None
@@ -197,7 +197,7 @@ class Requesters:
     # --- cancellations -------------------------------------------------------------------------
 
     def _cancel(self) -> str:
-        """Cancel everything, or what is selected; another one adds to one that is under way."""
+        """Cancel everything or a selection; extend a cancellation that is in ZooKeeper."""
         world, chance = self._world, self._chance
         scope = chance.choice((CancelScope.IN_FLIGHT, CancelScope.IN_FLIGHT, CancelScope.ALL))
         match chance.choice(("everything", "requests", "topics", "partitions")):

@@ -17,7 +17,7 @@ from controller.core.model import Instant
 Action = Callable[[], None]
 
 BEGAN_AT_UNIX_S: Final = 1_750_000_000.0
-"""What the clock on the wall says when a simulation begins, in seconds since 1970."""
+"""The wall-clock time at the begin of a simulation, in seconds since 1970."""
 
 
 class Scheduled:
@@ -40,7 +40,7 @@ class Scheduled:
 
 
 class Schedule:
-    """Virtual time: it stands still while something runs and jumps to the next event after."""
+    """Virtual time: constant while an event runs, then that of the next event."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -91,5 +91,5 @@ class Schedule:
         return False
 
     def skip_to(self, at: float) -> None:
-        """Let the clock stand at ``at``; nothing may be due before."""
+        """Set the clock to ``at``; nothing may be due before."""
         self._now = max(self._now, at)

@@ -16,9 +16,9 @@ from tests.sim.schedule import Action, Schedule
 from tests.sim.zookeeper import SessionId, SimZooKeeper, Watch
 
 ONE_WAY_S = (0.0002, 0.003)
-"""How long a message to or from ZooKeeper takes."""
+"""The delay of a message to or from ZooKeeper."""
 NOTICE_EXPIRY_S = (0.01, 1.0)
-"""How long after its expiry a client learns that its session is gone."""
+"""The delay after which a client learns that its session expired."""
 
 
 _Request = Callable[[], Action]
@@ -64,17 +64,17 @@ class SimSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server still knows the session."""
+        """True while the server knows the session."""
         return self._zookeeper.is_open(self.id)
 
     @property
     def hears_since(self) -> float:
-        """Since when it has been connected; now, where it is not."""
+        """The time since which it is connected; now, where it is not."""
         return self._connected_at if self.is_connected else self._schedule.now()
 
     @property
     def ends(self) -> Instant:
-        """When the server may end it, as far as its client knows."""
+        """The time at which the server may expire it, as far as its client knows."""
         heard = self._schedule.now() if self.is_connected else self._suspended_at
         return Instant(heard + self._timeout_s)
 
@@ -115,7 +115,7 @@ class SimSession:
         def arrive() -> None:
             if connection != self._connection or not self.is_open:
                 return
-            # Kept until the answer was heard: if that is lost on the way, it is asked again.
+            # Kept until the answer arrives: if that is lost, the request is repeated.
             self._heard[number] = self._requests[number]()
             self._deliver(number)
 

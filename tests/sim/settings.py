@@ -1,8 +1,8 @@
 """
-The operators' own values in Kafka's dynamic settings, which have to stand in the end.
+The operators' own values in Kafka's dynamic settings, which have to be there in the end.
 
-They change a setting as Kafka's tools do: read all of an entity, change one key, write all. So what
-the daemon set is carried along; what they set themselves is theirs whatever stood there before.
+They change a setting as Kafka's tools do: read all of an entity, change one key, write all. So they
+keep the daemon's values; a value that they set is theirs, whatever the value before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Settings:
         self._chosen: dict[Entity, dict[str, str]] = {}
 
     def is_touched(self, entity: Entity) -> bool:
-        """Whether operators ever changed anything of a topic or a broker."""
+        """Return whether operators ever changed a setting of a topic or a broker."""
         return entity in self._chosen
 
     def change(self, entity: Entity, key: str, value: str | None) -> None:
@@ -54,7 +54,7 @@ class Settings:
         self._zookeeper.transact(NO_SESSION, [write, announce])
 
     def values(self, entity: Entity) -> dict[str, str]:
-        """Return everything that stands there."""
+        """Return all settings of an entity."""
         znode = self._zookeeper.get(paths.entity_config_path(entity))
         if znode is None:
             return {}
@@ -64,7 +64,7 @@ class Settings:
         return dict(read.values)
 
     def judge_end(self) -> None:
-        """Judge that what stands is what operators chose: an empty list is no list."""
+        """Judge that all settings are those that operators chose; an empty list is no list."""
         for directory, kind in ((paths.TOPIC_CONFIGS, "topics"), (paths.BROKER_CONFIGS, "brokers")):
             for name in self._zookeeper.children(directory) or ():
                 entity = Entity(f"{kind}/{name}")

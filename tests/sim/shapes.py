@@ -27,7 +27,7 @@ from tests.sim.world import World
 OPTIONS: Final = Options(
     tenure_linger_s=3.0, stop_replica_timeout_s=10.0, max_partitions_in_flight=2
 )
-"""Two in flight: the third partition of a plan waits, and must not be started by anybody else."""
+"""Two in flight: the third partition of a plan is pending, and only a daemon may begin it."""
 DIES_WITHIN_S: Final = 120.0
 ENDS_WITHIN_S: Final = 200.0
 DOOMED: Final = "doomed"
@@ -47,20 +47,20 @@ Entries = Mapping[TopicPartition, Sequence[int]]
 
 
 class Route(StrEnum):
-    """How the plan is asked for."""
+    """The route by which the plan is submitted."""
 
     LEGACY = "Kafka's znode, of which its controllers know"
     REQUEST = "a request, of which they know nothing"
 
 
 def submit_plan(world: World, entries: Entries) -> None:
-    """Ask by the legacy znode."""
+    """Submit a legacy plan."""
     world.submit_plan(entries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Another word on what is under way."""
+    """A second request or a cancellation while the first plan is in flight."""
 
     is_due: Callable[[World], bool]
     ask: Callable[[World], None]
@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One way a step can go, and the boundaries on it."""
+    """One course of a plan, and the boundaries on it."""
 
     name: str
     meaning: str
@@ -80,19 +80,19 @@ class Shape:
     """Partitions with a foreign step in the topic znode, outside the plan."""
     options: Options = OPTIONS
     before: Callable[[World], None] = lambda _: None
-    """What happens before the plan."""
+    """Called before the plan is submitted."""
     during: Callable[[World, SimDaemon], None] = lambda _world, _daemon: None
-    """What happens once the plan is submitted."""
+    """Called once the plan is submitted."""
     prelude: Failpoint | None = None
-    """Where an earlier daemon died, whose work the one of the cell took up."""
+    """The failpoint at which an earlier daemon died, before the daemon of the cell."""
     route: Route = Route.LEGACY
     ask: Callable[[World, Entries], None] = submit_plan
     change: Change | None = None
-    """What is asked of what is under way: the daemon dies after that."""
+    """The change of the plan in flight; the daemon dies after it."""
 
     @property
     def ends(self) -> Targets:
-        """Where the partitions are in the end."""
+        """The replicas of the partitions in the end."""
         return self.targets if self.change is None else self.change.ends
 
 
@@ -134,7 +134,7 @@ STEPWISE_BOUNDARIES: Final = (
     *_END,
     Failpoint.PLAN_ENDED,
 )
-"""What a plan passes through with steps of one."""
+"""The failpoints of a plan with steps of one replica."""
 _AT_ONCE: Final = (
     *_UNTIL_SENT,
     Failpoint.A1_WRITTEN,
@@ -159,7 +159,7 @@ _MOVES: Final[Targets] = {0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)}
 
 
 def _is_planless(world: World) -> bool:
-    """Whether nothing of the plan is left, dead replicas aside."""
+    """Return whether nothing of the plan is left, dead replicas aside."""
     zookeeper = world.zookeeper
     return zookeeper.get(paths.LEGACY_PLAN) is None and not specs(world)
 
@@ -283,7 +283,7 @@ SHAPES: Final = (STEPWISE, AT_ONCE, WAITING, GROWING, YIELDING, RESUMING, FOREIG
 
 
 class KafkasEnd(StrEnum):
-    """What Kafka's controller makes of what it finds, left to itself."""
+    """The part of the work that Kafka's controller carries out alone."""
 
     PLAN = "the whole plan, all replicas at once"
     IN_FLIGHT = "what is in flight; what waits stays recorded"
@@ -347,7 +347,7 @@ def orphans(world: World) -> set[str]:
 
 
 def asked(world: World) -> set[str]:
-    """Return what is asked of us and not dealt with, and what we lent: requests, leases, orders."""
+    """Return the open requests, cancellations and queues, and the applied throttles."""
     zookeeper = world.zookeeper
     return {
         *(zookeeper.children(paths.REQUESTS) or ()),

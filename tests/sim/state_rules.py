@@ -1,5 +1,5 @@
 """
-The rules about partition states: leader and ISR, epochs, and who may write what.
+The rules about partition states: leader and ISR, epochs, and their writers.
 
 Those that Kafka's own controller breaks by design apply to the daemons only.
 """
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tests.sim.record_rules import RecordRules
 
 NEWS_S: Final = 2.0
-"""So long after something happened a daemon that hears well may not know of it."""
+"""The delay with which a daemon that hears without delay knows of an event, at most."""
 KNOWN_S: Final = 20.0
-"""A daemon that was paused may treat a broker that came or went so recently as dead."""
+"""The time for which a paused daemon may take a broker for dead that came or went."""
 
 
 class StateRules:
-    """What has to be remembered to judge the states."""
+    """The history of partition states; judges each write of one."""
 
     def __init__(
         self,
@@ -52,28 +52,28 @@ class StateRules:
         self._copies = CopyRules(judge, znodes, records)
         self._daemons = daemons
         self._writers: dict[int, int] = {}
-        """Which session wrote states with a controller epoch."""
+        """The session that wrote states with each controller epoch."""
         self._moved_at: dict[BrokerId, float] = {}
-        """When a broker's registration last came or went."""
+        """The time at which a broker's registration last came or went."""
         self._trusted_at: dict[TopicPartition, dict[BrokerId, float]] = {}
-        """When members of an ISR entered it, or were left in it by a controller that knew them."""
+        """The time since which ISR members are known: they entered, or a controller kept them."""
         self._leaderless_since: dict[TopicPartition, float] = {}
-        """When it was written that a partition has no leader."""
+        """The time since which a partition's state has no leader."""
         self.config_refresh_s = Options().config_refresh_s
-        """How old the settings may be that a daemon decides by."""
+        """The age that settings may have when a daemon decides by them."""
         self.elected_uncleanly: Callable[[TopicPartition, PartitionState], None] = lambda *_: None
-        """Hears of unclean elections that were permitted."""
+        """Called with unclean elections that were permitted."""
         self.hears_since: Callable[[int], float] = lambda _: 0.0
-        """Since when the daemon with a session hears without delay what happens."""
+        """Returns since when the daemon with a session hears without delay."""
 
     def broker_moved(self, broker: BrokerId) -> None:
-        """Take note that a registration came or went."""
+        """Note that a registration came or went."""
         self._moved_at[broker] = self._fabric.schedule.now()
 
     def written(
         self, transaction: Transaction, partition: TopicPartition, written: Written
     ) -> None:
-        """Judge a state by who wrote it."""
+        """Judge a state by the rules for its writer."""
         before = self._znodes.states.pop(partition, None)
         if written.after is None:
             return
@@ -192,8 +192,8 @@ class StateRules:
         """
         Return since when a setting may have permitted an unclean election.
 
-        Kafka's controller reads it in the election. A daemon asks when it is written that there is
-        no leader, and anew when a replica registers.
+        Kafka's controller reads the setting in the election. A daemon reads it once the state has
+        no leader, and again when a replica registers.
         """
         now = self._fabric.schedule.now()
         if session not in self._daemons:
@@ -239,7 +239,7 @@ class StateRules:
         *,
         by_controller: bool,
     ) -> None:
-        """Take note of who entered the ISR, and whom a controller left in it knowingly."""
+        """Note the brokers that entered the ISR, and those that a controller knowingly kept."""
         now, known = self._fabric.schedule.now(), self._trusted_at.get(partition, {})
         self._trusted_at[partition] = {
             r: known[r]
@@ -251,10 +251,10 @@ class StateRules:
 
     def _has_bounced(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """
-        Whether a broker registered again since it entered the ISR, and no controller handled that.
+        Return whether a broker registered again in the ISR, and no controller handled that.
 
-        It may have lost what it acknowledged before: as Kafka's controller does, it is treated as a
-        broker that failed and joined, however late, where a write of that was refused before.
+        It may have lost records that it acknowledged. As Kafka's controller does, the daemon treats
+        it as a broker that failed and joined, however late, if such a write was refused before.
         """
         trusted = self._trusted_at.get(partition, {}).get(broker)
         return trusted is not None and self._moved_at.get(broker, 0.0) > trusted
@@ -275,9 +275,9 @@ class StateRules:
         after: PartitionState,
     ) -> None:
         """
-        The daemon never takes a live replica out of an ISR that is too small without it.
+        Judge that the daemon takes no live replica out of an ISR that is too small without it.
 
-        What is in the ISR but no replica makes it no larger: it is no copy.
+        A broker in the ISR that is no replica does not count: it is no copy.
         """
         assignment = self._znodes.assignment(partition)
         if assignment is None:
@@ -307,7 +307,7 @@ class StateRules:
         return min(config.min_insync_replicas for config in known)
 
     def _was_live(self, session: int, broker_id: BrokerId, partition: TopicPartition) -> bool:
-        """Whether a daemon had to know that the replica lives."""
+        """Return whether a daemon had to know that the replica is live."""
         broker = self._fabric.brokers.get(broker_id)
         if broker is None or self._zookeeper_lacks(broker_id):
             return False
@@ -316,17 +316,17 @@ class StateRules:
         return is_online and self.had_to_hear(session, self._moved_at.get(broker_id, 0.0))
 
     def _was_dead(self, session: int, broker: BrokerId) -> bool:
-        """Whether a daemon had to know that a broker is not live."""
+        """Return whether a daemon had to know that a broker is not live."""
         since = self._moved_at.get(broker, 0.0)
         return self._zookeeper_lacks(broker) and self.had_to_hear(session, since)
 
     def had_to_hear(self, session: int, since: float) -> bool:
-        """Whether the daemon with a session had to hear of what happened at a time."""
+        """Return whether the daemon with a session had to hear of an event at a time."""
         heard = max(since, self.hears_since(session))
         return self._fabric.schedule.now() - heard >= NEWS_S
 
     def may_seem_dead(self, broker: BrokerId) -> bool:
-        """Whether a controller may take a broker for dead, its news being late."""
+        """Return whether a controller may take a broker for dead because it hears late."""
         since = self._fabric.schedule.now() - self._moved_at.get(broker, -KNOWN_S)
         return since < KNOWN_S or self._zookeeper_lacks(broker)
 

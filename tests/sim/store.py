@@ -75,7 +75,7 @@ RECONNECT_S: Final = (0.05, 0.5)
 
 
 class Claim(NamedTuple):
-    """What entitles us to write: our epoch and the version ``/controller_epoch`` got with it."""
+    """A claim: its epoch, and the version of ``/controller_epoch`` that fences its writes."""
 
     epoch: ControllerEpoch
     version: ZkVersion
@@ -129,12 +129,12 @@ class SimStore:
 
     @property
     def ends(self) -> Instant:
-        """When the server may end the session, as far as this client knows."""
+        """The time at which the server may expire the session, as far as this client knows."""
         return self.session.ends
 
     @property
     def inbox(self) -> Inbox:
-        """Where answers go."""
+        """The inbox that receives the answers."""
         return self._inbox
 
     @property
@@ -170,7 +170,7 @@ class SimStore:
             for operation in multi:
                 if isinstance(operation, Create | CreateSequential):
                     self._make_parents(operation.path)
-            # What is refused is so only if the fences hold: they come first.
+            # The fences are checked first: another refusal counts only if they hold.
             self._zookeeper.transact(self.session.id, fences if refused else [*fences, *multi])
         except SessionExpiredError as error:
             raise SessionLostError("the ZooKeeper session expired") from error
@@ -301,7 +301,7 @@ class SimStore:
         return [*operations, Make(paths.CONTROLLER, data, ephemeral=True)]
 
     def _claim_failed(self, reason: str) -> Callable[[], None]:
-        """Leave no ``/controller`` of ours that no claim stands behind."""
+        """Delete a ``/controller`` of this session that belongs to no claim."""
         controller = self._zookeeper.get(paths.CONTROLLER)
         if controller is not None and controller.ephemeral_owner == self.session.id:
             delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
@@ -358,7 +358,7 @@ class SimStore:
             if controller is not None and controller.ephemeral_owner == self.session.id:
                 fence = Check(paths.CONTROLLER_EPOCH, claim.version)
                 delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
-                # Where it is refused the claim is over, and what is there is another one's.
+                # A refusal means that the claim is over: the znode belongs to another session.
                 with suppress(TransactionFailedError):
                     self._zookeeper.transact(self.session.id, [fence, delete])
             return lambda: self.lanes.claims.put(resigned)
@@ -404,7 +404,7 @@ class SimStore:
         )
 
     def _expired(self) -> None:
-        """The session is gone: say so, then go on with a new one, as a client library does."""
+        """Report that the session expired, then open another, as a client library does."""
         self._tried = None
         self._depose("the ZooKeeper session expired", even_if_not_held=True)
         if self._leadership is not None:

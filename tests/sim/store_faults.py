@@ -15,15 +15,15 @@ from tests.sim.zookeeper import AnyOperation
 
 
 class Interruption(NamedTuple):
-    """A fault: something happens just before a multi."""
+    """A fault: an action just before a multi."""
 
     action: Callable[[], None]
     left: int
-    """How many of those it is meant for go before it."""
+    """The number of matching multis before the one that is hit."""
     writing: str | None
-    """It is meant for multis that write this path; None: for all."""
+    """The path that a multi has to write to count; None: every multi counts."""
     is_inside: bool
-    """It is meant for those that another multi of their commit went before."""
+    """True if only multis after the first of a commit count."""
 
 
 class Refusal(NamedTuple):
@@ -33,7 +33,7 @@ class Refusal(NamedTuple):
     error: WriteError
     is_once: bool
     name: str = ""
-    """What it is counted as."""
+    """The name under which the fault is counted."""
 
 
 class CommitFaults:
@@ -51,7 +51,7 @@ class CommitFaults:
         self._breaks_after = after
 
     def breaks_before(self, number: int) -> bool:
-        """Whether the connection breaks now, before the multi of this number."""
+        """Return whether the connection breaks now, before the multi of this number."""
         if self._breaks_after != number:
             return False
         if number:
@@ -59,7 +59,7 @@ class CommitFaults:
         return self.breaks_at_the_end()
 
     def breaks_at_the_end(self) -> bool:
-        """Whether it breaks once all multis are durable."""
+        """Return whether the connection breaks once all multis are durable."""
         breaks, self._breaks_after = self._breaks_after is not None, None
         if breaks:
             self._struck("commit_broken")
@@ -74,19 +74,19 @@ class CommitFaults:
         is_inside: bool = False,
     ) -> None:
         """
-        Let something happen before a multi, ``after`` more later.
+        Run an action before a multi, ``after`` more later.
 
         Args:
-            action: What happens; what it raises ends the commit.
-            after: How many multis go before.
+            action: Called before the multi; an exception ends the commit.
+            after: The number of multis before it.
             writing: Only multis that write this path count.
-            is_inside: Only multis that another one of their commit went before count.
+            is_inside: Only multis after the first of a commit count.
 
         """
         self._interruption = Interruption(action, after, writing, is_inside)
 
     def interrupt(self, multi: Sequence[Operation], number: int) -> None:
-        """Let happen what is to happen before this multi, if this is the one."""
+        """Run the action if it is due before this multi."""
         interruption = self._interruption
         if interruption is None or (interruption.is_inside and number == 0):
             return

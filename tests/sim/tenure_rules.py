@@ -1,8 +1,8 @@
 """
-The rules about how long the daemon is the controller while others wait for the role.
+The rules about the duration of a tenure while topic deletions are pending.
 
-A daemon hears of a deletion a little later, and longer if it stood still meanwhile; and what it
-has to write before it gives the role back may be refused for a while.
+A daemon hears of a deletion with a delay, which is longer if the daemon was paused, and the writes
+that precede its resignation may be refused for a while.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 BOUND_S: Final = 20.0
-"""How long after its patience a daemon may need to give the role back: refused writes, say."""
+"""The time that a daemon may need to give the role back, for example if writes are refused."""
 
 
 class TenureRules:
-    """What has to be remembered to judge that the role is given back in time."""
+    """The pending deletions over time; judges that the role is given back for them."""
 
     def __init__(self, world: World) -> None:
         """Judge every daemon of a world; all of them are to hold the role on demand."""
         self._world = world
         self._session: int | None = None
-        """Of the daemon that holds the role."""
+        """The session of the daemon that holds the role."""
         self._since = 0.0
-        """Since when."""
+        """The time since which it holds the role."""
         self._pending: dict[str, float] = {}
-        """Topics to be deleted, and since when."""
+        """Topics to be deleted, with the time of each request."""
         world.zookeeper.listeners.append(self._transacted)
 
     def _transacted(self, transaction: Transaction) -> None:
@@ -52,7 +52,7 @@ class TenureRules:
         self._given_back_for_deletions()
 
     def _given_back_for_deletions(self) -> None:
-        """One that was pending long before the claim had its time."""
+        """Judge each pending deletion, except those that were pending long before the claim."""
         if self._session is None:
             return
         for topic, at in self._pending.items():

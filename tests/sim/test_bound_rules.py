@@ -40,8 +40,8 @@ def _stands(world: World, replicas: list[int], adding: list[int]) -> None:
 
 
 def _judge(rules: BoundRules, world: World, target: list[int], *, cancels: bool = False) -> None:
-    order = AlterEntry(PARTITION, tuple(BrokerId(r) for r in target), cancels=cancels)
-    rules.judge(order, world.now - 1.0, world.now)
+    entry = AlterEntry(PARTITION, tuple(BrokerId(r) for r in target), cancels=cancels)
+    rules.judge(entry, world.now - 1.0, world.now)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_order_beyond_the_bound_is_judged(
     rules = BoundRules(world, 1)
     _stands(world, [1, 2], [])
     expectation = (
-        nullcontext() if is_right else pytest.raises(InvariantViolationError, match="an order")
+        nullcontext() if is_right else pytest.raises(InvariantViolationError, match="an entry")
     )
     with expectation:
         _judge(rules, world, target, cancels=cancels)
@@ -76,8 +76,8 @@ def test_what_was_made_after_an_order_was_sent_is_not_held_against_it() -> None:
     sent_at = world.now
     world.run_for(5.0)
     _stands(world, [1, 2, 5], [])
-    order = AlterEntry(PARTITION, ids([1, 2, 3]), cancels=False)
-    rules.judge(order, sent_at - 1.0, sent_at)
+    entry = AlterEntry(PARTITION, ids([1, 2, 3]), cancels=False)
+    rules.judge(entry, sent_at - 1.0, sent_at)
     with pytest.raises(InvariantViolationError):
         _judge(BoundRules(world, 1), world, [1, 2, 3, 5])
     world.run_for(5.0)

@@ -200,10 +200,10 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
     world.daemons[0].crash()
     world.run_until(lambda: isr_of(world) == {3}, within_s=30.0)
     world.run_for(known_s)
-    order = AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)
+    entry = AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)
     expectation = pytest.raises(InvariantViolationError, match="none of which is in sync")
     with expectation if is_judged else nullcontext():
-        rules.judge(order, Way(world.now - way_s, world.now))
+        rules.judge(entry, Way(world.now - way_s, world.now))
 
 
 class DeposedInBetween(NamedFailpoints):
@@ -229,8 +229,8 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
     between = DeposedInBetween(lambda _: None)
 
     class RecordingApi(SimAlterApi):
-        def alter(self, orders: Sequence[AlterEntry]) -> None:
-            kept.put(orders)
+        def alter(self, entries: Sequence[AlterEntry]) -> None:
+            kept.put(entries)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -277,7 +277,7 @@ def fates(inbox: Kept) -> list[AlterOutcome]:
 
 
 @pytest.mark.parametrize(
-    ("order", "error"),
+    ("entry", "error"),
     [
         (AlterEntry(PARTITION, (BrokerId(2), BrokerId(3))), NONE),
         (AlterEntry(PARTITION, (BrokerId(2), BrokerId(9))), INVALID_REPLICA_ASSIGNMENT),
@@ -285,10 +285,10 @@ def fates(inbox: Kept) -> list[AlterOutcome]:
         (AlterEntry(TopicPartition("u", 0), (BrokerId(1),)), UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_the_simulated_controller_answers_as_kafkas(order: AlterEntry, error: int) -> None:
+def test_the_simulated_controller_answers_as_kafkas(entry: AlterEntry, error: int) -> None:
     """KIP-455: what is valid is made, the rest is refused with Kafka's codes."""
-    world, inbox, orders = a_world()
-    orders.alter([order])
+    world, inbox, api = a_world()
+    api.alter([entry])
     (result,) = answered(world, inbox)
     assert result.error == error
     moved = error == NONE
@@ -304,18 +304,18 @@ def test_without_a_controller_an_order_is_answered_in_the_end() -> None:
     assert result.error == REQUEST_TIMED_OUT
 
 
-def test_a_busy_controller_makes_orders_later_and_in_their_order() -> None:
+def test_a_busy_controller_carries_out_entries_late_and_in_their_order() -> None:
     """The answer of the first has timed out; the entry that cancels it arrives after it."""
-    world, inbox, orders = a_world()
+    world, inbox, api = a_world()
     active = world.active_kafka_controller()
     assert active is not None
     assert active.duties is not None
     active.duties.busy_until = world.now + ANSWER_WITHIN_S + 2.0
-    orders.alter([AlterEntry(PARTITION, (BrokerId(1), BrokerId(2), BrokerId(3)))])
+    api.alter([AlterEntry(PARTITION, (BrokerId(1), BrokerId(2), BrokerId(3)))])
     world.run_for(ANSWER_WITHIN_S + 1.0)
     assert fates(inbox) == [AlterOutcome.UNKNOWN]
     assert world.assignment(PARTITION).replicas == (1, 2)
-    orders.alter([AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)])
+    api.alter([AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)])
     world.run_for(30.0)
     assert fates(inbox) == [AlterOutcome.UNKNOWN, AlterOutcome.ANSWERED]
     assert world.assignment(PARTITION).replicas == (1, 2)
@@ -323,12 +323,12 @@ def test_a_busy_controller_makes_orders_later_and_in_their_order() -> None:
 
 def test_a_controller_that_died_makes_nothing_later() -> None:
     """What it had in line dies with it."""
-    world, inbox, orders = a_world()
+    world, inbox, api = a_world()
     active = world.active_kafka_controller()
     assert active is not None
     assert active.duties is not None
     active.duties.busy_until = world.now + 3.0
-    orders.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])
+    api.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])
     world.run_for(1.0)
     world.seize_role()
     world.run_for(30.0)
@@ -338,11 +338,11 @@ def test_a_controller_that_died_makes_nothing_later() -> None:
 
 def test_a_forgotten_entry_is_not_sent() -> None:
     """Nor is anything answered."""
-    world, inbox, orders = a_world()
-    orders.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])
-    orders.forget()
+    world, inbox, api = a_world()
+    api.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])
+    api.forget()
     assert answered(world, inbox) == []
     assert world.assignment(PARTITION).replicas == (1, 2)
-    orders.probe()
+    api.probe()
     world.run_for(1.0)
     assert inbox.events == [ReassignmentsProbed(None)]

@@ -41,12 +41,12 @@ from controller.znodes.reassignments import encode_spec
 from controller.znodes.topics import encode_topic
 from tests.sim.builders import Recorder, ids
 from tests.sim.control_rules import ControlRules
+from tests.sim.expected_targets import ExpectedTargets
 from tests.sim.judges import InvariantViolationError
 from tests.sim.ledgers import Ledger
 from tests.sim.settings import Settings
 from tests.sim.state_rules import NEWS_S
 from tests.sim.store import SimStore
-from tests.sim.wishes import Wishes
 from tests.sim.world import World
 from tests.sim.zookeeper import AnyOperation, Make, Put
 
@@ -197,15 +197,15 @@ def test_where_a_partition_was_before_anything_was_written_counts(desk: _Desk) -
 @pytest.mark.parametrize("target", [TARGET, ids([1, 4])])
 def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Replicas) -> None:
     """A newer entry for the same partition is."""
-    wishes = Wishes(desk.ledger)
-    wishes.ask({P: target})
+    expected = ExpectedTargets(desk.ledger)
+    expected.ask({P: target})
     request = RequestId("legacy-0000000000000001")
     desk.write(desk.spec(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
-    assert wishes.unmet(desk.world) == {P: target}
+    assert expected.unmet(desk.world) == {P: target}
     desk.world.cancel(partitions=[P])
     rows = [PartitionOutcome(request, P, OutcomeKind.CANCELLED, f"by {desk.cancellation()}")]
     desk.write(desk.spec(None), desk.kept(request, "ended-1-0-1", encode_ended([], rows)))
-    assert wishes.unmet(desk.world) == ({} if target == TARGET else {P: target})
+    assert expected.unmet(desk.world) == ({} if target == TARGET else {P: target})
 
 
 def test_what_is_younger_than_a_cancellation_is_not_turned_round(desk: _Desk) -> None:

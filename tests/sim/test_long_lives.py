@@ -21,7 +21,7 @@ from tests.sim.daemons import Build
 from tests.sim.delegated_histories import DelegatedPlot, daemons_of
 from tests.sim.histories import is_finished, reactors
 from tests.sim.plots import FORTUNES
-from tests.sim.topic_lives import TopicLives, Wishes
+from tests.sim.topic_lives import RequestedTargets, TopicLives
 from tests.sim.world import World
 
 DAY_S: Final = 24 * 3600.0
@@ -138,12 +138,12 @@ def test_a_week_of_changes_each_of_which_is_moved(engine: EngineName) -> None:
     world.create_topic("stays", {n: [1 + n, 1 + (n + 1) % 5, 1 + (n + 2) % 5] for n in range(5)})
     world.producer.start()
     build = daemons(world, engine)
-    wishes = Wishes(world)
+    targets = RequestedTargets(world)
     world.settle()
     for _ in range(DAEMONS):
         world.add_daemon(build)
     world.run_for(60.0)
-    lives = TopicLives(world, wishes, every_s=CHANGE_EVERY_S)
+    lives = TopicLives(world, targets, every_s=CHANGE_EVERY_S)
     days = Days(world, build)
     for day in range(DAYS):
         morning = world.now
@@ -152,9 +152,9 @@ def test_a_week_of_changes_each_of_which_is_moved(engine: EngineName) -> None:
         world.run_for(max(morning + DAY_S - world.now, 0.0))
         lives.stop()
         world.run_until(lambda: is_settled(world), within_s=EVENING_S, look_every_s=5.0)
-        assert wishes.unmet() == {}, f"day {day}"
+        assert targets.unmet() == {}, f"day {day}"
     assert lives.changes > 3 * DAYS
     world.producer.stop()
     world.run_for(60.0)
     world.invariants.judge_end({})
-    wishes.judge_end()
+    targets.judge_end()

@@ -9,11 +9,11 @@ import pytest
 from controller.core.model import BrokerId, Refusal, RefusalReason, RequestId, TopicPartition
 from controller.znodes import paths
 from tests.sim.builders import ids
+from tests.sim.expected_targets import ExpectedTargets
 from tests.sim.histories import reactors
 from tests.sim.ledgers import Ledger
 from tests.sim.operators import Actions, Operators
 from tests.sim.plots import OPTIONS, RESTLESS, WANTS
-from tests.sim.wishes import Wishes
 from tests.sim.world import World
 
 P = TopicPartition("t", 0)
@@ -37,36 +37,38 @@ def world() -> World:
 
 
 @pytest.fixture
-def wishes(world: World) -> Wishes:
+def expected(world: World) -> ExpectedTargets:
     """Return what is owed after one entry was written."""
-    wishes = Wishes(Ledger(world))
-    wishes.ask({P: TARGET})
-    return wishes
+    expected = ExpectedTargets(Ledger(world))
+    expected.ask({P: TARGET})
+    return expected
 
 
-def test_an_order_is_owed_until_it_is_so(world: World, wishes: Wishes) -> None:
+def test_an_order_is_owed_until_it_is_so(world: World, expected: ExpectedTargets) -> None:
     """The topic znode has to say what was asked for."""
-    assert wishes.unmet(world) == {P: TARGET}
-    wishes.ask({P: ids([1, 2])})
-    assert wishes.unmet(world) == {}
+    assert expected.unmet(world) == {P: TARGET}
+    expected.ask({P: ids([1, 2])})
+    assert expected.unmet(world) == {}
 
 
-def test_an_order_that_was_refused_is_not_owed(world: World, wishes: Wishes) -> None:
+def test_an_order_that_was_refused_is_not_owed(world: World, expected: ExpectedTargets) -> None:
     """The refusal has to name this very entry."""
     reason = RefusalReason.UNKNOWN_BROKER
-    wishes.refused(Refusal(RequestId("r"), "t-0 -> [3,5]", reason, "not live"))
-    assert wishes.unmet(world) == {P: TARGET}
-    wishes.refused(Refusal(RequestId("r"), "t-0 -> [3,4]", reason, "not live"))
-    assert wishes.unmet(world) == {}
+    expected.refused(Refusal(RequestId("r"), "t-0 -> [3,5]", reason, "not live"))
+    assert expected.unmet(world) == {P: TARGET}
+    expected.refused(Refusal(RequestId("r"), "t-0 -> [3,4]", reason, "not live"))
+    assert expected.unmet(world) == {}
 
 
-def test_an_entry_that_vanishes_without_a_reason_is_owed(world: World, wishes: Wishes) -> None:
+def test_an_entry_that_vanishes_without_a_reason_is_owed(
+    world: World, expected: ExpectedTargets
+) -> None:
     """A broker that was away just now is a reason; so is a record of the order."""
-    wishes.plan_rewritten(world, {P: TARGET}, {})
-    assert wishes.unmet(world) == {P: TARGET}
+    expected.plan_rewritten(world, {P: TARGET}, {})
+    assert expected.unmet(world) == {P: TARGET}
     world.brokers[BrokerId(4)].stop()
-    wishes.plan_rewritten(world, {P: TARGET}, {})
-    assert wishes.unmet(world) == {}
+    expected.plan_rewritten(world, {P: TARGET}, {})
+    assert expected.unmet(world) == {}
 
 
 def _draw_all(world: World, names: Iterable[str]) -> set[str]:

@@ -1,9 +1,9 @@
 """
-Topics that come, grow, go and come again while daemons work; each change is followed by a wish.
+Topics that are created, grown, deleted and created again; a request follows each change.
 
-A daemon runs for months, and most topics are younger than it. Whatever it knew of a topic that was
-deleted says nothing of the one of the same name that follows, and a controller writes the first
-state of a partition some time after the topic znode.
+A daemon runs for months, and most topics are younger than it. Nothing that it knew of a deleted
+topic applies to the next one of the same name, and a controller writes the first state of a
+partition some time after the topic znode.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ if TYPE_CHECKING:
 
 TOPICS: Final = tuple(f"living{n}" for n in range(4))
 PARTITIONS_MAX: Final = 6
-WISH_AFTER_S: Final = (0.0, 0.0, 0.0, 0.02, 0.3, 3.0)
-"""How long after a change its partitions are asked to move, drawn from these."""
+REQUEST_AFTER_S: Final = (0.0, 0.0, 0.0, 0.02, 0.3, 3.0)
+"""The delays from which that of a request after a change is drawn."""
 STALE: Final = frozenset(
     {RefusalReason.UNKNOWN_PARTITION.value, RefusalReason.TOPIC_BEING_DELETED.value}
 )
-"""Reasons that are wrong for a partition that was there before it was asked for, and still is."""
+"""Reasons that are wrong for a partition that existed before the request, and still does."""
 
 
-class Wishes:
-    """The last target that was asked for, by partition, and of which topic of that name."""
+class RequestedTargets:
+    """The last requested target of each partition, and the czxid of its topic."""
 
     def __init__(self, world: World) -> None:
-        """Owe nothing."""
+        """Expect nothing yet."""
         self._world = world
         self._targets: dict[TopicPartition, Replicas] = {}
         self._asked: list[tuple[RequestId, TopicPartition, Replicas, int]] = []
 
     def ask(self, request: RequestId, entries: Mapping[TopicPartition, Replicas]) -> None:
-        """Owe these targets, as long as these topics are there."""
+        """Expect these targets, as long as their topics exist."""
         self._targets.update(entries)
         for partition, target in entries.items():
             self._asked.append((request, partition, target, self._czxid(partition.topic)))
 
     def take_back(self, topic: str) -> None:
-        """Owe nothing any more of a topic that is deleted."""
+        """Expect nothing more of a topic that is deleted."""
         self._targets = {p: t for p, t in self._targets.items() if p.topic != topic}
 
     def unmet(self) -> dict[TopicPartition, Replicas]:
-        """Return what was asked for and is not so, but for what was refused."""
+        """Return the targets that are neither reached nor refused."""
         refused = {row["entry"] for rows in self._refused().values() for row in rows}
         return {
             p: target
@@ -59,7 +59,7 @@ class Wishes:
         }
 
     def judge_end(self) -> None:
-        """Judge that nothing was refused as not there, or as being deleted, that was and is."""
+        """Judge that no entry of an existing topic was refused as unknown or being deleted."""
         refused = self._refused()
         for request, partition, target, czxid in self._asked:
             reasons = {
@@ -73,7 +73,7 @@ class Wishes:
             )
 
     def _refused(self) -> dict[RequestId, list[dict[str, str]]]:
-        """Return what summaries say was refused, by request; the daemon may be dead."""
+        """Return the refusals in the summaries, by request; the daemon may be dead."""
         return dict(self._summaries())
 
     def _summaries(self) -> Iterator[tuple[RequestId, list[dict[str, str]]]]:
@@ -88,25 +88,25 @@ class Wishes:
 
 
 class TopicLives:
-    """Creates, grows and deletes topics at any instant, and asks for their partitions to move."""
+    """Creates, grows and deletes topics at any instant, and requests new replicas of them."""
 
-    def __init__(self, world: World, wishes: Wishes, *, every_s: float) -> None:
+    def __init__(self, world: World, targets: RequestedTargets, *, every_s: float) -> None:
         """
         Prepare, without starting.
 
         Args:
-            world: Where it happens.
-            wishes: What is owed from then on.
+            world: The cluster.
+            targets: Keeps the requested targets.
             every_s: Mean time between two changes.
 
         """
         self._world = world
-        self._wishes = wishes
+        self._requested = targets
         self._every_s = every_s
         self._chance = Random(f"topics {world.seed}")
         self._is_running = False
         self.changes = 0
-        """How many there were."""
+        """The number of changes."""
 
     def start(self) -> None:
         """Begin to draw."""
@@ -114,7 +114,7 @@ class TopicLives:
         self._later()
 
     def stop(self) -> None:
-        """Let topics be as they are; what was to be asked for still is."""
+        """Change no more topics; requests that are due are still submitted."""
         self._is_running = False
 
     def _later(self) -> None:
@@ -136,11 +136,11 @@ class TopicLives:
         self._world.fabric.note(self._chance.choice(kinds)(name))
         self.changes += 1
         for _ in range(self._chance.choice((1, 1, 2))):
-            after_s = self._chance.choice(WISH_AFTER_S)
+            after_s = self._chance.choice(REQUEST_AFTER_S)
             if after_s:
-                self._world.schedule.call_in(after_s, lambda: self._wish(name))
+                self._world.schedule.call_in(after_s, lambda: self._request(name))
             else:
-                self._wish(name)
+                self._request(name)
 
     def _is_doomed(self, name: str) -> bool:
         return name in (self._world.zookeeper.children(paths.DELETIONS) or ())
@@ -168,11 +168,11 @@ class TopicLives:
         return f"topic {name} grows: {added}"
 
     def _delete(self, name: str) -> str:
-        self._wishes.take_back(name)
+        self._requested.take_back(name)
         self._world.delete_topic(name)
         return f"topic {name} is to be deleted"
 
-    def _wish(self, name: str) -> None:
+    def _request(self, name: str) -> None:
         """Ask for other replicas of some of its partitions, the youngest among them."""
         world = self._world
         if self._is_doomed(name) or world.zookeeper.get(paths.topic_path(name)) is None:
@@ -182,5 +182,5 @@ class TopicLives:
         size = max(world.fabric.config(name).min_insync_replicas, self._chance.choice((2, 3)))
         entries = {TopicPartition(name, n): self._replicas(size) for n in sorted(chosen)}
         request = world.submit_request(entries)
-        self._wishes.ask(request, entries)
+        self._requested.ask(request, entries)
         world.fabric.note(f"request {request}: {entries}")

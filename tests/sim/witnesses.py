@@ -1,9 +1,9 @@
 """
-The reports of the daemons of a history: refusals, reasons of waits, races.
+The observer of the daemons of a history: refusals, blocked reasons, stale writes.
 
-``Blocked is visible`` is a rule about the daemon's view, which no znode shows: a reassignment that
-has not moved for a while must say what it waits for. Nor does one show how often a daemon tries in
-vain: a race is lost once, and what was read then makes the next attempt succeed or needless.
+No znode shows these. A reassignment without progress for a while must have a blocked reason
+(``Rule.BLOCKED_IS_VISIBLE``). A stale write is retried only after a new read, which makes the next
+attempt succeed or needless (``Rule.STALE_WRITES_RARE``).
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ from controller.reactor.ports import BrokerRequest, LeaderAndIsr, WriteError
 from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
-    from tests.sim.wishes import Wishes
+    from tests.sim.expected_targets import ExpectedTargets
     from tests.sim.world import World
 
 SILENT_S: Final = 5.0
-"""How long a reassignment may stand still in a tenure without a reason."""
-VAIN_MAX: Final = 40
-"""In how many turns of one second, of all daemons together, writes may be refused."""
+"""The time that a reassignment may make no progress in a tenure without a reason."""
+STALE_MAX: Final = 40
+"""The number of cycles within a second, of all daemons, that may have stale writes."""
 
 
 class HistoryObserver:
     """The observer of every daemon of a history."""
 
-    def __init__(self, world: World, wishes: Wishes) -> None:
+    def __init__(self, world: World, expected: ExpectedTargets) -> None:
         self._world = world
-        self._wishes = wishes
+        self._expected = expected
         self._was_refused = False
-        """Whether a write of the turn under way was refused."""
-        self._in_vain: deque[float] = deque()
-        """When turns had a write refused, within the last second."""
+        """True if a write of the present cycle was stale."""
+        self._stale_at: deque[float] = deque()
+        """The times of the cycles with stale writes, within the last second."""
 
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Do nothing."""
 
     def on_committed(self, change: Change, view: ClusterView) -> None:  # noqa: ARG002 - the port's
-        """Take note of refusals."""
+        """Note refusals."""
         for record in change.records:
             if isinstance(record, RefusalRecord):
                 for refusal in record.refusals:
-                    self._wishes.refused(refusal)
+                    self._expected.refused(refusal)
 
     def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:  # noqa: ARG002
-        """Take note of a race that was lost; what else is refused is another's fault."""
+        """Note a stale write; other errors are injected faults."""
         self._was_refused |= error in RACES
 
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
-        """Judge that nothing is sent that is not durable."""
+        """Judge that every state in a LeaderAndIsr is durable."""
         if isinstance(request, LeaderAndIsr):
             self._world.invariants.sent(broker, request)
 
     def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002
-        """Judge that whatever stands still says why, and that nothing is tried in vain for long."""
+        """Judge blocked reasons, and the number of stale writes."""
         if self._was_refused:
-            self._tried_in_vain(decision)
+            self._note_stale_write(decision)
         if view.tenure.held is None:
             return
         judge = self._world.invariants.judge
@@ -76,19 +76,19 @@ class HistoryObserver:
             if begin <= since and not isinstance(reassignment.phase, Ended):
                 judge.ensure(
                     reassignment.blocked is not None,
-                    f"{partition}: stands still in {reassignment.phase} since {begin:.1f} s and "
-                    "does not say why",
+                    f"{partition}: no progress in {reassignment.phase} since {begin:.1f} s, "
+                    "and no blocked reason",
                     Rule.BLOCKED_IS_VISIBLE,
                 )
 
-    def _tried_in_vain(self, decision: Decision) -> None:
+    def _note_stale_write(self, decision: Decision) -> None:
         self._was_refused = False
         now = self._world.now
-        self._in_vain.append(now)
-        while self._in_vain[0] < now - 1.0:
-            self._in_vain.popleft()
+        self._stale_at.append(now)
+        while self._stale_at[0] < now - 1.0:
+            self._stale_at.popleft()
         self._world.invariants.judge.ensure(
-            len(self._in_vain) <= VAIN_MAX,
-            f"daemons try in vain, {len(self._in_vain)} times within a second: {decision.changes}",
-            Rule.RARELY_IN_VAIN,
+            len(self._stale_at) <= STALE_MAX,
+            f"{len(self._stale_at)} cycles with stale writes within a second: {decision.changes}",
+            Rule.STALE_WRITES_RARE,
         )

@@ -53,11 +53,11 @@ DIRECTORIES: Final = (
     paths.CONFIG_CHANGES,
 )
 SETTLED_S: Final = 60.0
-"""How long a cluster may take to elect its controller and the leaders of new topics."""
+"""The time in which a cluster elects its controller and the leaders of new topics."""
 
 
 class NotReachedError(AssertionError):
-    """What was waited for did not happen in time."""
+    """A condition was not met in time."""
 
 
 class World:
@@ -77,9 +77,9 @@ class World:
 
         Args:
             seed: Decides the whole history.
-            brokers: How many.
+            brokers: The number of brokers.
             has_kafka_controllers: Whether brokers stand for election as controller.
-            produce_every_s: How often the producer sends one record to every partition.
+            produce_every_s: The interval at which the producer sends a record to every partition.
             schedule: The source of time and chance; by default one that the seed decides.
 
         """
@@ -239,7 +239,7 @@ class World:
         self.zookeeper.remove_tree(paths.KILL_SWITCH)
 
     def pause(self, pauses: Pauses) -> None:
-        """Let everything, requests or brokers stand still, and nothing else."""
+        """Set the pauses: of everything, of requests or of brokers."""
         self._turn(paths.PAUSES, encode_pauses(pauses))
 
     def limit(self, limits: Limits) -> None:
@@ -268,7 +268,7 @@ class World:
         self.zookeeper.remove_tree(paths.CONTROLLER)
 
     def seize_role(self) -> None:
-        """Delete ``/controller`` and let a broker become the controller before anybody else."""
+        """Delete ``/controller`` and let a broker become the controller first."""
         self.remove_controller()
         controllers = list(self.kafka_controllers.values())
         self.schedule.random.shuffle(controllers)
@@ -313,7 +313,7 @@ class World:
         ]
 
     def is_healthy(self, partition: TopicPartition) -> bool:
-        """Whether a partition is led and its ISR is exactly its replicas, all alive."""
+        """Return whether a partition is led and its ISR is exactly its replicas, all live."""
         state, assignment = self.state(partition), self.assignment(partition)
         if state is None or assignment.is_reassigning:
             return False
@@ -327,7 +327,7 @@ class World:
         )
 
     def all_healthy(self) -> bool:
-        """Whether every partition is healthy."""
+        """Return whether every partition is healthy."""
         return all(self.is_healthy(p) for p in self.partitions())
 
     def holders(self, partition: TopicPartition) -> set[BrokerId]:

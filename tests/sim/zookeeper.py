@@ -45,7 +45,7 @@ AnyOperation = Check | Create | CreateSequential | SetData | Delete | Make | Put
 
 
 class Znode(NamedTuple):
-    """What a client reads: data and stat."""
+    """The data and stat of a znode, as a client reads them."""
 
     data: bytes
     version: int
@@ -91,7 +91,7 @@ HIDDEN: Final = b"permissions do not suffice"
 
 
 class WatchKind(Enum):
-    """What a watch waits for."""
+    """The kind of event that a watch waits for."""
 
     DATA = "data"
     CHILDREN = "children"
@@ -106,7 +106,7 @@ class Watcher(Protocol):
         ...
 
     def notify(self, callback: Callback) -> None:
-        """Deliver a watch that fired, in order with everything else the client is sent."""
+        """Deliver a watch that fired, in order with all other messages to the client."""
         ...
 
 
@@ -183,7 +183,7 @@ class SimZooKeeper:
         del self._sessions[session]
 
     def is_open(self, session: SessionId) -> bool:
-        """Whether the session still exists."""
+        """Return whether the session still exists."""
         return session in self._sessions
 
     # --- reads ---------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class SimZooKeeper:
         return None if node is None else node.snapshot()
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...] | None:
-        """Return the names of a znode's children, in no order that means anything."""
+        """Return the names of a znode's children, in arbitrary order."""
         node = self._nodes.get(path)
         if node is None:
             return None

@@ -1,8 +1,8 @@
 """
-The entries that operators are owed: one may be refused with a reason, but never lost.
+The targets of legacy plans: an entry may be refused with a reason, but is never lost.
 
-A wish ends when it is refused, when its author withdraws it, or when another client asks Kafka for
-something different. Whatever is left at the good end has to be what the topic znodes say.
+A target is expected until it is refused, its author withdraws it, or another client requests a
+different one from Kafka. In the end the topic znodes have to contain the targets that are left.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Plan = Mapping[TopicPartition, Replicas]
 
 
-class Wishes:
-    """The last target of each partition in the legacy plan."""
+class ExpectedTargets:
+    """The last expected target of each partition in the legacy plan."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -32,41 +32,41 @@ class Wishes:
         ledger.enders.append(self.never_begins)
 
     def ask(self, plan: Plan) -> None:
-        """Owe the targets of a plan, but for those that a request moves: these are refused."""
+        """Expect the targets of a plan; entries of partitions that a request moves are refused."""
         self._targets.update(plan)
         for partition in plan:
             if self._ledger.spec(partition) is None:
                 self._ledger.take_back(partition)
 
     def take_back(self, partitions: Iterable[TopicPartition]) -> None:
-        """Owe nothing for these partitions: both what is and what was asked for would be right."""
+        """Expect no target of these partitions: both the present and the requested are valid."""
         for partition in partitions:
             self._targets.pop(partition, None)
 
     def never_begins(self, partition: TopicPartition, target: Replicas) -> None:
-        """Owe nothing for what was cancelled before it began; a newer order stays."""
+        """Expect no target that was cancelled before it began; a newer target stays."""
         if self._targets.get(partition) == target:
             self.take_back((partition,))
 
     def moved_by_others(self, partition: TopicPartition) -> None:
-        """Owe nothing for a partition, by whatever route: clients of a Kafka controller move it."""
+        """Expect no target of a partition, by any route: clients of a Kafka controller move it."""
         self.take_back((partition,))
         self._ledger.take_back(partition)
 
     def take_back_all(self) -> None:
-        """Owe nothing."""
+        """Expect no target."""
         self._targets.clear()
 
     def refused(self, refusal: Refusal) -> None:
-        """Owe nothing for an entry that was refused."""
+        """Expect no target of an entry that was refused."""
         self.take_back([p for p, t in self._targets.items() if entry_text(p, t) == refusal.entry])
 
     def plan_rewritten(self, world: World, before: Plan, after: Plan) -> None:
         """
-        Take note of entries a daemon took out of the legacy znode.
+        Note the entries that a daemon removed from the legacy plan.
 
-        It may die before it says why, so this is judged by what anybody could see then: an entry
-        that has become no record of ours has to be one that had to be refused.
+        It may die before it writes the reason, so this is judged by the cluster at that time: an
+        entry that has become no spec has to be one that is refused.
         """
         for partition, target in before.items():
             if partition in after or world.invariants.records.target_of(partition) == target:
@@ -76,11 +76,11 @@ class Wishes:
 
     def rewritten_by_kafka(self, world: World, before: Plan, after: Plan) -> None:
         """
-        Take note of entries a Kafka controller took out of the legacy znode.
+        Note the entries that a Kafka controller removed from the legacy plan.
 
-        It passes over partitions that have no state yet, and clients of its API overrule entries.
-        Where an older order is on record, the newer one is done first if no daemon is alive then;
-        either of the two was submitted, so both are valid ends.
+        It skips partitions that have no state yet, and clients of its API overrule entries. Where a
+        spec has an older target, the newer one is reached first if no daemon is alive then; both
+        were submitted, so both are valid ends.
         """
         known = set(world.partitions())
         for partition, target in before.items():
@@ -89,11 +89,11 @@ class Wishes:
             if is_recorded or (partition not in after and not is_so):
                 self.take_back((partition,))
             elif partition not in after:
-                # It was written while a request moved the partition, and begun when that was done.
+                # The entry was written while a request moved the partition, and began after that.
                 self._ledger.take_back(partition)
 
     def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
-        """Return what was asked for and is not so."""
+        """Return the expected targets that are not reached."""
         known = set(world.partitions())
         unmet = {
             partition: target
@@ -105,10 +105,10 @@ class Wishes:
 
 def _had_reason(world: World, ledger: Ledger, partition: TopicPartition, target: Replicas) -> bool:
     """
-    Whether an entry may be refused.
+    Return whether an entry may be refused.
 
-    A broker is not there, its topic is on its way out, a request moves it, work is disabled, or a
-    cancellation may mean it.
+    Its topic is gone or being deleted, a broker is not live, a request moves the partition, the
+    kill switch is set, or a cancellation may select it.
     """
     if partition not in world.partitions():
         return True
