@@ -1,4 +1,4 @@
-"""The two daemons of a campaign: one leads, the other stands by, and any of them may be dead."""
+"""The two daemons of a campaign: one leads, the other is a standby, and each may be dead."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Fleet:
         return None
 
     def thaw(self) -> None:
-        """Let every frozen daemon go on."""
+        """Continue every frozen daemon."""
         for daemon in self.daemons:
             daemon.thaw()
 

@@ -34,12 +34,12 @@ class Fault(NamedTuple):
 
 class ClusterFaults:
     """
-    What breaks below the daemons.
+    The faults of brokers, disks, ZooKeeper and connections.
 
     Args:
         cluster: With an ensemble, linked brokers and two disks each.
-        dice: Where chance comes from.
-        report: Called with a description of what an operator would have to do.
+        dice: The source of randomness.
+        report: Called with a description of each repair that an operator would have to make.
     """
 
     def __init__(
@@ -162,12 +162,12 @@ class ClusterFaults:
 
 class DaemonFaults:
     """
-    What happens to the daemons and to their role.
+    The faults of the daemons and of their role.
 
     Args:
-        cluster: Where they work.
+        cluster: The cluster of the daemons.
         fleet: The daemons.
-        dice: Where chance comes from.
+        dice: The source of randomness.
     """
 
     def __init__(self, cluster: Cluster, fleet: Fleet, dice: random.Random) -> None:

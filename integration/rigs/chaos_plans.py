@@ -40,13 +40,13 @@ class Plan:
 
     @property
     def age_s(self) -> float:
-        """How long ago it was submitted."""
+        """The time since it was submitted, in seconds."""
         return time.monotonic() - self.begun
 
 
 @dataclass(frozen=True)
 class PlanEnd:
-    """How a plan ended."""
+    """The result of a plan."""
 
     moved: int
     refused: list[str]

@@ -76,12 +76,12 @@ class GroupMember:
 
     @property
     def consumed(self) -> frozenset[Record]:
-        """What it was given so far."""
+        """The records consumed so far."""
         return frozenset(self._consumed.copy())
 
     @property
     def assignments(self) -> int:
-        """How often it was assigned partitions: once, unless it dropped out of the group."""
+        """The number of assignments: one, unless it dropped out of the group."""
         return self._assignments
 
     @property
@@ -131,7 +131,7 @@ class GroupMember:
 
 
 class Clients(NamedTuple):
-    """What runs while the role is ours."""
+    """The clients that run during a tenure."""
 
     traffic: Traffic
     member: GroupMember

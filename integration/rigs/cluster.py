@@ -32,9 +32,9 @@ _SERVING_WITHIN_S: Final = 60.0
 _RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
 """Soon, as servers here go away on purpose; kazoo's own pauses grow to a minute."""
 _PASSING: Final = (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN)
-"""What a controller answers whose role or ZooKeeper session has just gone."""
+"""The error of a controller that has just lost its role or its ZooKeeper session."""
 _NO_CONTROLLER: Final = "waiting for controller"
-"""What the client says that knew of no controller: it sent nothing."""
+"""The error of a client that knows no controller: it sent nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,9 @@ class Cluster:
     A ZooKeeper and its brokers; ``running`` makes one that is cleaned up.
 
     Attributes:
-        zookeepers: The ZooKeeper processes, one unless an ensemble is asked for.
+        zookeepers: The ZooKeeper processes, one unless it is an ensemble.
         brokers: The broker processes by id.
-        directory: Where everything it writes is.
+        directory: The directory of all its files.
     """
 
     def __init__(self, directory: Path, options: ClusterOptions) -> None:
@@ -167,7 +167,7 @@ class Cluster:
 
     @cached_property
     def admin(self) -> AdminClient:
-        """A client for topic administration; during a tenure of ours its requests wait."""
+        """A client for topic administration; its requests wait while a daemon has the role."""
         return self._admin_of(self.bootstrap_servers)
 
     def create_topic(
@@ -228,7 +228,7 @@ class Cluster:
             self._administer(lambda: self.admin.delete_topics(list(names), request_timeout=30))
 
     def await_deletions(self) -> None:
-        """Wait until every deletion of a topic that was asked for is complete."""
+        """Wait until every requested deletion of a topic is complete."""
         self._await_controller(
             lambda: not self.zk.get_children("/admin/delete_topics"),
             "topics that are to be deleted are gone",
@@ -260,7 +260,7 @@ class Cluster:
             try:
                 self.admin.list_topics(timeout=10)  # says who is the controller
             except KafkaException:
-                return False  # the brokers are busy, nothing was asked for yet
+                return False  # the brokers are busy, nothing was requested yet
             try:
                 for future in ask().values():
                     future.result(timeout=35)
@@ -337,7 +337,7 @@ class Cluster:
         return holder if holder in self.brokers else None
 
     def is_registered(self, broker_id: int) -> bool:
-        """Return whether a registration stands; False as well while ZooKeeper does not answer."""
+        """Return whether a broker is registered; False as well while ZooKeeper does not answer."""
         try:
             return self.zk.exists(f"/brokers/ids/{broker_id}") is not None
         except KazooException:

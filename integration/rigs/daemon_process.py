@@ -78,7 +78,7 @@ class Daemon(ChildProcess):
 
     @property
     def url(self) -> str:
-        """Where it serves HTTP."""
+        """The address at which it serves HTTP."""
         return f"http://{self.port.address}"
 
     def is_ready(self) -> bool:

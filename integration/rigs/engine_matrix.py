@@ -21,18 +21,18 @@ class Row:
     engine: str
     release: Release
     protocol: str | None
-    """None: the release's own, the highest."""
+    """The inter-broker protocol; None: the highest that the release has."""
     wanted: str = "auto"
     """The value of ``--engine``; ``auto`` chooses by the cluster."""
 
     @property
     def name(self) -> str:
-        """How tests call it."""
+        """The name of the row in the ids of tests."""
         return f"{self.engine}-{self.release.kafka}-{self.protocol or 'full'}"
 
     @property
     def options(self) -> ClusterOptions:
-        """The cluster it is tried on."""
+        """The options of its cluster."""
         return ClusterOptions(
             broker=BrokerOptions(inter_broker_protocol=self.protocol, release=self.release)
         )

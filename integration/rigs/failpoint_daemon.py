@@ -37,7 +37,7 @@ REACHED: Final = "failpoint_reached"
 
 @dataclass(frozen=True, slots=True)
 class FailpointAction:
-    """What the process does to itself, and at which occurrence of which failpoint."""
+    """An action of the process on itself, at the nth occurrence of a failpoint."""
 
     action: str
     failpoint: Failpoint

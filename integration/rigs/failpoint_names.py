@@ -32,7 +32,7 @@ class NamedFailpoints:
         """Call ``reached`` at every point, also at those without a name."""
         self._reached = reached
         self._sending: dict[TopicPartition, str] = {}
-        """By partition what its next requests carry: the phase of its latest commit."""
+        """The phase of the latest commit of each partition, which its next requests carry."""
 
     def committing(self, view: ClusterView, changes: Iterable[records.Change]) -> None:
         """Name the points before the changes are durable."""
@@ -203,7 +203,7 @@ def _phase_of(view: ClusterView, record: records.PhaseRecord) -> phases.Phase | 
 
 
 class _Aim(Enum):
-    """What a reassignment's record changes: it is new, it rolls back, it has another target."""
+    """The change that a spec makes: a new one, a rollback, or another target."""
 
     NEW = auto()
     BACK = auto()

@@ -30,7 +30,7 @@ class JarsUnavailableError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What has to be named to resolve one Kafka release."""
+    """The versions that resolve one Kafka release."""
 
     kafka: str
     scala: str
@@ -39,17 +39,17 @@ class Release:
 
     @property
     def has_java_tools(self) -> bool:
-        """Whether the stock tools are the Java ones of ``kafka-tools``, no longer Scala."""
+        """True if the stock tools are the Java ones of ``kafka-tools``, no longer Scala."""
         return self._minor >= (3, 7)
 
     @property
     def reassigns_by_api(self) -> bool:
-        """Whether the reassignment tool speaks to brokers (KIP-455) rather than to ZooKeeper."""
+        """True if the reassignment tool speaks to brokers (KIP-455) rather than to ZooKeeper."""
         return self._minor >= (2, 6)
 
     @property
     def writes_steps(self) -> bool:
-        """Whether its controllers keep and finish what a topic znode adds and removes (KIP-455)."""
+        """True if its controllers keep adding and removing replicas in topic znodes (KIP-455)."""
         return self._minor >= (2, 4)
 
     @property

@@ -19,7 +19,7 @@ TOPICS: Final = "TopicCommand"
 
 
 class ToolResult(NamedTuple):
-    """How a tool ended."""
+    """The result of a tool."""
 
     code: int
     stdout: str

@@ -30,7 +30,7 @@ FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 
 def enqueue(cluster: Cluster, plan: Mapping[str, Any] | bytes) -> str:
-    """Write the queue; return the id of the request it stands for."""
+    """Write the queue; return the id of its request."""
     data = plan if isinstance(plan, bytes) else json.dumps(plan).encode()
     _, stat = cluster.zk.create(QUEUE, data, include_data=True)
     return f"queue-{stat.czxid:016x}"
@@ -138,7 +138,7 @@ def lines(daemon: Daemon, event: str) -> list[dict[str, Any]]:
 
 
 def rates(cluster: Cluster) -> dict[int, tuple[str | None, str | None]]:
-    """Return the rates, leader's and follower's, that stand on each broker."""
+    """Return the throttle rates of each broker, the leader's and the follower's."""
     found: dict[int, tuple[str | None, str | None]] = {}
     for broker in cluster.brokers:
         config: Mapping[str, str] = (cluster.read(f"/config/brokers/{broker}") or {}).get(
@@ -149,7 +149,7 @@ def rates(cluster: Cluster) -> dict[int, tuple[str | None, str | None]]:
 
 
 def await_leases_gone(cluster: Cluster) -> None:
-    """Wait until nothing of ours is left in Kafka's settings."""
+    """Wait until no applied throttle is left in Kafka's settings."""
     eventually(
         lambda: (
             cluster.zk.exists(APPLIED_THROTTLES) is None

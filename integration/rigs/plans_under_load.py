@@ -21,7 +21,7 @@ from integration.rigs.waiting import eventually
 DURABLE: Final = {"min.insync.replicas": "2"}
 IN_FLIGHT: Final = 3
 STEPS: Final = ("--max-partitions-in-flight", str(IN_FLIGHT))
-"""So that some partitions are in a step and some have not begun."""
+"""Fewer than the plan has, so that some partitions are in a step and some are pending."""
 
 _PARTITIONS: Final = 6
 _ENDS_WITHIN_S: Final = 150.0
@@ -58,11 +58,11 @@ def in_the_middle(
     """
     Yield a plan, under load, of which so many partitions are in the middle of a step.
 
-    The copies are held until they are released or the block ends. After the block everything that
-    was broken has to run again; then the plan's end is awaited and judged.
+    The copies are held until they are released or the block ends. After the block every
+    broken process has to run again; then the plan's end is awaited and judged.
     """
     partitions = {topic: len((cluster.topic(topic) or {"partitions": ()})["partitions"])}
-    # What a fault concerns may have to wait for its end; where nothing may, ``flows`` says so.
+    # Partitions that a fault concerns may wait for its end; where none may, ``flows`` fails.
     with Traffic(cluster.bootstrap_servers, partitions, give_up_after_s=_ENDS_WITHIN_S) as traffic:
         with copies_held(cluster, targets, at={topic: _arriving(cluster, targets)}) as release:
             trial = Trial(topic, targets, traffic, release)

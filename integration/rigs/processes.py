@@ -136,7 +136,7 @@ class ChildProcess:
             os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
-        """Let a frozen process go on (SIGCONT) as if nothing had happened."""
+        """Continue a frozen process (SIGCONT)."""
         self.signal(signal.SIGCONT)
 
     def signal(self, number: signal.Signals) -> None:
@@ -160,7 +160,7 @@ class ChildProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process exists, frozen or not."""
+        """True if the process exists, frozen or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -201,7 +201,7 @@ class ChildProcess:
 
 def dying_with_parent(command: Sequence[str], *, ready_fd: int = -1) -> list[str]:
     """
-    Return the command line whose process dies with the thread of ours that forks it.
+    Return the command line of a process that dies with the thread that forks it.
 
     Args:
         command: Program and arguments.

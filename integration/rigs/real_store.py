@@ -1,5 +1,5 @@
 """
-A daemon's store on a real ZooKeeper, and the hands of everybody else: ``StoreRig`` for real.
+A daemon's store on a real ZooKeeper, and the actions of all other clients: a ``StoreRig``.
 
 Each ``Chroot`` is a cluster of its own as far as znodes go. Events are kept in the order in which
 they came; waiting for one forgets those before it.
@@ -73,7 +73,7 @@ class WaitingInbox:
 
 
 class Chroot:
-    """A place of its own in a ZooKeeper, with a client that plays everybody else."""
+    """A chroot of its own in a ZooKeeper, with a client that plays all other clients."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self.hosts = f"{address}{chroot}"
@@ -154,7 +154,7 @@ class ZkRig:
             self.leadership.stop()
         self.session.stop()
 
-    # --- everybody else ------------------------------------------------------------------------
+    # --- other clients -------------------------------------------------------------------------
 
     def put(self, path: str, data: bytes = b"") -> None:
         """Create a znode or replace its data."""
@@ -174,7 +174,7 @@ class ZkRig:
 
     def hide(self, path: str) -> None:
         """Restrict a znode to another client."""
-        self.place.client.set_acls(path, [make_digest_acl("somebody", "secret", all=True)])
+        self.place.client.set_acls(path, [make_digest_acl("other", "secret", all=True)])
 
     def seize(self, broker: BrokerId) -> None:
         """Take ``/controller`` as a broker does."""

@@ -179,7 +179,7 @@ def nothing_lost(cluster: Cluster, partitions: Mapping[str, int]) -> Iterator[Tr
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a dead daemon left in ZooKeeper."""
+    """The znodes that a dead daemon left."""
 
     specs: set[str]
     orphans: set[str]

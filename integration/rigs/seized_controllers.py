@@ -30,7 +30,7 @@ from controller.core.model import (
 from controller.reactor.ports import LeaderAndIsrState
 
 CONTROLLER: Final = BrokerId(2_000_000)
-"""Not the daemon's own: what is written by hand here is not judged by its laws."""
+"""An id that is not the daemon's: writes by hand are not judged by its laws."""
 ANSWER_WITHIN_S: Final = 40.0
 
 
@@ -92,7 +92,7 @@ class SeizedController:
         return json.loads(data), stat.version
 
     def change(self, partition: TopicPartition, **fields: object) -> LeaderAndIsrState:
-        """Compare and set a partition's state, leader epoch bumped; return it as it is sent."""
+        """Compare and set a partition's state with the next leader epoch; return the state."""
         state, version = self.state(partition)
         state |= {"leader_epoch": state["leader_epoch"] + 1, "controller_epoch": self.epoch}
         state |= fields

@@ -32,7 +32,7 @@ _HELLO: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """What tests vary of a broker; everything else is fixed below."""
+    """The settings of a broker that tests vary; all others are fixed below."""
 
     inter_broker_protocol: str | None = "2.6"
     """Below 2.7 leaders write their ISR to ZooKeeper; None leaves the release's default."""
@@ -42,7 +42,7 @@ class BrokerOptions:
     zookeeper_session_timeout_ms: int = 6_000
     log_dirs: int = 1
     linked: bool = False
-    """Whether there is a second listener, behind a proxy that can be cut (``tcp_proxies``)."""
+    """True for a second listener, behind a proxy that can be cut (``tcp_proxies``)."""
     heap_mb: int = 512
     internal_replication_factor: int = 3
     """Of the offsets and transaction topics."""
@@ -75,7 +75,7 @@ class ZooKeeperServer(ChildProcess):
         directory.mkdir(parents=True)
         self.port = ReservedPort()
         self.peer_ports: tuple[ReservedPort, ...] = ()
-        """Where members of an ensemble speak to each other."""
+        """The addresses at which members of an ensemble speak to each other."""
         self.data_directory = directory / "data"
         configuration = directory / "zoo.cfg"
         settings = {
@@ -139,9 +139,9 @@ class Broker(ChildProcess):
         broker_id: Its fixed id.
         directory: Configuration, log and data go below it.
         zookeeper: Connect string with chroot.
-        options: What tests vary.
+        options: The settings that tests vary.
         rack: Its rack, if any.
-        is_registered: Says whether a registration of this id stands in ZooKeeper.
+        is_registered: Returns whether this id is registered in ZooKeeper.
     """
 
     def __init__(  # noqa: PLR0913 - what a broker is made of
@@ -188,20 +188,20 @@ class Broker(ChildProcess):
         super().spawn()
 
     def upgrade(self) -> None:
-        """From its next start on, speak its release's own inter-broker protocol."""
+        """Use the inter-broker protocol of the release from the next start on."""
         self._written.pop("inter.broker.protocol.version", None)
         self._configuration.write_text(_properties(self._written))
 
     def fail_disk(self, number: int) -> Path:
         """
-        Make a log directory fail, as a disk that is gone; return it.
+        Make a log directory fail, as a failed disk does; return it.
 
-        A file stands in its place. The broker notices at its next checkpoint there, or as soon as
+        A file takes its place. The broker notices at its next checkpoint there, or as soon as
         it creates a segment.
         """
         failing = self.log_dirs[number]
         failing.rename(_aside(failing))
-        failing.write_text("a directory stood here")
+        failing.write_text("a directory was here")
         return failing
 
     @property

@@ -121,7 +121,7 @@ class Traffic:
 
     @property
     def acknowledged(self) -> Sequence[Record]:
-        """What was acknowledged so far, in the order of acknowledgement."""
+        """The records acknowledged so far, in the order of acknowledgement."""
         return self._acknowledged[:]
 
     def await_flow(
@@ -146,7 +146,7 @@ class Traffic:
 
     @property
     def failed(self) -> Mapping[str, int]:
-        """How many records were given up, by error name."""
+        """The number of records given up, by error name."""
         return dict(self._failed)
 
     @property
@@ -157,17 +157,17 @@ class Traffic:
     @property
     def restarts(self) -> int:
         """
-        How often librdkafka gave the producer a new epoch: what was in flight may be there twice.
+        The number of new producer epochs: records in flight may be duplicated at each.
 
-        It does so when a leader finds a gap in its sequence, as when a record was still on its way
-        to the former one, or when a leader did not answer in time: its disk was lost, or there
-        was no controller for a while.
+        librdkafka begins one when a leader finds a gap in its sequence, as when a record was still
+        on its way to the former leader, or when a leader did not answer in time: its disk failed,
+        or there was no controller for a while.
         """
         return self._restarts
 
     def audited(self) -> Audit:
         """
-        Read everything there is and compare it with what was acknowledged.
+        Read all records and compare them with the acknowledged ones.
 
         Records with a key below zero do not count: they are the ballast of copies that are held.
 
@@ -226,7 +226,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What became of the acknowledged records."""
+    """The comparison of the acknowledged records with the readable ones."""
 
     acknowledged: int
     readable: int
@@ -235,20 +235,20 @@ class Audit:
     duplicates: tuple[Record, ...]
     """The second and further times that a key was read."""
     restarts: int = 0
-    """How often the producer began a new epoch (``Traffic.restarts``)."""
+    """The number of new producer epochs (``Traffic.restarts``)."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is missing, and nothing is there twice but for the client's own doing."""
+        """True if nothing is missing, and only new producer epochs caused duplicates."""
         return not self.missing and (not self.duplicates or self.restarts > 0)
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything is there once, as where no leader is without a controller for long."""
+        """True if every record is there once, as long as leaders are not without a controller."""
         return not self.missing and not self.duplicates
 
     def __str__(self) -> str:
-        """Say what is wrong, by its first examples."""
+        """Return the counts, with the first examples."""
         return (
             f"missing {len(self.missing)}: {self.missing[:3]}, twice {len(self.duplicates)}: "
             f"{self.duplicates[:3]}, new epochs of the producer: {self.restarts}"
@@ -258,7 +258,7 @@ class Audit:
 def audit(
     acknowledged: Iterable[Record], readable: Iterable[Record], *, restarts: int = 0
 ) -> Audit:
-    """Compare what was acknowledged with what can be read."""
+    """Compare the acknowledged records with the readable ones."""
     expected, found = list(acknowledged), list(readable)
     present = set(found)
     seen: set[tuple[str, int, int]] = set()

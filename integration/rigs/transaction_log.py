@@ -1,10 +1,10 @@
 """
-Every write that ZooKeeper ever took, in order, read from its transaction log on disk.
+Every write that ZooKeeper accepted, in order, read from its transaction log on disk.
 
-A watch shows the latest value only; this shows each value that ever stood, and which session wrote
-it, so a test can say "never" and "exactly". Only creations, changes and deletions of znodes are
-read, also from within multis. Of a multi that failed ZooKeeper logs the parts before the one that
-failed as if they were done, then an error for each of the rest: none of it ever stood.
+A watch shows the latest value only; this shows every value of a znode and the session that wrote
+it, so a test can assert "never" and "exactly". Only creations, changes and deletions of znodes are
+read, also from within multis. Of a failed multi ZooKeeper logs the operations before the failed one
+as if they were done, then an error for each of the rest: none of them took effect.
 
 The format is that of ``FileTxnLog``: a header of 16 bytes, then for each transaction a checksum, a
 length, the transaction in ZooKeeper's own serialisation (``zookeeper.jute``) and the byte ``B``.
@@ -61,7 +61,7 @@ class Write(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a topic znode said of one partition: RS, AR and RR."""
+    """One partition in a topic znode: RS, AR and RR."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class Assignment(NamedTuple):
 
     @property
     def remaining(self) -> tuple[int, ...]:
-        """What stays when the removing replicas are gone."""
+        """The replicas without the removing replicas."""
         return tuple(r for r in self.replicas if r not in self.removing)
 
 

@@ -36,7 +36,7 @@ def broken_laws(history: list[Write]) -> list[str]:
 
 
 class _Judge:
-    """Goes through the writes in their order and remembers what stood where."""
+    """Goes through the writes in order and keeps the present value of each znode."""
 
     def __init__(self, history: list[Write]) -> None:
         self._history = history
@@ -90,7 +90,7 @@ class _Judge:
         return session == self._claimant and self._holder in (session, None)
 
     def _judge_states(self, together: list[Write]) -> Iterator[str]:
-        """Judge what stands after a multi: the leader is in the ISR, the ISR in the replicas."""
+        """Judge the states after a multi: the leader is in the ISR, the ISR in the replicas."""
         for write in together:
             topic, partition = _partition_of(write)
             state = self._states.get((topic, partition))

@@ -13,7 +13,7 @@ from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
 from integration.rigs.servers import ZooKeeperServer
 
 EXPIRY_TRIES: Final = 5
-"""How often a second client tries to attach to a session that it is to end."""
+"""The number of attempts to attach a second client to a session that it is to end."""
 
 _PASSWORD_BYTES: Final = 16
 _SECRET: Final = 0xB3415C00
@@ -80,7 +80,7 @@ def expire_session(hosts: str, session: int) -> None:
                 twin.stop()
             finally:
                 twin.close()
-    # What a try that failed closed all the same is attached to no more.
+    # A failed attempt may have closed the session: the next one gets a new session.
     is_first = tries_left == EXPIRY_TRIES - 1
     assert attached == session or not is_first, f"attached to {attached:#x}, not {session:#x}"
 

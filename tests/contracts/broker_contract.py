@@ -75,7 +75,7 @@ class BrokerRig(Protocol):
         ...
 
     def ask(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
-        """Send a request, addressed to the former registration of the broker if asked to; wait."""
+        """Send a request, if ``former`` to the former registration of the broker; wait."""
         ...
 
     def state(self) -> PartitionState:
@@ -99,13 +99,13 @@ class BrokerRig(Protocol):
         ...
 
     def wait_until(self, predicate: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+        """Wait until a condition holds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """What a test says through a rig, in few words."""
+    """Shortcuts for the requests of tests through a rig."""
 
     rig: BrokerRig
 
@@ -148,11 +148,11 @@ class Controller:
 
 
 class ControlledContract:
-    """What contracts of brokers begin with: a controller of whom every broker has heard."""
+    """The base of contracts of brokers: a controller that every broker knows."""
 
     @pytest.fixture
     def controller(self, rig: BrokerRig) -> Controller:
-        """Return the controller, of whom every broker has heard."""
+        """Return the controller, which every broker knows."""
         controller = Controller(rig)
         for broker in rig.live():
             assert rig.ask(broker.id, controller.metadata()).error == NONE
@@ -167,7 +167,7 @@ class BrokerContract(ControlledContract):
     def test_metadata_without_partitions_raises_the_controller_epoch(
         self, controller: Controller
     ) -> None:
-        """From then on any request of an older controller is refused as a whole."""
+        """A broker refuses any request of an older controller as a whole from then on."""
         rig = controller.rig
         former = rig.epoch
         rig.epoch = ControllerEpoch(former + 1)
@@ -192,20 +192,20 @@ class BrokerContract(ControlledContract):
     def test_a_leader_epoch_that_is_no_news_is_refused(
         self, controller: Controller, older_by: int
     ) -> None:
-        """For the partition, with the name of another error."""
+        """The error is that of the partition, and has a misleading name."""
         state = controller.rig.change(ONE, (ONE,))
         assert controller.send_state(ONE, state, (ONE,)) == NONE
         again = replace(state, leader_epoch=LeaderEpoch(state.leader_epoch - older_by))
         assert controller.send_state(ONE, again, (ONE,)) == STALE_CONTROLLER_EPOCH
 
     def test_a_broker_that_is_no_replica_says_so(self, controller: Controller) -> None:
-        """And makes no log."""
+        """A broker creates no log for a partition of which it is no replica."""
         state = controller.rig.change(ONE, (ONE,))
         assert controller.send_state(TWO, state, (ONE,)) == UNKNOWN_TOPIC_OR_PARTITION
         assert not controller.rig.has_log(TWO)
 
     def test_following_an_unknown_leader_is_passed_over(self, controller: Controller) -> None:
-        """Without an error, with a log, and without remembering the epoch."""
+        """The broker answers no error and creates a log, but does not keep the epoch."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         astray = replace(state, leader=STRANGER)
@@ -215,7 +215,7 @@ class BrokerContract(ControlledContract):
         assert controller.send_state(TWO, state, (ONE, TWO)) == STALE_CONTROLLER_EPOCH
 
     def test_an_older_partition_epoch_is_passed_over(self, controller: Controller) -> None:
-        """Without an error: the leader keeps the version that it has, and can go on writing."""
+        """The broker answers no error; the leader keeps its version and can still write."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         assert controller.send_state(ONE, state, (ONE,)) == NONE
@@ -229,7 +229,7 @@ class BrokerContract(ControlledContract):
         assert controller.send_state(ONE, older, (ONE, TWO)) == NONE
 
     def test_a_leader_takes_a_follower_into_the_isr_by_itself(self, controller: Controller) -> None:
-        """With the version and the epochs of its last LeaderAndIsr."""
+        """The leader writes with the version and the epochs of its last LeaderAndIsr."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         assert controller.send_state(ONE, state, (ONE, TWO)) == NONE
@@ -242,7 +242,7 @@ class BrokerContract(ControlledContract):
     def test_a_leader_takes_a_follower_that_lags_out_of_the_isr_by_itself(
         self, controller: Controller
     ) -> None:
-        """As it takes one in: the version rises, the epochs stay."""
+        """The write raises the version and keeps the epochs, as when the ISR grows."""
         rig = controller.rig
         grown = _grow(controller)
         assert controller.stop(TWO, grown.leader_epoch, delete=False) == NONE
@@ -255,7 +255,7 @@ class BrokerContract(ControlledContract):
     def test_a_leader_without_the_newest_version_cannot_shrink_the_isr(
         self, controller: Controller
     ) -> None:
-        """The follower stays in until the leader knows the version again."""
+        """The follower stays in the ISR until the leader knows the version again."""
         rig = controller.rig
         grown = _grow(controller)
         unsent = rig.change(ONE, (ONE, TWO))
@@ -269,7 +269,7 @@ class BrokerContract(ControlledContract):
     def test_a_leader_notifies_the_controller_of_its_isr_changes(
         self, controller: Controller
     ) -> None:
-        """By a znode that names the partition, not what became of it."""
+        """The notification is a znode that names the partition, not its new ISR."""
         assert not controller.rig.notified()
         _grow(controller)
         controller.rig.wait_until(controller.rig.notified)
@@ -291,7 +291,7 @@ class BrokerContract(ControlledContract):
     # --- StopReplica ---------------------------------------------------------------------------
 
     def test_an_older_leader_epoch_stops_nothing(self, controller: Controller) -> None:
-        """It is fenced, and the log stays."""
+        """The broker fences the request and keeps the log."""
         state = controller.rig.change(ONE, (ONE,))
         assert controller.send_state(ONE, state, (ONE,)) == NONE
         older = LeaderEpoch(state.leader_epoch - 1)
@@ -300,7 +300,7 @@ class BrokerContract(ControlledContract):
 
     @pytest.mark.parametrize("newer_by", [0, 1])
     def test_the_present_leader_epoch_deletes(self, controller: Controller, newer_by: int) -> None:
-        """So does a newer one."""
+        """A StopReplica with the present leader epoch or a newer one deletes the log."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         assert controller.send_state(ONE, state, (ONE,)) == NONE
@@ -312,13 +312,13 @@ class BrokerContract(ControlledContract):
     def test_an_epoch_that_is_none_is_not_fenced(
         self, controller: Controller, epoch: LeaderEpoch
     ) -> None:
-        """Unknown, or of a topic that is being deleted."""
+        """The epoch is unknown, or is that of a topic being deleted."""
         rig = controller.rig
         assert controller.stop(ONE, epoch, delete=True) == NONE
         rig.wait_until(lambda: not rig.has_log(ONE))
 
     def test_stopping_without_deletion_keeps_the_log(self, controller: Controller) -> None:
-        """And a LeaderAndIsr makes the replica continue."""
+        """The replica continues after the next LeaderAndIsr."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         assert controller.send_state(ONE, state, (ONE,)) == NONE
@@ -335,7 +335,7 @@ class BrokerContract(ControlledContract):
     def test_a_deleted_replica_may_come_back_at_the_same_epoch(
         self, controller: Controller
     ) -> None:
-        """With its log the broker forgot the epoch."""
+        """The broker forgot the epoch together with the log."""
         rig = controller.rig
         state = rig.change(ONE, (ONE,))
         assert controller.send_state(ONE, state, (ONE, TWO)) == NONE
@@ -347,7 +347,7 @@ class BrokerContract(ControlledContract):
 
 
 def _grow(controller: Controller) -> PartitionState:
-    """Have ``TWO`` follow ``ONE`` until it is in the ISR; return the state of then."""
+    """Have ``TWO`` follow ``ONE`` until it is in the ISR; return the state after that."""
     rig = controller.rig
     state = rig.change(ONE, (ONE,))
     assert controller.send_state(ONE, state, (ONE, TWO)) == NONE

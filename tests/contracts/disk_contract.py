@@ -41,7 +41,7 @@ class DiskContract(ControlledContract):
     def test_a_broker_says_by_a_znode_that_it_lost_a_disk(
         self, rig: DiskRig, controller: Controller
     ) -> None:
-        """And lives on: it answers as before where no replica is asked about."""
+        """The broker stays alive and answers requests without replicas as before."""
         assert not rig.announced(ONE)
         rig.lose_disk(ONE)
         rig.wait_until(lambda: rig.announced(ONE))
@@ -51,7 +51,7 @@ class DiskContract(ControlledContract):
     def test_a_replica_on_a_failed_disk_is_neither_led_nor_deleted(
         self, rig: DiskRig, controller: Controller
     ) -> None:
-        """Whatever the leader epoch: a storage error for the partition."""
+        """The broker answers a storage error for the partition, whatever the leader epoch."""
         rig.lose_disk(ONE)
         rig.wait_until(lambda: rig.announced(ONE))
         state = rig.change(ONE, (ONE,))
@@ -63,7 +63,7 @@ class DiskContract(ControlledContract):
     def test_a_new_replica_gets_a_log_on_the_disk_that_is_left(
         self, rig: DiskRig, controller: Controller
     ) -> None:
-        """What is new cannot be on the disk that failed."""
+        """A new replica cannot have a log on the failed disk."""
         _lose_a_disk_without_replica(rig, controller)
         assert controller.send_state(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
         rig.wait_until(lambda: rig.has_log(ONE))
@@ -71,7 +71,7 @@ class DiskContract(ControlledContract):
     def test_any_other_is_offline_until_the_broker_restarts(
         self, rig: DiskRig, controller: Controller
     ) -> None:
-        """It may be on the disk that failed; neither as a new one nor to be deleted is it known."""
+        """Its log may be on the failed disk, so it can neither be created nor deleted."""
         _lose_a_disk_without_replica(rig, controller)
         request = controller.request_of(rig.change(ONE, (ONE,)), (ONE,))
         known = replace(request, states=tuple(replace(s, is_new=False) for s in request.states))

@@ -20,16 +20,16 @@ from tests.contracts.rigs import StoreRig, data_of
 
 
 class LeadershipContract:
-    """The suite."""
+    """The contract of several daemons that compete."""
 
     @pytest.fixture
     def daemon_factory(self) -> Callable[[], StoreRig]:
-        """Return what builds a daemon's rig."""
+        """Return a factory of rigs of daemons."""
         raise NotImplementedError
 
     @pytest.fixture
     def leader(self, daemon_factory: Callable[[], StoreRig]) -> StoreRig:
-        """Return a daemon that leads, beside which others may run."""
+        """Return a daemon that leads."""
         rig = daemon_factory()
         rig.put(paths.CONTROLLER_EPOCH, b"5")
         rig.put(paths.BROKER_IDS)
@@ -40,7 +40,7 @@ class LeadershipContract:
     def test_one_of_several_leads(
         self, leader: StoreRig, daemon_factory: Callable[[], StoreRig]
     ) -> None:
-        """The others wait, and may write nothing meanwhile."""
+        """The others wait, and cannot write."""
         standbys = [daemon_factory() for _ in range(2)]
         for standby in standbys:
             assert standby.is_quiet(LeadershipGained)
@@ -51,7 +51,7 @@ class LeadershipContract:
     def test_a_standby_takes_over_and_fences_the_leader(
         self, leader: StoreRig, daemon_factory: Callable[[], StoreRig]
     ) -> None:
-        """It begins with the records as they are then, and the former leader can write nothing."""
+        """The new leader reads the present records, and the former one cannot write."""
         standby = daemon_factory()
         leader.store.claim_controller()
         leader.wait_for(ControllerClaimed)
@@ -68,7 +68,7 @@ class LeadershipContract:
         assert leader.get("/a") is None
 
     def test_the_leadership_fences_every_write(self, leader: StoreRig) -> None:
-        """Even between the new leader's rise and our noticing it."""
+        """The fence holds also before the former leader learns of the new one."""
         leader.store.claim_controller()
         leader.wait_for(ControllerClaimed)
         leader.put("/a", b"")

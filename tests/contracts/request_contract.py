@@ -89,7 +89,7 @@ PAPERWORK: tuple[Operation, ...] = (
 
 
 class RequestContract(Rigs):
-    """The suite; subclasses say which store."""
+    """The contract; subclasses provide the store."""
 
     # --- paperwork -----------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class RequestContract(Rigs):
         assert rig.store.commit([[operation]]) == [Committed()]
 
     def test_paperwork_may_depend_on_what_only_a_controller_writes(self, rig: StoreRig) -> None:
-        """A check writes nothing: what is recorded of a topic holds only while it says so."""
+        """A check writes nothing: it binds a record to the present version of a topic."""
         multis: list[list[Operation]] = [
             [
                 Check(paths.topic_path("t"), ZkVersion(version)),
@@ -114,7 +114,7 @@ class RequestContract(Rigs):
         assert refused == Rejected(0, WriteError.BAD_VERSION)
 
     def test_what_operators_wrote_is_deleted_without_the_claim(self, rig: StoreRig) -> None:
-        """Requests, a cancellation, the queue."""
+        """The leading daemon deletes requests, cancellations and queues without the role."""
         written = [paths.submission_path(R1), paths.CANCEL, paths.QUEUE]
         for path in written:
             rig.put(path)
@@ -135,7 +135,7 @@ class RequestContract(Rigs):
         ids=lambda op: op.path,
     )
     def test_anything_else_needs_the_claim(self, rig: StoreRig, operation: Operation) -> None:
-        """And the paperwork beside it is not written either, in whatever order."""
+        """Without the claim the multi is refused as a whole, whatever its order."""
         rig.put(paths.LEGACY_PLAN)
         paperwork = Create(paths.outcome_path(R1), b"")
         together: list[list[Operation]] = [[paperwork, operation]]
@@ -148,7 +148,7 @@ class RequestContract(Rigs):
         assert data_of(rig, paths.topic_path("t"))
 
     def test_paperwork_is_fenced_by_the_claim_while_there_is_one(self, claimed: StoreRig) -> None:
-        """A tenure that is over must not go on writing what it decided."""
+        """A tenure that is over must not write what it decided."""
         claimed.put(paths.CONTROLLER_EPOCH, b"9")
         with pytest.raises(ControllerMovedError):
             claimed.store.commit([[Create(paths.outcome_path(R1), b"")]])
@@ -182,12 +182,12 @@ class RequestContract(Rigs):
         assert claimed.get(f"{paths.announcements_path()}{0:010d}") is None
 
     def test_settings_of_a_topic_that_kafka_does_not_know_are_not_made(self, rig: StoreRig) -> None:
-        """Kafka's own directories are Kafka's to make."""
+        """Only Kafka creates its own directories."""
         write = [Create("/config/topics/t", b"")]
         assert rig.store.commit([write]) == [Rejected(0, WriteError.NO_NODE)]
 
     def test_an_outcome_is_forgotten_with_everything_in_it(self, rig: StoreRig) -> None:
-        """Unless there is more in it than was known; nothing is deleted then."""
+        """If it contains more than was known, nothing is deleted."""
         parent, child = paths.history_path(R1), paths.outcome_path(R1)
         rig.put(child)
         rig.put(f"{parent}/accepted-1-0-1")
@@ -206,7 +206,7 @@ class RequestContract(Rigs):
     # --- what operators ask for ----------------------------------------------------------------
 
     def test_requests_are_listed_at_every_change(self, rig: StoreRig) -> None:
-        """Their names only; what is no request is left out."""
+        """The event has the names of requests only."""
         rig.store.read(ZnodeFamily.SUBMISSIONS)
         assert rig.wait_for(SubmissionsListed).names == frozenset()
         rig.put(f"{paths.REQUESTS}/other")
@@ -234,7 +234,7 @@ class RequestContract(Rigs):
         assert read[R3] is None
 
     def test_a_cancellation_is_reported_at_every_change(self, rig: StoreRig) -> None:
-        """Absent, everything, a selection, garbage, absent."""
+        """Every content is reported: absent, everything, a selection, malformed."""
         rig.store.read(ZnodeFamily.CANCELLATION)
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
         rig.put(paths.CANCEL)
@@ -254,7 +254,7 @@ class RequestContract(Rigs):
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
 
     def test_a_cancellation_comes_after_what_it_may_mean(self, rig: StoreRig) -> None:
-        """Requests and plans as they were when it was read are reported before it."""
+        """The requests and plans of that time are reported before the cancellation."""
         rig.put(f"{paths.REQUESTS}/other")
         rig.put(paths.submission_path(R1))
         rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE}))
@@ -272,7 +272,7 @@ class RequestContract(Rigs):
             assert rig.wait_for(CancellationRead).cancellation is not None
 
     def test_the_kill_switch_is_reported_with_any_content(self, rig: StoreRig) -> None:
-        """Existence counts."""
+        """Only its existence counts."""
         rig.store.read(ZnodeFamily.KILL_SWITCH)
         assert not rig.wait_for(KillSwitchRead).is_on
         rig.put(paths.KILL_SWITCH, b"garbage")
@@ -281,7 +281,7 @@ class RequestContract(Rigs):
         rig.wait_for(KillSwitchRead, lambda e: not e.is_on)
 
     def test_the_queue_is_reported_at_every_change(self, rig: StoreRig) -> None:
-        """A plan like the legacy one, and apart from it."""
+        """The queue is a plan like the legacy one, and reported apart from it."""
         rig.store.read(ZnodeFamily.QUEUE)
         assert rig.wait_for(QueueRead) == QueueRead(None)
         rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE}))
@@ -294,7 +294,7 @@ class RequestContract(Rigs):
         rig.wait_for(QueueRead, lambda e: e.plan is None)
 
     def test_controls_are_reported_at_every_change_of_any_of_them(self, rig: StoreRig) -> None:
-        """What cannot be decoded is named beside what can."""
+        """Malformed controls are named beside the others."""
         rig.store.read(ZnodeFamily.CONTROLS)
         assert rig.wait_for(ControlsRead) == ControlsRead(Controls())
         pauses, limits = Pauses(Pause("storm")), Limits(max_partitions_in_flight=3)
@@ -329,7 +329,7 @@ class RequestContract(Rigs):
         assert rig.store.commit([[Delete(hidden, first.version)]]) == [Committed()]
 
     def test_other_hidden_znodes_are_reported_as_malformed(self, rig: StoreRig) -> None:
-        """A cancellation, a queue, a plan, controls: as those that cannot be decoded are."""
+        """Hidden cancellations, queues, plans and controls are reported as malformed."""
         for path in (paths.CANCEL, paths.QUEUE, paths.LEGACY_PLAN, paths.PAUSES):
             rig.put(path, b"{}")
             rig.hide(path)
@@ -346,7 +346,7 @@ class RequestContract(Rigs):
         assert controls.throttle == 5
 
     def test_hidden_records_are_reported_as_unreadable(self, rig: StoreRig) -> None:
-        """Never as if they were not there, and beside all the others."""
+        """A hidden record is never taken for an absent one."""
         spec = ReassignmentSpec(ONE, TWO, R1, Route.REQUEST)
         entity = broker_entity(BrokerId(5))
         lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
@@ -415,7 +415,7 @@ class RequestContract(Rigs):
     def test_accepted_entries_are_read_with_what_did_not_reach_its_target(
         self, rig: StoreRig
     ) -> None:
-        """Refused, or ended otherwise; where a shard cannot be read, of none that is known."""
+        """Those are refused or have another outcome; an unreadable shard hides them all."""
         parent = paths.history_path(R1)
         rows = tuple(AcceptedEntry(p, ONE, TWO) for p in (P0, P1))
         rig.put(f"{parent}/accepted-6-0-2", encode_accepted(rows))
@@ -429,7 +429,7 @@ class RequestContract(Rigs):
         assert read.elsewhere == frozenset({P0, P1})
 
     def test_ended_requests_are_read_from_the_oldest_on(self, rig: StoreRig) -> None:
-        """With all that has to be deleted to forget them; an older format has the summary only."""
+        """The event has every znode to delete; an older format has the summary only."""
         summary = Summary(request=R2, kind="request", total=1, done=1)
         rig.put(paths.outcome_path(R2), encode_outcome(summary))
         rig.put(paths.outcome_path(R1), b"garbage")
@@ -455,7 +455,7 @@ class RequestContract(Rigs):
     def test_accepted_entries_are_read_in_the_order_of_their_acceptance(
         self, rig: StoreRig
     ) -> None:
-        """By epoch and number, not as text; what cannot be decoded is left out."""
+        """Shards are sorted by epoch and number, not as text; malformed ones are left out."""
         places = [("9-10-1", 3), ("9-2-1", 2), ("10-0-1", 4), ("8-3-1", 1)]
         for name, partition in places:
             entry = AcceptedEntry(TopicPartition("t", partition), None, ONE)
@@ -468,7 +468,7 @@ class RequestContract(Rigs):
         assert [entry.partition.partition for entry in read.entries] == [1, 2, 3, 4]
 
     def test_throttles_are_read_with_their_versions(self, rig: StoreRig) -> None:
-        """What is no throttle of ours is left out."""
+        """Other children of the directory are left out."""
         entity = broker_entity(BrokerId(5))
         lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
         rig.put(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
@@ -480,7 +480,7 @@ class RequestContract(Rigs):
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({entity: kept})
 
     def test_dynamic_settings_are_read_when_asked(self, rig: StoreRig) -> None:
-        """An entity without any has no version, one that cannot be decoded a reason."""
+        """An entity without settings has no version, a malformed one a reason."""
         one, two, three = topic_entity("t"), topic_entity("u"), broker_entity(BrokerId(5))
         rig.put(paths.entity_config_path(one), encode_entity_config([("a", "1")]))
         rig.put(paths.entity_config_path(two), b"garbage")
@@ -493,7 +493,7 @@ class RequestContract(Rigs):
     # --- interruptions -------------------------------------------------------------------------
 
     def test_requests_are_reported_in_the_next_session_too(self, rig: StoreRig) -> None:
-        """What operators ask for stays watched."""
+        """The operators' znodes stay watched in the next session."""
         watched = (
             ZnodeFamily.SUBMISSIONS,
             ZnodeFamily.CANCELLATION,

@@ -26,7 +26,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class StoreRig(Protocol):
-    """A store under test, and the hands of everybody else on the same ZooKeeper."""
+    """A store under test, and the actions of all other clients of its ZooKeeper."""
 
     @property
     def store(self) -> Store:
@@ -46,7 +46,7 @@ class StoreRig(Protocol):
         ...
 
     def hide(self, path: str) -> None:
-        """Have ZooKeeper show a znode to the store no more; it changes in nothing else."""
+        """Hide a znode from the store; it does not change otherwise."""
         ...
 
     def seize(self, broker: BrokerId) -> None:
@@ -54,7 +54,7 @@ class StoreRig(Protocol):
         ...
 
     def write_as_controller(self, path: str, version: ZkVersion) -> bool:
-        """Write a znode as a broker does whose claim got this version; whether it was let."""
+        """Write a znode as a broker with a claim of this version; return whether it passed."""
         ...
 
     def expire(self) -> None:
@@ -73,11 +73,11 @@ class StoreRig(Protocol):
 
 
 class Rigs:
-    """Where every suite begins; subclasses say which store."""
+    """The fixtures of every suite; subclasses provide the store."""
 
     @pytest.fixture
     def store_factory(self) -> Callable[[], StoreRig]:
-        """Return what builds a rig."""
+        """Return a factory of rigs."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -99,7 +99,7 @@ class Rigs:
 
 
 def data_of(rig: StoreRig, path: str) -> bytes:
-    """Return what a znode holds that has to be there."""
+    """Return the data of a znode that has to exist."""
     found = rig.get(path)
     assert found is not None, path
     return found[0]

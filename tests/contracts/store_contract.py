@@ -69,12 +69,12 @@ BROKER = {
 
 
 class StoreContract(Rigs):
-    """The suite; subclasses say which store."""
+    """The contract; subclasses provide the store."""
 
     # --- the controller role -------------------------------------------------------------------
 
     def test_a_claim_raises_the_epoch_and_names_us(self, rig: StoreRig) -> None:
-        """The role was vacant."""
+        """A vacant role is claimed by one multi."""
         rig.store.claim_controller()
         assert rig.wait_for(ControllerClaimed).epoch == 6
         assert data_of(rig, paths.CONTROLLER_EPOCH) == b"6"
@@ -101,7 +101,7 @@ class StoreContract(Rigs):
         assert not rig.write_as_controller("/after-it", version)
 
     def test_in_a_race_the_role_is_taken_at_once(self, rig: StoreRig) -> None:
-        """There is no moment in which our znode stands and the broker can write."""
+        """The claim leaves no instant in which our znode exists and the broker can write."""
         version = _seized(rig)
         rig.store.read(ZnodeFamily.GUARDS)
         rig.store.claim_controller(at_once=True)
@@ -112,7 +112,7 @@ class StoreContract(Rigs):
     def test_a_broker_that_takes_the_role_back_in_the_grace_gets_one_of_its_own(
         self, rig: StoreRig
     ) -> None:
-        """It is the controller then, and may be amid an event as well."""
+        """That broker is the controller then, and gets its own time to end an event."""
         rig.seize(BrokerId(1))
         rig.store.read(ZnodeFamily.GUARDS)
         rig.store.claim_controller()
@@ -127,7 +127,7 @@ class StoreContract(Rigs):
         ids=["kraft", "garbage"],
     )
     def test_a_persistent_controller_is_not_deposed(self, rig: StoreRig, holder: bytes) -> None:
-        """It belongs to a KRaft controller, or to an unknown client."""
+        """A persistent znode belongs to a KRaft controller, or to an unknown client."""
         rig.put(paths.CONTROLLER, holder)
         rig.store.claim_controller()
         assert rig.wait_for(ClaimFailed).reason
@@ -136,14 +136,14 @@ class StoreContract(Rigs):
 
     @pytest.mark.parametrize("epoch", [b"", b"x", b"-1"])
     def test_without_a_readable_epoch_there_is_no_claim(self, rig: StoreRig, epoch: bytes) -> None:
-        """What cannot be decoded is not overwritten."""
+        """A malformed epoch is not overwritten."""
         rig.put(paths.CONTROLLER_EPOCH, epoch)
         rig.store.claim_controller()
         assert rig.wait_for(ClaimFailed).reason
         assert rig.get(paths.CONTROLLER) is None
 
     def test_resigning_leaves_the_role_vacant(self, claimed: StoreRig) -> None:
-        """Brokers see it at once and elect; we write no more."""
+        """Brokers notice at once and elect; the daemon cannot write any more."""
         claimed.store.resign_controller()
         with pytest.raises(ControllerMovedError):
             claimed.store.commit([[Create("/a", b"")]])
@@ -157,7 +157,7 @@ class StoreContract(Rigs):
         rig.wait_for(Deposed)
 
     def test_the_role_can_be_claimed_again(self, claimed: StoreRig) -> None:
-        """With another epoch, so that nothing of the first tenure can still be written."""
+        """The next epoch fences every write of the first tenure."""
         claimed.store.resign_controller()
         claimed.wait_for(Deposed)
         claimed.store.claim_controller()
@@ -165,7 +165,7 @@ class StoreContract(Rigs):
         assert claimed.store.commit([[Create("/a", b"")]]) == [Committed()]
 
     def test_a_seized_role_is_noticed(self, claimed: StoreRig) -> None:
-        """Without anything being written."""
+        """The store reports the loss without a write."""
         claimed.seize(BrokerId(1))
         claimed.wait_for(Deposed)
         with pytest.raises(ControllerMovedError):
@@ -180,7 +180,7 @@ class StoreContract(Rigs):
         assert decode_controller(data_of(claimed, paths.CONTROLLER)) == ControllerNode(BrokerId(1))
 
     def test_an_expired_session_ends_the_claim(self, claimed: StoreRig) -> None:
-        """And a new session can claim again."""
+        """A new session can claim again."""
         claimed.expire()
         claimed.wait_for(Deposed)
         with pytest.raises(ControllerMovedError):
@@ -197,7 +197,7 @@ class StoreContract(Rigs):
         assert rig.get("/a") is None
 
     def test_a_fence_that_does_not_hold_stops_every_multi(self, claimed: StoreRig) -> None:
-        """Even before the loss was noticed, and even in the middle of a commit."""
+        """The fence holds before the loss is noticed, and in the middle of a commit."""
         claimed.put(paths.CONTROLLER_EPOCH, b"9")
         with pytest.raises(ControllerMovedError):
             claimed.store.commit([[Create("/a", b"")], [Create("/b", b"")]])
@@ -205,7 +205,7 @@ class StoreContract(Rigs):
         assert claimed.get("/b") is None
 
     def test_multis_are_written_in_order(self, claimed: StoreRig) -> None:
-        """Each may build on the versions the one before it leaves."""
+        """A multi may expect the versions that the previous one leaves."""
         results = claimed.store.commit(
             [
                 [Create("/a", b"0"), Create("/b", b"0")],
@@ -235,7 +235,7 @@ class StoreContract(Rigs):
     def test_a_multi_is_rejected_as_a_whole(
         self, claimed: StoreRig, operation: Operation, error: WriteError
     ) -> None:
-        """The culprit is named, and the multis beside it are written."""
+        """The result names the failed operation; the other multis are written."""
         claimed.put("/a", b"before")
         claimed.put("/d/child")
         results = claimed.store.commit(
@@ -253,7 +253,7 @@ class StoreContract(Rigs):
     def test_very_many_check_only_multis_have_each_their_own_result(
         self, claimed: StoreRig
     ) -> None:
-        """More than ZooKeeper has under way at a time; what they look at is as it was."""
+        """There are more than ZooKeeper processes at a time, and none changes anything."""
         claimed.put("/a", b"before")
         checks = [[Check("/a", ZkVersion(n % 2))] for n in range(1200)]
         results = claimed.store.commit(checks)
@@ -274,7 +274,7 @@ class StoreContract(Rigs):
         assert data_of(claimed, paths.state_path(P0)) == b"s"
 
     def test_parents_that_were_deleted_are_made_again(self, claimed: StoreRig) -> None:
-        """At the latest by the second try."""
+        """The second attempt creates them at the latest."""
         path = paths.reassignment_path(P0)
         claimed.store.commit([[Create(path, b"")]])
         claimed.remove(path)
@@ -285,7 +285,7 @@ class StoreContract(Rigs):
             assert claimed.store.commit([[Create(path, b"")]]) == [Committed()]
 
     def test_a_deleted_topic_is_not_brought_back_to_life(self, claimed: StoreRig) -> None:
-        """A first state comes too late for it."""
+        """The first state of a deleted topic is refused."""
         gone = TopicPartition("gone", 0)
         results = claimed.store.commit([[Create(paths.state_path(gone), b"")]])
         assert results == [Rejected(0, WriteError.NO_NODE)]
@@ -294,7 +294,7 @@ class StoreContract(Rigs):
     # --- reading levels ------------------------------------------------------------------------
 
     def test_the_legacy_plan_is_reported_at_every_change(self, rig: StoreRig) -> None:
-        """Absent, created, edited, deleted, created again."""
+        """Every change is reported: created, edited, deleted, created again."""
         rig.store.read(ZnodeFamily.LEGACY_PLAN)
         assert rig.wait_for(LegacyPlanRead).plan is None
         for replica in (1, 2):
@@ -327,7 +327,7 @@ class StoreContract(Rigs):
         rig.wait_for(BrokersRead, lambda e: not e.brokers)
 
     def test_topics_are_listed_as_they_are_created_and_deleted(self, rig: StoreRig) -> None:
-        """Names only."""
+        """The event has the names only."""
         rig.store.read(ZnodeFamily.TOPICS)
         assert rig.wait_for(TopicsListed).topics == frozenset({"t"})
         rig.put(paths.topic_path("u"))
@@ -346,7 +346,7 @@ class StoreContract(Rigs):
     def test_a_directory_may_come_into_being_later(
         self, rig: StoreRig, znode: ZnodeFamily, directory: str, kind: type[Event]
     ) -> None:
-        """It is empty until then, and its first child is reported."""
+        """The directory is empty until then, and its first child is reported."""
         rig.store.read(znode)
         empty = rig.wait_for(kind)
         assert not _names(empty)
@@ -370,7 +370,7 @@ class StoreContract(Rigs):
         )
 
     def test_a_preferred_election_is_reported(self, rig: StoreRig) -> None:
-        """With the version under which it can be deleted; an unreadable one asks for nothing."""
+        """The event has the version to delete it at; a malformed one has no partitions."""
         rig.store.read(ZnodeFamily.PREFERRED_ELECTION)
         assert rig.wait_for(PreferredElectionRead) == PreferredElectionRead(None)
         rows = [{"topic": "t", "partition": 1}]
@@ -411,7 +411,7 @@ class StoreContract(Rigs):
         assert rig.wait_for(OrphansRead) == OrphansRead(frozenset())
 
     def test_guards_report_what_forbids_a_claim(self, rig: StoreRig) -> None:
-        """At every change of any of the three znodes."""
+        """Every change of any of the three znodes is reported."""
         rig.store.read(ZnodeFamily.GUARDS)
         assert rig.wait_for(ClaimGuardsRead) == ClaimGuardsRead(
             controller_broker=None,
@@ -433,7 +433,7 @@ class StoreContract(Rigs):
     # --- reading topics and states -------------------------------------------------------------
 
     def test_topics_are_reported_at_every_change(self, rig: StoreRig) -> None:
-        """One that does not exist is None, one that cannot be decoded a reason."""
+        """An absent topic is None, a malformed one has a reason."""
         rig.put(paths.topic_path("bad"), b"garbage")
         rig.store.read_topics(["t", "bad", "none"], read_generation=1)
         topics = rig.wait_for(TopicsRead).topics
@@ -449,7 +449,7 @@ class StoreContract(Rigs):
         rig.wait_for(TopicsRead, lambda e: e.topics.get("t", "") is None)
 
     def test_states_are_reported_once_with_their_next_change(self, rig: StoreRig) -> None:
-        """Only where it was asked for."""
+        """A state is watched only on request."""
         state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
         rig.put(paths.state_path(P0), state)
         rig.store.read_states([P0, P1], watch=True, read_generation=1)
@@ -470,7 +470,7 @@ class StoreContract(Rigs):
         assert rig.is_quiet(StateChanged)
 
     def test_a_state_of_ours_is_read_at_the_version_it_was_written(self, claimed: StoreRig) -> None:
-        """So the next compare-and-set holds."""
+        """The next compare-and-set expects the version of the last write."""
         state = encode_state(leader=1, leader_epoch=0, isr=(1,), controller_epoch=6)
         path = paths.state_path(P0)
         claimed.store.commit([[Create(path, state)], [SetData(path, state, ZkVersion(0))]])

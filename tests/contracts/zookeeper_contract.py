@@ -30,7 +30,7 @@ class Client(Protocol):
 
     @property
     def id(self) -> SessionId:
-        """Its session, as ephemerals name their owner."""
+        """The session id, as in the owner of ephemerals."""
         ...
 
     def transact(self, *operations: AnyOperation) -> list[str]:
@@ -68,14 +68,14 @@ Connect = Callable[[], Client]
 
 
 def failure(client: Client, *operations: AnyOperation) -> tuple[int, WriteError]:
-    """Return which operation a transaction is refused for, and why."""
+    """Return the index and the error of the operation that fails a transaction."""
     with pytest.raises(TransactionFailedError) as caught:
         client.transact(*operations)
     return caught.value.index, caught.value.error
 
 
 def read(client: Client, path: str) -> Znode:
-    """Return a znode that is there."""
+    """Return a znode that exists."""
     found = client.get(path)
     assert found is not None, path
     return found
@@ -86,7 +86,7 @@ class ZooKeeperContract:
 
     @pytest.fixture
     def connect(self) -> Connect:
-        """Return what connects a client."""
+        """Return the function that connects a client."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -119,7 +119,7 @@ class ZooKeeperContract:
         assert after.czxid > before.czxid
 
     def test_children_that_come_and_go_are_counted(self, client: Client) -> None:
-        """In the parent's ``cversion``, not in its version."""
+        """The parent's ``cversion`` counts them, not its version."""
         before = read(client, "/a")
         client.transact(Make("/a/b"))
         client.transact(Delete("/a/b", None))
@@ -177,7 +177,7 @@ class ZooKeeperContract:
         assert client.children("/a") == ["b"]
 
     def test_sequential_znodes_never_repeat_a_number(self, client: Client) -> None:
-        """Not even when the one before was deleted; every child that was made counts."""
+        """Every child that was ever created counts, also deleted ones."""
         make = Make("/a/n_", sequential=True)
         assert client.transact(make) == ["/a/n_0000000000"]
         client.transact(Delete("/a/n_0000000000", None))
@@ -202,7 +202,7 @@ class ZooKeeperContract:
     def test_an_ephemeral_replaced_by_another_session_outlives_the_first(
         self, client: Client, connect: Connect
     ) -> None:
-        """As when ``/controller`` is seized in one transaction."""
+        """``/controller`` is seized so, in one transaction."""
         old, new = connect(), connect()
         old.transact(Make("/e", ephemeral=True))
         new.transact(Delete("/e", ZkVersion(0)), Make("/e", ephemeral=True))
@@ -228,7 +228,7 @@ class ZooKeeperContract:
         assert client.fired() == ["data"]
 
     def test_setting_the_same_watch_twice_is_setting_it_once(self, client: Client) -> None:
-        """As in a client, which keeps a set of callbacks per path."""
+        """A client keeps a set of callbacks per path."""
         client.get("/a", "data")
         client.exists("/a", "data")
         client.transact(Put("/a", b"2"))
@@ -257,7 +257,7 @@ class ZooKeeperContract:
         assert client.fired() == ["children", "children"]
 
     def test_a_child_watch_fires_when_its_znode_goes(self, client: Client) -> None:
-        """And so does the one on its data."""
+        """The watch on its data fires, too."""
         client.children("/a", "children")
         client.get("/a", "data")
         client.transact(Delete("/a", None))

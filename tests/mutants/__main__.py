@@ -41,13 +41,13 @@ from tests.mutants.trials import (
 ROOT: Final = Path(__file__).parents[2]
 PLACE: Final = ROOT / ".cache" / "mutants"
 ACCEPTED: Final = Path(__file__).with_name("accepted.toml")
-GOAL: Final = 0.9
+KILLED_MIN: Final = 0.9
 """The share of mutants that the tests have to kill; accepted ones do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """What stands for the tree in what is kept; a new unit test changes nothing for histories."""
+    """The digests of the tree in kept verdicts; new unit tests leave that of histories as it is."""
 
     tests: str
     """The digest of all code."""
@@ -70,7 +70,7 @@ class Trees:
 
 
 class Ledger:
-    """What was judged, one line of JSON for each mutant and stage: by tests, by histories."""
+    """The verdicts, one line of JSON for each mutant and stage: by tests, by histories."""
 
     def __init__(self, file: Path, trees: Trees) -> None:
         self._file = file
@@ -82,7 +82,7 @@ class Ledger:
             self._known[tuple(row["key"]), row["histories"] > 0] = row
 
     def stage(self, mutant: Mutant, histories: int) -> Verdict | None:
-        """Return a verdict that stands: by so many histories, or by the tests where it is none."""
+        """Return a verdict that is still valid: by that many histories, or by tests if it is 0."""
         row = self._known.get((mutant.key, histories > 0))
         if row is None:
             return None
@@ -91,7 +91,7 @@ class Ledger:
         return Verdict(row["killed_by"], row["judges"]) if is_same or is_dead else None
 
     def verdict(self, mutant: Mutant, histories: int) -> Verdict | None:
-        """Return what became of a mutant: the histories judge where no test killed it."""
+        """Return the verdict on a mutant: the histories judge where no test killed it."""
         by_tests = self.stage(mutant, 0)
         is_over = by_tests is None or by_tests.killed_by is not None or not histories
         return by_tests if is_over else self.stage(mutant, histories)
@@ -245,7 +245,7 @@ def main(arguments: list[str]) -> int:
         f"{len(mutants) - len(judged)} not judged, {len(drawn) - len(mutants)} accepted as "
         f"equivalent, seed {chosen.seed}, {time.monotonic() - began:.0f} s\n"
     )
-    return 0 if share >= GOAL and len(judged) == len(mutants) else 1
+    return 0 if share >= KILLED_MIN and len(judged) == len(mutants) else 1
 
 
 def judge(mutants: list[Mutant], trials: Trials, ledger: Ledger, ends_at: float) -> None:

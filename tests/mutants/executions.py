@@ -47,14 +47,14 @@ class Recorder:
 
 
 class Executions:
-    """Which tests and which histories execute a statement."""
+    """The tests and histories that execute each statement."""
 
     def __init__(self, tests: Path, histories: Path) -> None:
         """Read the recordings in two folders."""
         files = [*tests.glob("*.coverage"), *histories.glob("*.coverage")]
         self._recordings = [_read(file) for file in files]
         self.tests_file = tests / f"{TESTS}.json"
-        """What the durations are read from."""
+        """The file that the durations are read from."""
         self.durations: dict[str, float] = json.loads(self.tests_file.read_text(encoding="utf-8"))
         """Each unit test, with the processor time that it takes, in seconds."""
 

@@ -106,7 +106,7 @@ def _code(node: Any, code: str) -> Any:  # noqa: ANN401 - parso has no types
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of one file; what names it does not depend on where in the file it stands."""
+    """One change of one file; its name does not depend on its line."""
 
     path: str
     """Relative to the root of the tree."""
@@ -121,7 +121,7 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What identifies the mutant in the list of accepted ones and between runs."""
+        """The identity of the mutant in the list of accepted ones and between runs."""
         return self.path, self.function, self.before, self.after
 
     def diff(self, original: str) -> str:
@@ -141,8 +141,8 @@ def sample(root: Path, count: int, seed: int, under: Sequence[str] = DECISIONS) 
 
     Args:
         root: The tree.
-        count: How many are drawn at most.
-        seed: Decides which; the same tree and seed give the same mutants in the same order.
+        count: The number of mutants, at most.
+        seed: Decides the choice; the same tree and seed give the same mutants in the same order.
         under: The files and folders to mutate.
 
     """

@@ -119,7 +119,7 @@ def _pytest(place: Path, *options: str) -> str:
 
 
 def test_a_recording_names_the_tests_that_execute_a_line(tmp_path: Path) -> None:
-    """And the file, where it is executed while its tests are collected."""
+    """The test file is named, too, if the line executes while its tests are collected."""
     recording = tmp_path / "recording"
     recording.mkdir()
     _pytest(tmp_path, "--record", str(recording / f"{TESTS}.coverage"), "--module", "gates.py")
@@ -133,7 +133,7 @@ def test_a_recording_names_the_tests_that_execute_a_line(tmp_path: Path) -> None
 
 
 def test_the_selected_tests_run_alone_and_in_order(tmp_path: Path) -> None:
-    """But for those that the mutant gives another name, which are not known."""
+    """Tests that are unknown because the mutant renames them run last."""
     selected = tmp_path / "selected.json"
     selected.write_text('["test_gates.py::test_nothing"]')
     known = tmp_path / "known.json"

@@ -33,7 +33,7 @@ def _all(root: Path) -> list[Mutant]:
 
 
 def test_the_same_seed_draws_the_same_mutants(tmp_path: Path) -> None:
-    """And another seed others."""
+    """Another seed draws other mutants."""
     drawn = _all(tmp_path)
     assert [m.key for m in _all(tmp_path)] == [m.key for m in drawn]
     assert sample(tmp_path, 2, 1, ["gate.py"]) == drawn[:2]
@@ -41,7 +41,7 @@ def test_the_same_seed_draws_the_same_mutants(tmp_path: Path) -> None:
 
 
 def test_each_place_is_changed_once_and_annotations_never(tmp_path: Path) -> None:
-    """What nothing evaluates cannot be noticed by any test."""
+    """No test can notice a change of an expression that is never evaluated."""
     drawn = _all(tmp_path)
     assert {m.function for m in drawn} == {"Gate.opens"}
     assert not any("def opens" in m.before for m in drawn)
@@ -64,7 +64,7 @@ def test_what_is_mutated_is_there() -> None:
 
 
 def test_a_trial_has_a_copy_of_all_that_its_tests_import() -> None:
-    """Without it they fail whatever the mutant is."""
+    """Without it they fail, whatever the mutant."""
     judges = {ROOT / name for room in (*ROOMS.values(), ("tests/sim",)) for name in room}
     files = {file for name in judges for file in (name.rglob("*.py") if name.is_dir() else [name])}
     nodes = [n for file in files for n in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
@@ -78,7 +78,7 @@ def test_a_trial_has_a_copy_of_all_that_its_tests_import() -> None:
 def test_an_accepted_mutant_has_a_reason_and_changes_code_that_is_there(
     mutant: tuple[str, str, str, str], why: str
 ) -> None:
-    """After a change of that code, its mutants have to be judged again."""
+    """A mutant of code that changed has to be judged again."""
     path, function, before, after = mutant
     code = (ROOT / path).read_text(encoding="utf-8")
     named = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.FunctionDef)]

@@ -15,13 +15,13 @@ from typing import Final, NoReturn
 PROCESSOR_S: Final = 60
 """The processor time that one test or history may take; the longest takes a fifth of it."""
 AGAIN_S: Final = 5
-"""The processor time that is left to end in good order; code that runs on is ended again."""
+"""The processor time for an orderly end; code that runs on is interrupted again."""
 NO_END: Final = "no end within"
-"""Stands in what killed a mutant by a time limit."""
+"""The part of a verdict that marks a mutant killed by a time limit."""
 
 
 def begin(seconds: int = PROCESSOR_S) -> None:
-    """Let what follows in this process take so much, whatever came before took."""
+    """Limit the processor time from now on, whatever was used before."""
     signal.signal(signal.SIGXCPU, _end)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(time.process_time()) + 1 + seconds

@@ -29,7 +29,7 @@ from tests.mutants.mutants import Mutant
 from tests.mutants.time_limits import NO_END
 
 CODE: Final = ("controller", "tests", "integration")
-"""What tests and histories execute."""
+"""The directories of the code that tests and histories execute."""
 COPIED: Final = (*CODE, "docs", "deploy", "pyproject.toml", "README.md", "ARCHITECTURE.md")
 HISTORIES: Final = ("-m", "tests.mutants.histories")
 ENVIRONMENT: Final = {
@@ -43,29 +43,29 @@ ROOMS: Final = {
     "controller/reactor": ("tests/reactor", "tests/core", "tests/scenarios", "tests/spec"),
     "controller/zk": ("tests/zk", "tests/sim/test_store.py", "tests/sim/test_store_contract.py"),
 }
-"""Which tests judge a mutant that executes when its module is imported."""
+"""The tests that judge a mutant that executes when its module is imported."""
 TESTS_S: Final = 3600.0
-"""How long the unit tests may take; each of them has a limit of processor time besides."""
+"""The time limit of all unit tests; each of them also has a limit of processor time."""
 HISTORY_S: Final = 900.0
-"""How long one history, or one test, may take: longer only where all wait for each other."""
+"""The time limit of one history or one test, reached only in a deadlock."""
 PYTEST: Final = (
     *("-m", "pytest", "-q", "--tb=no", "-p", "tests.mutants.hooks", "-p", "no:randomly"),
     *("-p", "no:cacheprovider", "--hypothesis-seed=0", f"--timeout={HISTORY_S:g}"),
 )
 RECORDING_S: Final = 3600.0
-"""How long recording may take, which has to do with the machine alone."""
+"""The time limit of the recording, which depends on the machine alone."""
 MEMORY: Final = 4 * 2**30
-"""The bytes of address space of a trial: what grows for ever is dead before the machine is."""
+"""The bytes of address space of a trial: endless growth kills the trial, not the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a mutant."""
+    """The verdict on a mutant."""
 
     killed_by: str | None
     """A test, a history or a time limit; None: it survived everything."""
     judges: int
-    """How many tests or histories of the last stage execute it."""
+    """The number of tests or histories of the last stage that execute it."""
 
 
 class TrialEndedError(Exception):
@@ -73,7 +73,7 @@ class TrialEndedError(Exception):
 
 
 class Killers:
-    """Which tests and histories killed so far; shared by the workers."""
+    """The tests and histories that killed mutants so far; shared by the workers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""A store that writes nothing and reads nothing, for tests of what is asked of one."""
+"""A store that writes and reads nothing, for tests of the calls that it gets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from controller.reactor.ports import (
 
 
 class NotingStore:
-    """Notes what is to be read; refuses every write to some paths."""
+    """Notes the requested reads; refuses every write to some paths."""
 
     def __init__(self) -> None:
         """Begin with nothing refused."""
         self.znodes: list[ZnodeFamily] = []
         self.entities: list[Entity] = []
         self.refused: dict[str, WriteError] = {}
-        """Why no operation on a path succeeds."""
+        """The error of every operation on a path."""
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
         """Refuse a multi at its first operation on such a path."""

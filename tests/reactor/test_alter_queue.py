@@ -40,9 +40,9 @@ class Kept:
         self.forgotten = 0
         self.vouched = 0
 
-    def alter(self, orders: Sequence[AlterEntry]) -> None:
+    def alter(self, entries: Sequence[AlterEntry]) -> None:
         """Keep a call."""
-        self.calls.append(tuple(orders))
+        self.calls.append(tuple(entries))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
         """Keep an election."""
@@ -75,16 +75,16 @@ VIEW = under_way().view
 def test_while_a_call_is_out_the_rest_merges() -> None:
     """The newest entry of a partition counts."""
     kept = Kept()
-    orders = AlterQueue(kept)
-    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
-    orders.send()
-    orders.add(VIEW, AlterReassignment(tp(1), replicas(1, 3)))
-    orders.add(VIEW, AlterReassignment(tp(0), replicas(0, 1), cancels=True))
-    orders.add(VIEW, AlterReassignment(tp(1), replicas(1, 4)))
-    orders.send()
+    queue = AlterQueue(kept)
+    queue.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
+    queue.send()
+    queue.add(VIEW, AlterReassignment(tp(1), replicas(1, 3)))
+    queue.add(VIEW, AlterReassignment(tp(0), replicas(0, 1), cancels=True))
+    queue.add(VIEW, AlterReassignment(tp(1), replicas(1, 4)))
+    queue.send()
     assert len(kept.calls) == 1
-    orders.answered()
-    orders.send()
+    queue.answered()
+    queue.send()
     assert kept.calls[1] == (
         AlterEntry(tp(0), replicas(0, 1), cancels=True),
         AlterEntry(tp(1), replicas(1, 4)),
@@ -128,76 +128,76 @@ FACTS: dict[str, Callable[[DelegatedDriver], None]] = {
 
 
 @pytest.mark.parametrize("fact", FACTS)
-def test_an_order_is_withdrawn_when_what_it_stood_on_changed(fact: str) -> None:
-    """The controller does not check the ISR: only entries decided on the present state are sent."""
+def test_an_entry_is_withdrawn_when_its_preconditions_changed(fact: str) -> None:
+    """The controller does not check the ISR: only entries decided on the present state go out."""
     kept, driver = Kept(), under_way()
-    orders = AlterQueue(kept)
-    orders.add(driver.view, AlterReassignment(tp(0), replicas(0, 1, 2)))
+    queue = AlterQueue(kept)
+    queue.add(driver.view, AlterReassignment(tp(0), replicas(0, 1, 2)))
     FACTS[fact](driver)
-    assert orders.withdraw(driver.view) == (tp(0),)
-    orders.send()
+    assert queue.withdraw(driver.view) == (tp(0),)
+    queue.send()
     assert kept.calls == []
 
 
-def test_an_order_whose_facts_stand_waits_for_its_turn() -> None:
-    """What happens to other partitions, and to brokers that have nothing of it, is no matter."""
+def test_an_entry_whose_preconditions_hold_waits() -> None:
+    """Changes of other partitions and of brokers without a replica do not matter."""
     kept, driver = Kept(), under_way()
-    orders = AlterQueue(kept)
-    orders.add(driver.view, AlterReassignment(tp(1), replicas(0, 1, 3)))
+    queue = AlterQueue(kept)
+    queue.add(driver.view, AlterReassignment(tp(1), replicas(0, 1, 3)))
     _isr_shrinks(driver)
     _live(driver, six=broker(6, epoch=500))
-    assert orders.withdraw(driver.view) == ()
-    orders.send()
+    assert queue.withdraw(driver.view) == ()
+    queue.send()
     assert kept.calls == [(AlterEntry(tp(1), replicas(0, 1, 3)),)]
 
 
-def test_an_order_of_which_nothing_is_known_is_withdrawn() -> None:
-    """Its topic was in doubt when it was queued, say."""
-    view, orders = ClusterView(Options()), AlterQueue(Kept())
-    orders.add(view, AlterReassignment(tp(0), replicas(0, 1, 2)))
-    assert orders.withdraw(view) == (tp(0),)
+def test_an_entry_of_an_unknown_topic_is_withdrawn() -> None:
+    """Its topic may have been stale when the entry was queued."""
+    view, queue = ClusterView(Options()), AlterQueue(Kept())
+    queue.add(view, AlterReassignment(tp(0), replicas(0, 1, 2)))
+    assert queue.withdraw(view) == (tp(0),)
 
 
 def test_while_a_call_is_out_every_turn_vouches_for_it() -> None:
-    """A process that was stopped does not; its adapter sends nothing more then."""
+    """A paused process does not vouch; its adapter then sends nothing more."""
     kept = Kept()
-    orders = AlterQueue(kept)
-    orders.send()
+    queue = AlterQueue(kept)
+    queue.send()
     assert kept.vouched == 0
-    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
-    orders.send()
-    orders.send()
+    queue.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
+    queue.send()
+    queue.send()
     assert kept.vouched == 1
-    orders.answered()
-    orders.send()
+    queue.answered()
+    queue.send()
     assert kept.vouched == 1
 
 
 def test_elections_and_probes_do_not_wait_for_an_answer() -> None:
-    """Each is sent once."""
+    """Each election and each probe is sent once, at once."""
     kept = Kept()
-    orders = AlterQueue(kept)
-    orders.add(VIEW, ElectPreferred((tp(0), tp(1))))
-    orders.add(VIEW, ProbeReassignments())
-    orders.send()
-    orders.send()
+    queue = AlterQueue(kept)
+    queue.add(VIEW, ElectPreferred((tp(0), tp(1))))
+    queue.add(VIEW, ProbeReassignments())
+    queue.send()
+    queue.send()
     assert (kept.elected, kept.probes) == ([tp(0), tp(1)], 1)
 
 
 def test_a_former_leader_sends_no_entry() -> None:
-    """Neither what waits nor what the adapter still holds."""
+    """Queued entries and those that the adapter holds are dropped."""
     kept = Kept()
-    orders = AlterQueue(kept)
-    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
-    orders.clear()
-    orders.send()
+    queue = AlterQueue(kept)
+    queue.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
+    queue.clear()
+    queue.send()
     assert (kept.calls, kept.forgotten) == ([], 1)
 
 
 def test_an_entry_without_an_adapter_is_a_bug() -> None:
     """It would be lost in silence."""
-    orders = AlterQueue(None)
-    orders.send()
-    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
+    queue = AlterQueue(None)
+    queue.send()
+    queue.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     with pytest.raises(InvariantError):
-        orders.send()
+        queue.send()

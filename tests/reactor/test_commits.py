@@ -76,17 +76,17 @@ class Cancelling:
         )
 
     def read(self, version: int) -> None:
-        """Hear what the znode says."""
+        """Report the present content of the znode."""
         observe(self._view, CancellationRead(Cancellation(ZkVersion(version), CZXID, 0)), NOW)
 
     def turn(self) -> list[type]:
-        """Return what the cancellation wants in this turn, and try to write it."""
+        """Return the records of the cancellation in this cycle, and try to write them."""
         changes = follow_cancellation(self._view, NOW).changes
         self._commits.commit(changes, NOW)
         return [type(change.records[0]) for change in changes]
 
     def retry(self) -> None:
-        """Let the time come for what was left alone."""
+        """Let the back-off of refused writes pass."""
         self._commits.try_again()
 
 
@@ -94,7 +94,7 @@ class Cancelling:
 def test_a_changed_cancellation_does_not_end_before_it_is_read(
     error: WriteError,
 ) -> None:
-    """However many turns pass until then: each would be refused; what was added is chosen next."""
+    """Each earlier attempt would be refused; the next choice has the added partitions."""
     daemon = Cancelling()
     daemon.read(0)
     daemon.store.refused = {paths.CANCEL: error}
@@ -106,7 +106,7 @@ def test_a_changed_cancellation_does_not_end_before_it_is_read(
 
 
 def test_a_cancellation_that_an_overtaken_read_shows_unchanged_is_read_again() -> None:
-    """It began before the other write, so each attempt requests another, for a while."""
+    """The read began before the other write, so each attempt requests another, for a while."""
     daemon = Cancelling()
     daemon.store.refused = {paths.CANCEL: WriteError.BAD_VERSION}
     for _ in range(LOST_MAX):
@@ -129,7 +129,7 @@ def test_a_cancellation_that_an_overtaken_read_shows_unchanged_is_read_again() -
 def test_an_unchanged_cancellation_ends_without_being_read(
     refused: dict[str, WriteError],
 ) -> None:
-    """It is as we know it, and no read of it is under way that would say so."""
+    """The known content is current, and no read of it is under way."""
     daemon = Cancelling()
     daemon.read(0)
     daemon.store.refused = refused
@@ -141,7 +141,7 @@ def test_an_unchanged_cancellation_ends_without_being_read(
 
 
 def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
-    """No read of the topic is to come that would have the partition looked at again."""
+    """No later read of the topic would examine the partition again."""
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
     store = NotingStore()
@@ -177,7 +177,7 @@ def test_a_refused_write_is_the_reason_of_a_wait_until_it_succeeds() -> None:
 
 
 def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
-    """However many of its topic stand before them, and as long as the permission is missing."""
+    """Other topics get the slots for as long as the permission is missing."""
     before = {tp(n, "a"): (0, 1) for n in range(3)}
     driver = Driver({**before, tp(0, "b"): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({**dict.fromkeys(before, (2, 3)), tp(0, "b"): (2, 3)})
@@ -197,7 +197,7 @@ def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
 
 
 class OvertakenStore(NotingStore):
-    """Another client writes the topic znode after so many writes of ours."""
+    """A store whose topic znode another client writes after some of our writes."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class OvertakenStore(NotingStore):
         self._after = after
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
-        """Take what is written in time."""
+        """Accept writes before the other client's."""
         results: list[Committed | Rejected] = []
         for multi in multis:
             if len(self.written) == self._after:
@@ -220,7 +220,7 @@ class OvertakenStore(NotingStore):
 
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
-    """Steps on one topic in several multis: those before stand, all others wait for a read."""
+    """Of steps on one topic in several multis, those before are written, the others wait."""
     everywhere = {tp(n): (0, 1) for n in range(MAX_OPERATIONS + 10)}
     driver = Driver(everywhere, options=Options(max_partitions_in_flight=0))
     driver.submit(dict.fromkeys(everywhere, (0, 2)))
@@ -241,7 +241,7 @@ def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
 
 
 def test_a_bounce_is_kept_where_its_write_waits_for_a_topic_that_was_overtaken() -> None:
-    """A step of another partition of the topic was refused beside it: both are decided anew."""
+    """A step of another partition of the topic is refused with it: both are decided anew."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 3)})
     driver.fold(BrokersRead({**driver.view.cluster.brokers, BrokerId(1): broker(1, epoch=500)}))
     driver.view.due.partitions.pop(tp(1), None)
@@ -303,7 +303,7 @@ def test_races_count_from_the_last_write_that_succeeded() -> None:
 
 
 def test_a_plan_in_doubt_is_read_again_when_refused_writes_are_tried_again() -> None:
-    """The read that was asked for may have failed, and nothing is written on a plan in doubt."""
+    """The requested read may have failed, and no write uses a stale plan."""
     driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({tp(): (2, 3)})
     store = NotingStore()
@@ -317,7 +317,7 @@ def test_a_plan_in_doubt_is_read_again_when_refused_writes_are_tried_again() -> 
 
 
 class RefusalObserver(SilentObserver):
-    """Notes what was refused."""
+    """Notes the refused changes."""
 
     def __init__(self) -> None:
         self.refused: list[tuple[Change, WriteError]] = []
@@ -329,7 +329,7 @@ class RefusalObserver(SilentObserver):
 
 
 def test_what_shares_a_multi_with_a_refused_change_is_written_without_it() -> None:
-    """It concerns no partition, so that no read of a topic would have it decided anew."""
+    """The change concerns no partition, so that no read of a topic would decide it anew."""
     driver = Driver({tp(): (1, 2, 3)}, options=Options(max_partitions_in_flight=0))
     view = driver.view
     view.cluster.notifications["isr_notifications"] = ("one",)
@@ -369,7 +369,7 @@ class UsedShards(NotingStore):
 
 
 def test_numbers_of_shards_that_exist_are_passed_over() -> None:
-    """The rows are written at once under the next number that is free, and nothing is in doubt."""
+    """The rows are written at once under the next free number, without a new read."""
     driver = Driver({tp(): (1, 2)})
     request = RequestId("request_0000000001")
     ended = Change(

@@ -97,7 +97,7 @@ def only(view: ClusterView, *changes: Iterable[Record]) -> list[Operation]:
 
 
 def accepted(partition: TopicPartition, request: RequestId = R1) -> list[Record]:
-    """Return what accepting an entry makes durable."""
+    """Return the records of an accepted entry."""
     entry = AcceptedEntry(partition, replicas(1, 2), replicas(2, 3))
     spec = ReassignmentSpec(entry.target, entry.original, request, Route.REQUEST)
     return [SpecRecord(partition, spec), AcceptedRecord(request, entry)]
@@ -116,7 +116,7 @@ def at(operations: list[Operation], path: str) -> Operation:
 
 
 def created(operations: list[Operation], path: str) -> bytes:
-    """Return what is created at a path."""
+    """Return the data created at a path."""
     operation = at(operations, path)
     assert isinstance(operation, Create)
     return operation.data
@@ -139,7 +139,7 @@ def test_accepted_entries_of_a_request_share_one_shard() -> None:
 
 
 def test_shards_of_several_requests_and_kinds_have_different_numbers() -> None:
-    """Refusals and endings stand together, apart from what was accepted."""
+    """Refusals and outcomes share a shard, apart from that of accepted entries."""
     ending = PartitionOutcome(R1, tp(9), OutcomeKind.CANCELLED, "as requested")
     operations = only(
         a_view(),
@@ -175,7 +175,7 @@ def test_outside_a_tenure_the_epoch_is_0() -> None:
 
 
 def test_a_shard_stays_below_what_a_znode_may_hold() -> None:
-    """What does not fit goes into the next, and all of it within the size of a multi."""
+    """Rows that do not fit go into the next shard, all within the size of a multi."""
     details = "x" * 1000
     found = batches(a_view(), *[[refused(n, detail=details)] for n in range(1000)])
     shards = [op for batch in found for op in batch.operations]
@@ -193,7 +193,7 @@ def test_a_shard_stays_below_what_a_znode_may_hold() -> None:
 
 
 def test_a_refused_shard_concerns_those_who_share_it() -> None:
-    """And no other change in the multi."""
+    """Other changes in the multi are not affected."""
     one = Change(tuple(accepted(tp(0))))
     other = Change((CancellationEndedRecord(ZkVersion(0)),))
     (batch,) = Batcher(a_view()).batches([one, other])
@@ -214,8 +214,8 @@ def with_topic(version: int = 3) -> ClusterView:
 
 
 @pytest.mark.parametrize("version", [None, ZkVersion(2)])
-def test_a_new_goal_holds_only_while_its_topic_is_as_read(version: ZkVersion | None) -> None:
-    """A Kafka controller may have ended a move before we claimed, and its news be late."""
+def test_a_new_spec_is_written_only_while_its_topic_is_as_read(version: ZkVersion | None) -> None:
+    """A Kafka controller may have ended a reassignment just before the claim."""
     spec = ReassignmentSpec(replicas(2, 3), replicas(1, 2), R1, Route.REQUEST, version)
     operations = only(with_topic(), [SpecRecord(tp(0), spec)], [SpecRecord(tp(1), spec)])
     checks = [op for op in operations if isinstance(op, Check)]
@@ -232,7 +232,7 @@ def test_a_new_goal_holds_only_while_its_topic_is_as_read(version: ZkVersion | N
     ids=["found done", "ended where it stands"],
 )
 def test_what_ends_without_a_step_holds_only_while_the_topic_says_so(end: SpecEndedRecord) -> None:
-    """Nothing else is written of it that could be refused."""
+    """The end writes nothing else whose version is checked."""
     assert Check(paths.topic_path("t"), ZkVersion(3)) in only(with_topic(), [end, refused(0)])
 
 
@@ -243,7 +243,7 @@ def test_the_end_of_a_step_does_not_depend_on_what_else_the_topic_says() -> None
 
 
 def test_the_write_of_a_topic_is_check_enough() -> None:
-    """The next multi relies on what it leaves."""
+    """The write checks the version itself."""
     step = PartitionAssignment(replicas(1, 2, 3), replicas(3))
     many = [accepted(tp(n)) for n in range(MAX_OPERATIONS + 1)]
     first, second = batches(with_topic(), [AssignmentRecord(tp(0), step)], *many)
@@ -256,7 +256,7 @@ def test_the_write_of_a_topic_is_check_enough() -> None:
 
 
 def test_entries_leave_the_queue_in_one_write() -> None:
-    """The next multi expects the version this one leaves."""
+    """The next multi expects the version that this write leaves."""
     view = a_view(queue={tp(n): replicas(1) for n in range(MAX_OPERATIONS + 2)})
     many = [[*accepted(tp(n)), QueueEntryEndedRecord(tp(n))] for n in range(MAX_OPERATIONS + 1)]
     first, second = batches(view, *many)
@@ -271,7 +271,7 @@ def test_entries_leave_the_queue_in_one_write() -> None:
 
 
 def test_a_plan_of_long_names_is_written_for_many_at_once() -> None:
-    """And in no multi with more beside it than ZooKeeper takes."""
+    """The multi stays within the size that ZooKeeper accepts."""
     left = {TopicPartition("t" * 200, n): replicas(1, 2, 3) for n in range(3700)}
     changes: list[list[Record]] = [
         [QueueEntryEndedRecord(p), refused(p.partition, detail="why" * 50)]
@@ -283,7 +283,7 @@ def test_a_plan_of_long_names_is_written_for_many_at_once() -> None:
 
 
 def test_a_queue_that_is_gone_is_not_written() -> None:
-    """An operator deleted it: there is nothing left that an entry could leave."""
+    """An operator deleted the queue, so no entry has to be removed."""
     (batch,) = batches(a_view(), [QueueEntryEndedRecord(tp(0))])
     assert (batch.operations, batch.queue) == ([], False)
 
@@ -302,12 +302,12 @@ def test_a_queue_that_is_gone_is_not_written() -> None:
 def test_what_operators_wrote_is_deleted_at_its_version(
     record: Record, path: str, version: int
 ) -> None:
-    """What was added to it meanwhile is not lost."""
+    """A later addition is not lost."""
     assert only(a_view(), [record]) == [Delete(path, ZkVersion(version))]
 
 
 def test_a_request_is_kept_from_its_part_to_its_summary() -> None:
-    """Each in a znode of its own."""
+    """The part, the shards and the summary are znodes of their own."""
     part = Part("request_0000000001", 3, 1000)
     summary = Summary(request=R1, kind="request", total=3, done=3)
     operations = only(a_view(), [PartRecord(R1, part)], [RequestOutcomeRecord(summary)])
@@ -316,7 +316,7 @@ def test_a_request_is_kept_from_its_part_to_its_summary() -> None:
 
 
 def test_a_forgotten_outcome_goes_with_everything_in_it() -> None:
-    """Children before their parent."""
+    """Children are deleted before their parent."""
     record = RequestOutcomeForgottenRecord(R1, ("summary", "accepted-7-0-5"))
     assert [(type(op), op.path) for op in only(a_view(), [record])] == [
         (Delete, f"{paths.OUTCOMES}/{R1}/summary"),
@@ -326,7 +326,7 @@ def test_a_forgotten_outcome_goes_with_everything_in_it() -> None:
 
 
 def test_a_request_kept_in_very_many_znodes_is_forgotten_in_several_multis() -> None:
-    """They are deleted in the order of their names: the summary, which says that it ended, last."""
+    """They are deleted in the order of their names: the summary, which marks the end, last."""
     children = (*(f"accepted-{n:05d}-0-9" for n in range(9000)), "summary")
     view = a_view()
     view.options = Options(outcomes_kept=0)
@@ -361,7 +361,7 @@ def test_a_throttle_is_recorded_set_and_announced_in_one_multi() -> None:
 
 
 def test_a_throttle_that_changes_replaces_its_record() -> None:
-    """And makes the settings of an entity that had none."""
+    """The settings of an entity without any are created."""
     entity = broker_entity(BrokerId(5))
     lease = AppliedThrottle(entity, {"a": "1"}, {"a": None}, ZkVersion(2))
     kept, configured, _ = only(a_view(), [AppliedThrottleRecord(lease, (("a", "1"),), None)])
@@ -372,7 +372,7 @@ def test_a_throttle_that_changes_replaces_its_record() -> None:
 
 
 def test_a_lifted_throttle_restores_the_settings() -> None:
-    """Unless nothing of ours stands there any more: then only the record goes."""
+    """If none of our values is left, only the record is deleted."""
     entity = topic_entity("t")
     lifted = Delete("/reassigner/throttles/topics:t", ZkVersion(1))
     assert only(a_view(), [AppliedThrottleEndedRecord(entity, ZkVersion(1), None, None)]) == [
@@ -389,7 +389,7 @@ def test_a_lifted_throttle_restores_the_settings() -> None:
 
 
 def test_what_builds_on_a_write_waits_for_it() -> None:
-    """Another client's write in between moves the version too: the second would overwrite it."""
+    """Another client's write in between raises the version too: the second would overwrite it."""
     view = with_topic()
     many = MAX_OPERATIONS
     specs = [accepted(tp(0)) for _ in range(many)]
@@ -404,7 +404,7 @@ def test_what_builds_on_a_write_waits_for_it() -> None:
 def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
     *, partitions: int, are_apart: bool
 ) -> None:
-    """Topic and plan together have no room for more than one of them: the plan's follow."""
+    """Topic and plan together fit only one of them: the writes of the plan follow."""
     view = with_topic()
     there = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4), replicas(3))
     view.session.topics["t"].partitions = dict.fromkeys(range(partitions), there)
@@ -436,7 +436,7 @@ def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
 def test_steps_of_a_topic_beyond_the_default_limit_share_a_write(
     request_bytes: int, multis: int
 ) -> None:
-    """Where ZooKeeper takes a topic of so many partitions, it is not written for each of them."""
+    """If ZooKeeper accepts a topic of that size, it is not written for each partition."""
     view = with_topic()
     view.options = Options(request_bytes=request_bytes)
     there = PartitionAssignment(replicas(1, 2, 3))

@@ -1,4 +1,4 @@
-"""The host of the loop: its work between two turns."""
+"""The host of the loop: its work between two cycles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CountingReactor:
         self.began: list[float] = []
 
     def start(self) -> None:
-        """Nothing to ask for."""
+        """Do nothing: no read is needed."""
 
     def put(self, event: object) -> None:
         """Do nothing: no test reads it."""
@@ -39,14 +39,14 @@ class CountingReactor:
         return Instant(0.0)
 
     def run_cycle(self) -> None:
-        """Note when; the sixth is the last."""
+        """Note the time; the sixth cycle is the last."""
         take_due(self.view)
         self.began.append(time.monotonic())
         self.finished = len(self.began) == 6
 
 
 def test_what_people_ask_for_ends_the_gathering() -> None:
-    """A plan under way does not keep a submission waiting; its own events do wait."""
+    """A submission does not wait for the events of a plan in flight."""
     inbox = WakingInbox()
     inbox.put(TimerFired("any"))
     began = time.monotonic()
@@ -65,7 +65,7 @@ def test_what_people_ask_for_ends_the_gathering() -> None:
 
 @pytest.mark.parametrize(("changes", "gathers"), [(GATHER_AFTER, True), (GATHER_AFTER - 1, False)])
 def test_events_gather_after_a_busy_turn_only(*, changes: int, gathers: bool) -> None:
-    """What comes meanwhile shares a write; a small plan is not kept waiting."""
+    """Events that arrive meanwhile share a write; a small plan does not wait."""
     reactor = CountingReactor(changes)
     host = Host(
         reactor=cast("Reactor", reactor),

@@ -1,4 +1,4 @@
-"""In which order a turn of the loop reads and writes."""
+"""The order of reads and writes in a cycle of the loop."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ class Still:
         return Instant(0.0)
 
     def open(self, broker: LiveBroker) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
     def close(self, broker: BrokerId) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
     def close_all(self) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
     def send(self, broker: BrokerId, request: BrokerRequest) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
     def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
 
 class Order(NotingStore, SilentObserver):
-    """Notes what is read and what becomes durable, in the order in which it happens."""
+    """Notes reads and durable writes, in order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.noted: list[str] = []
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
-        """Take everything."""
+        """Accept everything."""
         self.noted += [f"write {op.path}" for multi in multis for op in multi]
         return super().commit(multis)
 
@@ -87,7 +87,7 @@ class Order(NotingStore, SilentObserver):
         self.noted += [f"read {partition}" for partition in partitions]
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
-        """Note what is remembered without a partition of its own."""
+        """Note the records without a partition."""
         del view
         if change.partition is None:
             self.noted += [f"note {type(r).__name__}" for r in change.records]
@@ -130,7 +130,7 @@ class Turning:
 
 
 def test_what_a_claim_makes_unknown_is_asked_for_before_anything_is_noted() -> None:
-    """With tens of thousands of reassignments to judge, nothing would be under way till then."""
+    """With tens of thousands of reassignments, no read would be under way till then."""
     partitions = {tp(n): (0, 1) for n in range(3)}
     driver = Driver(partitions, options=Options(max_partitions_in_flight=0))
     driver.submit(dict.fromkeys(partitions, (0, 2)))
@@ -152,7 +152,7 @@ def test_what_a_claim_makes_unknown_is_asked_for_before_anything_is_noted() -> N
 
 
 def test_a_state_that_is_written_is_read_after_that() -> None:
-    """A read that began before would be overtaken, and say nothing."""
+    """A read that began before the write would be stale."""
     driver = Driver({tp(0): (0, 1)})
     turning = Turning(driver)
     bounced = {b: broker(b, 100 if b else 200) for b in driver.view.cluster.brokers}
@@ -162,7 +162,7 @@ def test_a_state_that_is_written_is_read_after_that() -> None:
 
 
 def test_a_request_is_read_before_what_others_want_is_written() -> None:
-    """It was not examined before, so the turn does not write it; the writes may take a while."""
+    """The request is not examined yet, and the writes of the cycle may take a while."""
     driver = Driver({tp(0): (0, 1)})
     turning = Turning(driver)
     bounced = {b: broker(b, 100 if b else 200) for b in driver.view.cluster.brokers}

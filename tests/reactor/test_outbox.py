@@ -92,7 +92,7 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
 
 
 def test_a_member_of_the_isr_is_never_new() -> None:
-    """It lost its log with a disk, and would lead with an empty one."""
+    """The member lost its log with a disk, and would lead with an empty one."""
     driver, outbox = opened(1)
     written = replace(driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1))
     driver.view.tenure.states[tp(0)] = written
@@ -102,7 +102,7 @@ def test_a_member_of_the_isr_is_never_new() -> None:
 
 
 def test_a_replica_that_entered_the_isr_before_its_request_was_sent_is_not_new() -> None:
-    """It has its log already, from an earlier request."""
+    """The replica has a log already, from an earlier request."""
     driver, outbox = opened(1)
     written = replace(
         driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(2)
@@ -155,7 +155,7 @@ def test_a_closed_queue_forgets() -> None:
 
 
 def test_a_broker_that_serves_the_partition_is_never_stopped() -> None:
-    """Whatever asked for it: by now the broker is a replica again."""
+    """The broker is a replica again since the request was queued."""
     driver, outbox = opened(1)
     outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(0), delete=True)
     assert drain(driver, outbox) == []
@@ -187,7 +187,7 @@ def test_metadata_for_all_brokers_is_never_older_than_that_of_a_broker_that_join
 
 
 def test_what_is_for_clients_alone_waits_after_the_last_of_its_kind() -> None:
-    """The first goes at once; what follows within a moment is one request, and says when."""
+    """The first goes at once; updates shortly after it are merged into one request."""
     driver, outbox = opened(1)
     outbox.add_update_metadata(driver.view, [tp(0)], None)
     assert [type(r) for r in drain(driver, outbox)] == [UpdateMetadata]
@@ -203,7 +203,7 @@ def test_what_is_for_clients_alone_waits_after_the_last_of_its_kind() -> None:
 
 
 def test_what_changes_a_brokers_work_takes_its_clients_news_along() -> None:
-    """An order to a broker is never held back, and the metadata beside it goes with it."""
+    """A state change for a broker is never delayed, and its metadata goes with it."""
     driver, outbox = opened(1)
     outbox.add_update_metadata(driver.view, [tp(0)], None)
     drain(driver, outbox)
@@ -265,7 +265,7 @@ def test_what_creates_no_replica_does_not_wait_behind_all_that_do() -> None:
 
 
 def test_a_waiting_state_is_sent_in_its_newest_version() -> None:
-    """It was not sent yet, so nothing of it is out of date when it is."""
+    """A state is read when it is sent, not when it is queued."""
     driver, outbox = crowded(NEW_REPLICAS_CHUNK + 1)
     last = tp(NEW_REPLICAS_CHUNK)
     for partition in driver.assignments:
@@ -279,7 +279,7 @@ def test_a_waiting_state_is_sent_in_its_newest_version() -> None:
 
 
 def test_only_clients_of_what_waits_wait_with_it() -> None:
-    """They would be sent to a broker that does not lead yet; stops wait for no other partition."""
+    """Clients would find a broker that does not lead yet; stops wait for no other partition."""
     gone, late = tp(0, "u"), tp(NEW_REPLICAS_CHUNK)
     created = [tp(n) for n in range(NEW_REPLICAS_CHUNK + 1)]
     driver = Driver({**dict.fromkeys(created, (1, 2)), gone: (2,)}, brokers=(1, 2))

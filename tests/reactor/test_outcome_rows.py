@@ -1,4 +1,4 @@
-"""The size of a row is never underestimated."""
+"""The estimate of the size of a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reads of a round are requested once."""
+"""The reads that follow rejected writes, each requested once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.reactor.stores import NotingStore
 
 
 class Asked:
-    """Notes what it is asked for."""
+    """Notes the reads that are requested."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []
@@ -41,7 +41,7 @@ class Asked:
 
 
 def test_each_kind_is_asked_for_once_and_topics_first() -> None:
-    """A job for each would be a round trip each; what is watched is read once, with its watch."""
+    """One read per znode would be one round trip each; a watched znode is read once."""
     asked = Asked()
     reads = Reads(cast("Store", asked))
     reads.add(ReadStates((tp(0),), ReadPurpose.WATCH))
@@ -71,21 +71,21 @@ def test_each_kind_is_asked_for_once_and_topics_first() -> None:
     ],
 )
 def test_what_the_write_was_about_is_read(path: str, znodes: list[ZnodeFamily]) -> None:
-    """And nothing whose path only begins alike."""
+    """A path that only has the same prefix is not read."""
     store = NotingStore()
     reread_concerned(store, path)
     assert (store.znodes, store.entities) == (znodes, [])
 
 
 def test_settings_are_read_of_the_one_entity() -> None:
-    """An operator was faster."""
+    """An operator wrote the settings first."""
     store = NotingStore()
     reread_concerned(store, paths.entity_config_path(topic_entity("t")))
     assert (store.znodes, store.entities) == ([], [topic_entity("t")])
 
 
 def test_our_own_records_are_the_unwatched_znodes() -> None:
-    """Goals, orphans, what is kept of requests, throttles."""
+    """These are specs, orphans, accepted entries and applied throttles."""
     store = NotingStore()
     reread_own_records(store)
     assert set(store.znodes) == {
@@ -97,7 +97,7 @@ def test_our_own_records_are_the_unwatched_znodes() -> None:
 
 
 def test_what_is_refused_again_and_again_is_left_for_a_while() -> None:
-    """Reading it does not help; a write that succeeds ends the row."""
+    """Another read does not help; a successful write ends the back-off."""
     races = RaceCounts()
     assert not any(races.is_stubborn("/a") for _ in range(LOST_MAX - 1))
     races.written([Check("/b", ZkVersion(0))])

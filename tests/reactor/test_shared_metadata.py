@@ -95,7 +95,7 @@ def test_brokers_that_are_free_at_other_times_get_the_same_parts() -> None:
 
 
 def test_the_newest_state_of_a_partition_is_sent_last() -> None:
-    """A broker believes what it hears last, however it was put together."""
+    """A broker keeps the state that it receives last."""
     driver, outbox = opened(MANY)
     dict(outbox.take(driver.view, NOW))
     for isr in ((1,), (1, 2), (2,)):
@@ -120,7 +120,7 @@ def news_of(driver: Driver, partitions: Iterable[TopicPartition]) -> SharedMetad
 
 @pytest.mark.parametrize("each", [1, MANY])
 def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
-    """However often they change, and however many at once, while a broker does not answer."""
+    """The bound holds however often and however many change while a broker does not answer."""
     driver, _ = opened(2 * MANY)
     everything = list(driver.assignments)
     waiting: list[SharedMetadata] = []
@@ -135,7 +135,7 @@ def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
 
 
 def test_a_broker_that_was_silent_gets_the_newest_state_once() -> None:
-    """What it did not hear of in between is of no use any more."""
+    """The states in between are outdated."""
     driver, outbox = opened(3)
     outbox.add_update_metadata(driver.view, [tp(0)], None)
     assert len(dict(outbox.take(driver.view, NOW))) == 2
@@ -149,7 +149,7 @@ def test_a_broker_that_was_silent_gets_the_newest_state_once() -> None:
 
 
 def test_the_live_brokers_are_sent_without_known_partitions() -> None:
-    """A newcomer to an empty cluster still has to hear who is there."""
+    """A broker that joins an empty cluster still needs the live brokers."""
     driver, outbox = opened(1)
     outbox.add_live_brokers()
     outbox.add_update_metadata(driver.view, [tp(7)], [ONE])
@@ -294,7 +294,7 @@ def test_a_topic_whose_deletion_was_pending_at_the_claim_stays_away_from_clients
 
 
 def test_a_topic_whose_deletion_cannot_have_begun_keeps_its_clients() -> None:
-    """Only a Kafka controller begins it, and that comes after the tenure."""
+    """Only a Kafka controller begins a topic deletion, after the tenure."""
     driver = claimed_with(frozenset())
     driver.observe(DeletionsRead(frozenset({"t"})))
     assert leader_sent(driver) == 1

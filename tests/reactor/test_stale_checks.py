@@ -83,7 +83,7 @@ class Writing:
 
 @pytest.mark.parametrize(("lost", "round_trips"), [(0, 1), (1, 2), (2, 5), (50, 5), (MANY, 4)])
 def test_few_round_trips_find_all_lost_races(lost: int, round_trips: int) -> None:
-    """What was overtaken is not taken as written; all else is written, once."""
+    """A stale change is not applied; all others are written, once."""
     daemon = Writing()
     overtaken = daemon.partitions[:: MANY // lost] if lost else []
     daemon.overtake(map(paths.state_path, overtaken))

@@ -1,4 +1,4 @@
-"""A daemon that stands still in the middle of a turn, for longer than its session lasts."""
+"""A daemon that is paused in the middle of a cycle, for longer than its session lasts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Stopped:
     def __init__(self, failpoint: Failpoint) -> None:
         self.daemon: SimDaemon
         self.sent: int | None = None
-        """How many requests had been handed over when it was stopped; None before that."""
+        """The number of requests handed over when it was paused; None before that."""
         self._boundary = failpoint
         self._clock: Clock
 
@@ -38,7 +38,7 @@ class _Stopped:
         return reactors(OPTIONS)(replace(ports, clock=self, reached=self.reached))
 
     def reached(self, failpoints: Collection[Failpoint]) -> None:
-        """Stand still if this is the place."""
+        """Pause the daemon at the chosen instant."""
         if self.sent is None and self._boundary in failpoints:
             self.sent = self.daemon.channels.sent
 
@@ -80,7 +80,7 @@ def _view(daemon: SimDaemon) -> ClusterView:
 def test_nothing_more_is_sent_in_the_turn_in_which_the_daemon_stood_still(
     failpoint: Failpoint,
 ) -> None:
-    """Neither after a write nor between two requests: brokers may not know the next epoch yet."""
+    """Brokers may not know the next controller epoch yet, so no request may follow the pause."""
     world = World(1)
     world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
     world.producer.start()

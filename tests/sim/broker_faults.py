@@ -29,7 +29,7 @@ SEEDING_S: Final = 2.0
 PASSING_S: Final = (0.5, 6.0)
 """The duration of a fault that ends by itself."""
 WITHOUT_DISK_S: Final = (4.0, 20.0)
-"""After what time a failed disk is repaired of a broker that restarted without it."""
+"""The time after which the failed disk of a broker that restarted without it is repaired."""
 MEMBER_LOST_S: Final = (0.2, 12.0)
 """The time in which clients of a lost ZooKeeper server find another; some lose their session."""
 MEMBER_SHARE: Final = 1 / 3

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
 
 DESCRIBE_S: Final = (0.005, 0.1)
-"""From the question until the broker reads the settings."""
+"""The time from the request until the broker reads the settings."""
 ANSWER_S: Final = (0.001, 0.4)
-"""From there until its answer is there: what it says may have changed."""
+"""The time from the read until the answer arrives: the settings may have changed."""
 
 
 class SimConfigs:

@@ -67,7 +67,7 @@ class Ports:
     configs: TopicConfigs
     clock: Clock
     reached: Reached
-    """To be called at every boundary between two writes or sends."""
+    """The function to call at every boundary between two writes or sends."""
     lease: SessionLease
     """The time until which the ZooKeeper session certainly lives."""
 

@@ -50,7 +50,7 @@ class KafkaDuties:
         self._due: Scheduled | None = None
         self._is_over = False
         self.busy_until = 0.0
-        """Before that it serves no client: it has other things to do."""
+        """The time before which it serves no client because of other events."""
         self._bounced: set[BrokerId] = set()
         self._doomed: dict[str, set[tuple[BrokerId, TopicPartition]]] = {}
         """Topics being deleted, with the replicas that got StopReplica."""

@@ -39,7 +39,7 @@ class RecordRules:
         self._znodes = znodes
         self._specs: dict[TopicPartition, ReassignmentSpec] = {}
         self._not_ours: set[tuple[BrokerId, TopicPartition]] = set()
-        """Logs that were left behind without a record of ours."""
+        """Logs that another controller left behind, without an orphan record."""
         self.step_size: int | None = None
         """The daemons' setting; None for the single step, which has no bound."""
         self.step_size_of: Callable[[ReassignmentSpec], int | None] = lambda _: self.step_size
@@ -64,7 +64,7 @@ class RecordRules:
     # --- records -------------------------------------------------------------------------------
 
     def own_written(self, transaction: Transaction, written: Written) -> None:
-        """Judge that a record of ours is written under the claim."""
+        """Judge that a record of the daemon is written under the claim."""
         fenced = any(
             isinstance(op, Check) and op.path == self.fence for op in transaction.operations
         )

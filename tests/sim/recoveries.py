@@ -182,7 +182,7 @@ class Cell:
         }
 
     def stray(self) -> set[str]:
-        """Return logs on disks that neither an assignment nor a record of ours accounts for."""
+        """Return the logs on disks that belong to no replica and no orphan record."""
         world = self.world
         return {
             f"{broker}/{partition}"

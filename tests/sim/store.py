@@ -418,7 +418,7 @@ class SimStore:
             self.compete()
 
     def close(self) -> None:
-        """Disconnect cleanly: every ephemeral of ours goes at once."""
+        """Disconnect cleanly: ZooKeeper deletes every ephemeral of the session at once."""
         self.session.close()
 
     def abandon(self) -> None:

@@ -26,7 +26,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 def _world() -> World:
-    """Return a cluster with a record of ours: from [1, 2] to [3, 4], at most 3 at a time."""
+    """Return a cluster with a spec: from [1, 2] to [3, 4], at most 3 at a time."""
     world = World(1)
     world.create_topic("t", {0: [1, 2]})
     world.settle()
@@ -35,7 +35,7 @@ def _world() -> World:
     return world
 
 
-def _stands(world: World, replicas: list[int], adding: list[int]) -> None:
+def _assigned(world: World, replicas: list[int], adding: list[int]) -> None:
     world.assign("t", {0: PartitionAssignment(ids(replicas), ids(adding))})
 
 
@@ -53,13 +53,13 @@ def _judge(rules: BoundRules, world: World, target: list[int], *, cancels: bool 
         ([3, 4], True, True),
     ],
 )
-def test_an_order_beyond_the_bound_is_judged(
+def test_an_entry_beyond_the_bound_is_judged(
     target: list[int], *, cancels: bool, is_right: bool
 ) -> None:
-    """Replicas that it drops in the end count; what takes a step back makes nothing larger."""
+    """Replicas that the entry drops in the end count; a cancelling entry adds none."""
     world = _world()
     rules = BoundRules(world, 1)
-    _stands(world, [1, 2], [])
+    _assigned(world, [1, 2], [])
     expectation = (
         nullcontext() if is_right else pytest.raises(InvariantViolationError, match="an entry")
     )
@@ -67,15 +67,15 @@ def test_an_order_beyond_the_bound_is_judged(
         _judge(rules, world, target, cancels=cancels)
 
 
-def test_what_was_made_after_an_order_was_sent_is_not_held_against_it() -> None:
-    """An entry that waited adds to what was carried out in between."""
+def test_what_was_made_after_an_entry_was_sent_is_not_held_against_it() -> None:
+    """An entry that waited adds to those that were carried out in between."""
     world = _world()
     rules = BoundRules(world, 1)
-    _stands(world, [1, 2], [])
+    _assigned(world, [1, 2], [])
     world.run_for(5.0)
     sent_at = world.now
     world.run_for(5.0)
-    _stands(world, [1, 2, 5], [])
+    _assigned(world, [1, 2, 5], [])
     entry = AlterEntry(PARTITION, ids([1, 2, 3]), cancels=False)
     rules.judge(entry, sent_at - 1.0, sent_at)
     with pytest.raises(InvariantViolationError):
@@ -90,5 +90,5 @@ def test_without_a_step_size_or_with_room_nothing_is_said(step_size: int | None)
     """The single jump has no bound."""
     world = _world()
     rules = BoundRules(world, step_size)
-    _stands(world, [1, 2], [])
+    _assigned(world, [1, 2], [])
     _judge(rules, world, [3, 4])

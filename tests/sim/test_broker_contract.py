@@ -36,7 +36,7 @@ SOON_S = 10.0
 
 
 class _SimRig:
-    """Brokers without any other controller; time passes only while something is waited for."""
+    """Brokers without any other controller; time passes only in ``wait_until``."""
 
     def __init__(self, seed: int) -> None:
         self._schedule = Schedule(seed)
@@ -138,7 +138,7 @@ class TestSimBroker(BrokerContract):
 
     @pytest.fixture(params=range(3))
     def rig(self, request: pytest.FixtureRequest) -> BrokerRig:
-        """Return a rig; what chance decides differs."""
+        """Return a rig with one of several seeds."""
         return _SimRig(request.param)
 
 
@@ -147,5 +147,5 @@ class TestSimDisks(DiskContract):
 
     @pytest.fixture(params=range(3))
     def rig(self, request: pytest.FixtureRequest) -> DiskRig:
-        """Return a rig; what chance decides differs."""
+        """Return a rig with one of several seeds."""
         return _SimRig(request.param)

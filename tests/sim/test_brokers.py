@@ -60,7 +60,7 @@ def test_a_former_controller_is_refused(broker: SimBroker, request_: BrokerReque
 
 
 def test_a_restarted_broker_has_forgotten_the_controller_epoch(broker: SimBroker) -> None:
-    """It is kept in memory only."""
+    """A broker keeps the controller epoch in memory only."""
     _send(broker, update_metadata([1], controller_epoch=5))
     broker.kill()
     broker.start()
@@ -68,7 +68,7 @@ def test_a_restarted_broker_has_forgotten_the_controller_epoch(broker: SimBroker
 
 
 def test_a_request_for_the_former_life_of_a_broker_is_refused(broker: SimBroker) -> None:
-    """A larger epoch, or -1, is let through."""
+    """A larger broker epoch, or -1, is accepted."""
     former = broker.epoch
     broker.kill()
     broker.start()
@@ -79,14 +79,14 @@ def test_a_request_for_the_former_life_of_a_broker_is_refused(broker: SimBroker)
 
 
 def test_leader_epoch_zero_is_news_to_a_broker_without_the_replica(broker: SimBroker) -> None:
-    """The epoch it starts from is -1."""
+    """A broker without the replica starts from epoch -1."""
     _accept(broker, epoch=0)
     assert broker.hosted[P].leads(broker.id)
 
 
 @pytest.mark.parametrize("epoch", [3, 2])
 def test_an_epoch_that_is_not_newer_changes_nothing(broker: SimBroker, epoch: int) -> None:
-    """The answer has a misleading name."""
+    """The name of the error is misleading."""
     _accept(broker, epoch=3)
     request = leader_and_isr(P, leader=2, replicas=[1, 2], leader_epoch=epoch)
     assert _send(broker, request) == [codes.STALE_CONTROLLER_EPOCH]
@@ -95,14 +95,14 @@ def test_an_epoch_that_is_not_newer_changes_nothing(broker: SimBroker, epoch: in
 
 
 def test_a_broker_that_is_no_replica_says_so(broker: SimBroker) -> None:
-    """It makes no log."""
+    """The broker creates no log."""
     request = leader_and_isr(P, leader=2, replicas=[2, 3])
     assert _send(broker, request) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
     assert P not in broker.logs
 
 
 def test_following_an_unknown_leader_is_skipped_without_an_error(broker: SimBroker) -> None:
-    """The log is made, the epoch is not recorded: the same request works once metadata came."""
+    """The broker creates the log without the epoch: the request works once metadata came."""
     _send(broker, update_metadata([1]))
     request = leader_and_isr(P, leader=2, replicas=[1, 2])
     assert _send(broker, request) == [codes.NONE]
@@ -114,7 +114,7 @@ def test_following_an_unknown_leader_is_skipped_without_an_error(broker: SimBrok
 
 
 def test_an_older_partition_epoch_is_dropped_without_an_error(broker: SimBroker) -> None:
-    """Kafka 3.x, since a controller always sends the version its own write returned."""
+    """A controller of Kafka 3.x always sends the version that its own write returned."""
     first = leader_and_isr(P, leader=1, replicas=[1, 2], leader_epoch=1, partition_epoch=5)
     older = leader_and_isr(P, leader=2, replicas=[1, 2], leader_epoch=2, partition_epoch=4)
     assert _send(broker, first) == [codes.NONE]
@@ -123,7 +123,7 @@ def test_an_older_partition_epoch_is_dropped_without_an_error(broker: SimBroker)
 
 
 def test_an_offline_directory_is_reported_before_anything_else(broker: SimBroker) -> None:
-    """Even for an epoch the broker has: that is how a controller learns of dead disks."""
+    """A controller learns of failed disks by it, even for an epoch that the broker has."""
     _accept(broker, epoch=3)
     broker.fail_directory(broker.logs[P].directory)
     request = leader_and_isr(P, leader=1, replicas=[1, 2, 3], leader_epoch=3)
@@ -133,7 +133,7 @@ def test_an_offline_directory_is_reported_before_anything_else(broker: SimBroker
 
 
 def test_what_may_be_on_a_failed_disk_is_offline_until_the_restart(broker: SimBroker) -> None:
-    """Also where the controller says, the next time, that the replica is new."""
+    """The replica stays offline even if the next request calls it new."""
     broker.fail_directory(0)
     old = leader_and_isr(P, leader=1, replicas=[1, 2], is_new=False)
     new = leader_and_isr(P, leader=1, replicas=[1, 2], is_new=True)
@@ -148,7 +148,7 @@ def test_what_may_be_on_a_failed_disk_is_offline_until_the_restart(broker: SimBr
 def test_a_broker_that_restarts_without_a_disk_does_not_know_what_was_there(
     broker: SimBroker,
 ) -> None:
-    """If the request says that the replica is new it creates a log; else it stays offline."""
+    """If the request calls the replica new, a log is created; else it stays offline."""
     _accept(broker)
     log = broker.logs[P]
     broker.fail_directory(log.directory)
@@ -168,7 +168,7 @@ def test_a_broker_that_restarts_without_a_disk_does_not_know_what_was_there(
 
 
 def test_a_stop_replica_with_an_older_leader_epoch_is_fenced(broker: SimBroker) -> None:
-    """So a late one cannot kill a replica that is wanted again."""
+    """A late StopReplica cannot delete a replica that is assigned again."""
     _accept(broker, epoch=3)
     stale = stop_replica(P, leader_epoch=2, delete=True)
     assert _send(broker, stale) == [codes.FENCED_LEADER_EPOCH]
@@ -176,7 +176,7 @@ def test_a_stop_replica_with_an_older_leader_epoch_is_fenced(broker: SimBroker) 
 
 
 def test_stop_replica_below_version_3_is_not_fenced(world: World, broker: SimBroker) -> None:
-    """It has no leader epoch."""
+    """Older versions of the request carry no leader epoch."""
     world.fabric.fences_stop_replica = False
     _accept(broker, epoch=3)
     assert _send(broker, stop_replica(P, leader_epoch=0, delete=True)) == [codes.NONE]
@@ -184,7 +184,7 @@ def test_stop_replica_below_version_3_is_not_fenced(world: World, broker: SimBro
 
 
 def test_stopping_without_deletion_keeps_the_replica(broker: SimBroker) -> None:
-    """Only its fetcher stops."""
+    """Only the fetcher of the replica stops."""
     _accept(broker, leader=2)
     assert _send(broker, stop_replica(P, leader_epoch=0, delete=False)) == [codes.NONE]
     assert not broker.hosted[P].is_fetching
@@ -193,7 +193,7 @@ def test_stopping_without_deletion_keeps_the_replica(broker: SimBroker) -> None:
 
 @pytest.mark.parametrize("epoch", [0, 7, -1, DELETED_LEADER])
 def test_deletion_takes_the_replica_and_its_log(broker: SimBroker, epoch: int) -> None:
-    """With the same epoch, a newer one, none, or that of a topic being deleted."""
+    """The same epoch, a newer one, none, and that of a topic being deleted are accepted."""
     _accept(broker)
     assert _send(broker, stop_replica(P, leader_epoch=epoch, delete=True)) == [codes.NONE]
     assert P not in broker.hosted
@@ -201,7 +201,7 @@ def test_deletion_takes_the_replica_and_its_log(broker: SimBroker, epoch: int) -
 
 
 def test_a_log_the_broker_does_not_host_is_deleted_all_the_same(broker: SimBroker) -> None:
-    """As after a restart."""
+    """After a restart a broker hosts no replica until it gets a LeaderAndIsr."""
     _accept(broker, epoch=3)
     broker.kill()
     broker.start()
@@ -212,7 +212,7 @@ def test_a_log_the_broker_does_not_host_is_deleted_all_the_same(broker: SimBroke
 def test_a_killed_broker_keeps_its_logs_and_its_registration_for_a_while(
     world: World, broker: SimBroker
 ) -> None:
-    """The registration goes when the session times out."""
+    """The registration is deleted when the session times out."""
     _accept(broker)
     broker.kill()
     world.run_for(1.0)
@@ -224,7 +224,7 @@ def test_a_killed_broker_keeps_its_logs_and_its_registration_for_a_while(
 
 
 def test_an_expired_broker_registers_again_and_continues(world: World, broker: SimBroker) -> None:
-    """Its epoch grows; what it hosts, it still hosts."""
+    """Its broker epoch grows, and it hosts the same replicas."""
     _accept(broker)
     former = broker.epoch
     broker.expire()

@@ -1,4 +1,4 @@
-"""A campaign is worth something only if it met with everything."""
+"""The completeness of a campaign."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.sim.rules import Rule
 
 
 def test_a_campaign_that_met_with_everything_misses_nothing() -> None:
-    """Every rule, every fault, every action."""
+    """A campaign is complete if every rule, fault and action occurred."""
     assert missing(Counter(EVERYTHING), ENOUGH) == []
 
 

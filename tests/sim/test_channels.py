@@ -38,7 +38,7 @@ class _Bench:
 @pytest.mark.parametrize("loss", [0.0, 0.5])
 @pytest.mark.parametrize("seed", range(5))
 def test_requests_arrive_and_are_answered_in_order(seed: int, loss: float) -> None:
-    """Also when connections break all the time."""
+    """Broken connections change neither the order nor the number of answers."""
     bench = _Bench(seed)
     bench.world.fabric.network.loss = loss
     bench.open()
@@ -55,7 +55,7 @@ def test_requests_arrive_and_are_answered_in_order(seed: int, loss: float) -> No
 
 
 def test_answers_carry_what_was_sent() -> None:
-    """So they can be matched without callbacks."""
+    """An answer carries its request, so that no callback is needed."""
     bench = _Bench()
     live = bench.open()
     bench.channels.send(ONE, leader_and_isr(P, leader=1, replicas=[1], leader_epoch=7))
@@ -73,7 +73,7 @@ def test_answers_carry_what_was_sent() -> None:
 
 
 def test_a_request_that_reached_the_broker_before_says_so() -> None:
-    """Then "already at this epoch" is an acknowledgement, and only then."""
+    """The error "already at this epoch" acknowledges a request only if it was resent."""
     seen: set[tuple[bool, int]] = set()
     for seed in range(40):
         bench = _Bench(seed)
@@ -87,7 +87,7 @@ def test_a_request_that_reached_the_broker_before_says_so() -> None:
 
 
 def test_a_closed_channel_answers_nothing_more() -> None:
-    """Though what was on its way still reaches the broker."""
+    """A request under way still reaches the broker."""
     bench = _Bench()
     bench.open()
     bench.channels.send(ONE, leader_and_isr(P, leader=1, replicas=[1]))
@@ -99,7 +99,7 @@ def test_a_closed_channel_answers_nothing_more() -> None:
 
 
 def test_nothing_is_sent_without_a_channel() -> None:
-    """The broker is gone, and an event says so."""
+    """An event reports that the broker has no channel."""
     bench = _Bench()
     bench.channels.send(ONE, update_metadata([1]))
     bench.channels.close(ONE)
@@ -109,7 +109,7 @@ def test_nothing_is_sent_without_a_channel() -> None:
 
 
 def test_a_channel_to_another_epoch_replaces_the_one_before() -> None:
-    """Opening it again with the same epoch keeps what is queued."""
+    """Opening a channel again with the same epoch keeps its queue."""
     bench = _Bench()
     live = bench.open()
     bench.channels.send(ONE, update_metadata([1]))
@@ -124,7 +124,7 @@ def test_a_channel_to_another_epoch_replaces_the_one_before() -> None:
 
 
 def test_a_dead_broker_is_tried_until_it_is_back() -> None:
-    """The request meets the next life of the broker, which refuses it."""
+    """The request reaches the broker after its restart, and is refused."""
     bench = _Bench()
     bench.open()
     bench.broker.kill()

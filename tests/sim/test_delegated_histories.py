@@ -44,39 +44,39 @@ from tests.sim.world import World
 
 PARTITION = TopicPartition("t", 0)
 REGRESSIONS: Final = {
-    341: "An order was judged by the bound of a request that replaced its own while it waited.",
-    459: "A way back ended where it stood while an order answered late was being carried out.",
+    341: "An entry was judged by the bound of a request that replaced its own while it waited.",
+    459: "A rollback ended early while an entry answered late was being carried out.",
 }
-"""Seeds that failed once, and what they found."""
+"""Seeds that failed once, and the defects that they found."""
 
 
 class Kept:
-    """An inbox that keeps what comes."""
+    """An inbox that keeps its events."""
 
     def __init__(self) -> None:
         """Start empty."""
         self.events: list[object] = []
 
     def put(self, event: object) -> None:
-        """Keep it."""
+        """Keep an event."""
         self.events.append(event)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_is_asked_for_comes_to_its_end(seed: int) -> None:
-    """Each seed with its own plot; no rule is broken on the way."""
+def test_every_request_ends(seed: int) -> None:
+    """A history of each seed has its own plot and breaks no rule."""
     play(seed)
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_a_seed_once_found_stays_repaired(seed: int) -> None:
-    """As it was found: while no history had topics that change."""
+    """The seeds date from histories whose topics did not change."""
     play(seed, replace(plot_of(seed), topics_every_s=None))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_topics_that_come_grow_go_and_come_again_are_moved(seed: int) -> None:
-    """Nothing fails but the daemon's knowledge: every wish about a topic that stays comes true."""
+    """Without faults every request for a topic that stays is carried out."""
     plot = replace(plot_of(6), weights=FORTUNES["nothing"], loss=0.0, topics_every_s=0.7)
     assert replace(plot, cancels=False, rivals=False).is_strict
     play(seed, replace(plot, cancels=False, rivals=False))
@@ -85,9 +85,9 @@ def test_topics_that_come_grow_go_and_come_again_are_moved(seed: int) -> None:
 @pytest.mark.parametrize("seed", [2, 9, 10])
 def test_what_is_read_late_of_topics_refuses_and_reverses_nothing(seed: int) -> None:
     """
-    Partitions younger than what is known were refused, an earlier request overtook a later one.
+    Late reads of topics neither refuse new partitions nor reorder requests.
 
-    And what others moved of a topic that was deleted left an outcome that was never complete.
+    They also leave no outcome incomplete when another client moved a topic that was deleted.
     """
     weights = replace(FORTUNES["nothing"], reads_late=20)
     plot = replace(plot_of(6), weights=weights, fault_every_s=0.7, loss=0.0, topics_every_s=0.5)
@@ -95,8 +95,8 @@ def test_what_is_read_late_of_topics_refuses_and_reverses_nothing(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_last_word_is_kept_when_one_author_asks(seed: int) -> None:
-    """Daemons that crash between any two writes or calls, and calls that get lost."""
+def test_every_last_target_is_reached_when_one_author_submits(seed: int) -> None:
+    """Crashes between any two writes or calls, and lost calls, lose no target."""
     plot = replace(plot_of(4), cancels=False, rivals=False, loss=0.2)
     assert plot.is_strict
     world = play(seed, plot)
@@ -105,7 +105,7 @@ def test_every_last_word_is_kept_when_one_author_asks(seed: int) -> None:
 
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_dead_brokers_drop_that_a_daemon_saw_has_to_be_recorded(is_recorded: bool) -> None:  # noqa: FBT001
-    """The log of the broker that returns is recorded, or the rule is broken."""
+    """A history without the orphan record of the returning broker's log breaks the rule."""
     world, plot = World(1), plot_of(4)
     lost = LostLogs(world)
     world.invariants.records.fence = paths.EPOCH
@@ -131,17 +131,17 @@ def test_a_dead_brokers_drop_that_a_daemon_saw_has_to_be_recorded(is_recorded: b
 
 
 def is_finished_but_for(world: World, broker: int) -> bool:
-    """Whether a broker is no replica any more and our record of the move is gone."""
+    """Return whether a broker is no replica any more and the spec is deleted."""
     gone = world.zookeeper.get(paths.reassignment_path(PARTITION)) is None
     return gone and broker not in world.assignment(PARTITION).replicas
 
 
 def dies_with_a_cancellation_out() -> World:
     """
-    Return a cluster whose controller died with the leader when a cancellation was ordered.
+    Return a cluster whose controller and leader died when a cancellation was sent.
 
-    The leader's session lives on: an original replica seems to be in sync. What was being added is
-    the only other copy that is.
+    The leader's session outlives it: an original replica seems to be in sync. The added replica is
+    the only other one in sync.
     """
     world, plot = World(1), plot_of(4)
     build = daemons_of(world, replace(plot, options=replace(plot.options, step_size=1), loss=0.0))
@@ -168,13 +168,13 @@ def dies_with_a_cancellation_out() -> World:
 
 
 def isr_of(world: World) -> set[int]:
-    """Return who is in sync."""
+    """Return the ISR."""
     state = world.state(PARTITION)
     return set() if state is None else set(state.isr)
 
 
 def test_no_controller_is_asked_to_delete_the_last_copy_in_sync() -> None:
-    """The cancellation is decided anew when a controller is there again, and waits for copies."""
+    """The cancellation is decided again under the next controller, and waits for copies."""
     world = dies_with_a_cancellation_out()
     world.run_for(60.0)
     assert isr_of(world) == {3}
@@ -191,10 +191,10 @@ def test_no_controller_is_asked_to_delete_the_last_copy_in_sync() -> None:
 @pytest.mark.parametrize(
     ("known_s", "way_s", "is_judged"), [(0.5, 0.05, False), (5.0, 0.05, True), (0.5, 5.0, True)]
 )
-def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
+def test_an_entry_that_deletes_the_last_copy_in_sync_is_judged(
     known_s: float, way_s: float, *, is_judged: bool
 ) -> None:
-    """Unless it was decided just before."""
+    """An entry that was decided just before is exempt."""
     world = dies_with_a_cancellation_out()
     rules = AlterRules(world)
     world.daemons[0].crash()
@@ -207,13 +207,13 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
 
 
 class DeposedInBetween(NamedFailpoints):
-    """Has the loop hear that it is deposed between the decision of an entry and its sending."""
+    """Deposes the loop between the decision of an entry and its sending."""
 
     loop: Reactor
     count = 0
 
     def committed(self, view: ClusterView, changes: Iterable[Change]) -> None:
-        """Put the news where the loop finds it."""
+        """Put the event into the inbox."""
         records = [r for change in changes for r in change.records]
         if any(
             isinstance(r, PhaseRecord) and isinstance(r.phase, AwaitingController) for r in records
@@ -223,8 +223,8 @@ class DeposedInBetween(NamedFailpoints):
         super().committed(view, changes)
 
 
-def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> None:
-    """Whatever it is; here, that the daemon does not lead any more."""
+def test_events_since_the_decision_are_known_before_an_entry_is_sent() -> None:
+    """A daemon that was deposed since the decision sends no entry."""
     world, plot, kept = World(1), plot_of(4), Kept()
     between = DeposedInBetween(lambda _: None)
 
@@ -257,7 +257,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
 
 
 def a_world() -> tuple[World, Kept, SimAlterApi]:
-    """Return a healthy cluster, and a way to its controller."""
+    """Return a healthy cluster, an inbox, and a connection to the controller."""
     world, inbox = World(1), Kept()
     world.create_topic("t", {0: [1, 2]})
     world.settle()
@@ -286,7 +286,7 @@ def fates(inbox: Kept) -> list[AlterOutcome]:
     ],
 )
 def test_the_simulated_controller_answers_as_kafkas(entry: AlterEntry, error: int) -> None:
-    """KIP-455: what is valid is made, the rest is refused with Kafka's codes."""
+    """Valid entries are carried out, the others refused with Kafka's codes (KIP-455)."""
     world, inbox, api = a_world()
     api.alter([entry])
     (result,) = answered(world, inbox)
@@ -295,8 +295,8 @@ def test_the_simulated_controller_answers_as_kafkas(entry: AlterEntry, error: in
     assert world.assignment(PARTITION).replicas == ((2, 3) if moved else (1, 2))
 
 
-def test_without_a_controller_an_order_is_answered_in_the_end() -> None:
-    """With a time-out, as by the real adapter."""
+def test_without_a_controller_an_entry_is_answered_in_the_end() -> None:
+    """The answer is a time-out, as that of the real adapter."""
     world, inbox, _ = a_world()
     silent = SimAlterApi(world, inbox, AlterRules(world), loss=1.0)
     silent.alter([AlterEntry(PARTITION, (BrokerId(2),))])
@@ -322,7 +322,7 @@ def test_a_busy_controller_carries_out_entries_late_and_in_their_order() -> None
 
 
 def test_a_controller_that_died_makes_nothing_later() -> None:
-    """What it had in line dies with it."""
+    """Entries that wait at a controller are lost when it dies."""
     world, inbox, api = a_world()
     active = world.active_kafka_controller()
     assert active is not None
@@ -337,7 +337,7 @@ def test_a_controller_that_died_makes_nothing_later() -> None:
 
 
 def test_a_forgotten_entry_is_not_sent() -> None:
-    """Nor is anything answered."""
+    """A forgotten entry is not answered either."""
     world, inbox, api = a_world()
     api.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])
     api.forget()

@@ -2,8 +2,8 @@
 The daemon's real loop and core through seeded histories of faults.
 
 A seed that ever failed stays: in ``OLD_REGRESSIONS`` those found while every history had the one
-plot, in the others those whose plot is drawn from the seed, with what each of them found; those of
-``FULL_REGRESSIONS`` are played as ``campaigns`` plays them, and the bulk of the histories.
+plot, in the others those whose plot is drawn from the seed, with the defect that each of them
+found; those of ``FULL_REGRESSIONS`` are played as ``campaigns`` plays them.
 """
 
 from __future__ import annotations
@@ -28,72 +28,72 @@ from tests.sim.world import World
 
 PLOT: Final = Plot()
 OLD_REGRESSIONS: Final = (15, 33, 38, 54, 82)
-"""Found the reductions, bounced brokers, lost answers and lingering that ended wrongly at first."""
+"""Seeds that found defects of reductions, bounces, lost answers and lingering."""
 REGRESSIONS: Final = {
-    10: "An entry retargeted between tenures was overwritten with the older order on record.",
+    10: "An entry retargeted between tenures was overwritten with the older target of its spec.",
     27: "Orphans that outlast a tenure were not tried again while nothing else happened.",
     37: "The same, with rivals for the role.",
     39: "A plan replaced between tenures was lost, its entries overwritten by the one before.",
     1092: "Without a linger the role was given back before an orphan's deletion was answered.",
-    1101: "A replica was added again in the very write that gave up its deletion.",
+    1101: "A replica was added again in the write that gave up its deletion.",
     1171: "A leader that restarted got the ISR from before its last change.",
-    1543: "Topics and states in doubt were believed to be as an older, overtaken read said.",
+    1543: "Stale topics and states were replaced by those of an older, overtaken read.",
 }
 ASKED_REGRESSIONS: Final = {
-    4: "The outcome of a request that another daemon had ended was written in vain for ever.",
-    5: "An entry that was done already ended another request's reassignment in the same turn.",
+    4: "The outcome of a request that another daemon ended was written in vain again and again.",
+    5: "An entry that was done already ended another request's reassignment in the same cycle.",
     11: "A restarted daemon could not read that a cancellation was chosen, and never ended it.",
-    15: "An atomic request was gone before the refusals of its own entries were durable.",
-    33: "A good copy stayed beside what was to replace it, beyond the bound on replicas.",
+    15: "An atomic request was deleted before the refusals of its entries were durable.",
+    33: "A good copy stayed beside its replacement, beyond the bound.",
     38: "An unreadable request counted as none, a deleted topic's entries of a queue twice.",
-    63: "(The simulator's:) what a cancellation ends before it begins is not owed any more.",
-    68: "A goal was made of what a topic znode had said before a Kafka controller's last write.",
+    63: "(In the simulator:) an entry that was cancelled before it began was still expected.",
+    68: "A spec was made from a topic znode before a Kafka controller's last write.",
     106: "A queue was never read again after ZooKeeper had refused a write to it.",
-    107: "A step began in the turn in which its cancellation ended it as never begun.",
-    124: "A cancellation took back a move that its request had never made.",
-    168: "A replica that others had removed was copied unthrottled.",
-    222: "A queue's takeover of a legacy entry was tried in vain until its znode was read again.",
+    107: "A step began in the cycle in which its cancellation ended it as never begun.",
+    124: "A cancellation undid a reassignment that its request had never begun.",
+    168: "A replica that another client had removed was copied unthrottled.",
+    222: "A queue's takeover of a legacy entry was retried in vain until a new read.",
     227: "A refused atomic request ended the record of a step that it had taken over in flight.",
-    355: "(The simulator's:) where partitions were before the first write was not known.",
+    355: "(In the simulator:) the assignments before the first write were unknown.",
     511: "A request ended as done before the rest of it, listed but unread, was accepted.",
-    520: "A claim was forgotten where the throttles that stand were read last.",
-    708: "A plan's entry that stood already ended the way back of another plan's as done.",
-    732: "A plan's entry was taken out after others had dropped an original, its log untold.",
-    748: "A topic that was to be deleted, below min ISR, held all other work up.",
-    863: "A log left where a record was cancelled was never deleted, and held the next move up.",
-    881: "The same, where an entry was taken out of a plan.",
-    998: "What another daemon had accepted during a cancellation was never learnt again.",
-    1060: "What others had removed, read while its topic was in doubt, went back unthrottled.",
+    520: "A claim was forgotten if the applied throttles were read last.",
+    708: "A plan's entry that was done already ended the rollback of another plan's as done.",
+    732: "A plan's entry was removed, and the log of an original that others dropped not recorded.",
+    748: "A topic to be deleted, below min ISR, blocked all other work.",
+    863: "A log left where a record was cancelled was never deleted, and blocked the next one.",
+    881: "The same, where an entry was removed from a plan.",
+    998: "Entries that another daemon accepted during a cancellation were never read again.",
+    1060: "Replicas that others removed, read while the topic was stale, went back unthrottled.",
     1137: "The same between tenures that begin when there is work.",
-    1190: "A late read took back what was kept of a queue.",
-    1795: "The end of a cancellation changed meanwhile was tried in vain until it was read again.",
+    1190: "A late read undid the record of a queue.",
+    1795: "The end of a changed cancellation was retried in vain until it was read again.",
     1892: "The same on the way to a target.",
     2289: "A refused deletion of an orphan's record was never tried again.",
-    2572: "What a request moved ended in vain beside a plan that had changed, until it was read.",
-    2753: "A refused atomic request ended a record beside a step while its topic was in doubt.",
-    3372: "A move of others took the place of the request that had just taken its.",
-    4284: "A good copy waited for originals that only the step after the one it left in adds.",
-    4758: "What shared a refused write with the record of a deleted topic's was never ended.",
+    2572: "The end of an entry was retried in vain beside a changed plan, until that was read.",
+    2753: "A refused atomic request ended a record beside a step while its topic was stale.",
+    3372: "A foreign reassignment replaced the request that had just replaced it.",
+    4284: "A good copy waited for originals that only the step after its drop adds.",
+    4758: "An entry that shared a refused write with a deleted topic's was never ended.",
     4795: "Brokers got the former replicas of a topic that was stale after a claim.",
-    5920: "A topic made in the turn in which the role was lost was never read.",
-    8333: "A step without a leader held up the deletion of its topic, and that all the rest.",
-    8603: "After a claim what a cancellation moves back was copied without its throttle.",
-    50987: "A request took the origin of a move of others that had ended for its own.",
-    80019: "A request that was listed too late moved after the cancellation of everything.",
+    5920: "A topic created in the cycle in which the role was lost was never read.",
+    8333: "A step without a leader blocked the deletion of its topic, and that all other work.",
+    8603: "After a claim a rollback was copied without its throttle.",
+    50987: "A request took the original replicas of an ended foreign reassignment for its own.",
+    80019: "A request that was listed late began after the cancellation of everything.",
 }
-"""The same for plots with operators that ask the daemon itself."""
+"""The same for plots with requests to the daemon."""
 FULL_REGRESSIONS: Final = {
     3: "A step that Kafka's controller began gave up good copies while its target had a dead one.",
-    14: "What waited on a topic to be deleted got no leader, and kept the role from the deletion.",
-    1479: "A step whose write ZooKeeper refused did not say so.",
-    2428: "Where a partition stood before others moved it was taken for a wrong original.",
-    3480: "A step that the next controller ended stood still as if since its last phase began.",
-    3612: "What another daemon had accepted began while disabled: we had begun an older record.",
-    5628: "A step that others ended while it copied stood still as if since that phase began.",
+    14: "A reassignment of a topic to be deleted got no leader, and blocked the deletion.",
+    1479: "A step whose write ZooKeeper refused had no blocked reason.",
+    2428: "The assignment before a foreign reassignment was taken for a wrong original.",
+    3480: "A step that the next controller ended counted as blocked since its last phase.",
+    3612: "Another daemon's entry began while disabled: an older record had begun before.",
+    5628: "A step that others ended while it copied counted as blocked since that phase.",
     6452: "A failed directory made the simulated controller bring back logs it was deleting.",
-    6907: "What waited where the deletion was older than the claim got no leader either.",
+    6907: "Nor did it get a leader if the deletion was older than the claim.",
 }
-"""The same for plots with all that a campaign draws now: small multis, refusals and the like."""
+"""The same for plots with every setting of a campaign, as small multis and refusals."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
 
 
@@ -103,7 +103,7 @@ def _options(**changes: object) -> Plot:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_plans_are_carried_out_when_nothing_goes_wrong(seed: int) -> None:
-    """Four of them, one after the other, under a producer that loses nothing."""
+    """Four plans are carried out one after the other, and no acknowledged record is lost."""
     world = play(seed, QUIET)
     assert all(world.invariants.committed(p) > 100 for p in world.partitions())
     assert set(world.producer.answers) <= {0, 3, 6}
@@ -111,7 +111,7 @@ def test_plans_are_carried_out_when_nothing_goes_wrong(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [2, 4, 10, 88])
 def test_who_bounces_while_the_states_are_read_leads_at_a_new_epoch_only(seed: int) -> None:
-    """Also where the claim is heard of late, or the write that treats the bounce is refused."""
+    """A late claim or a refused write does not let the leader keep its epoch."""
     plot = plot_of(seed)
     plot = replace(
         plot,
@@ -126,32 +126,32 @@ def test_who_bounces_while_the_states_are_read_leads_at_a_new_epoch_only(seed: i
 
 @pytest.mark.parametrize("seed", [*range(10), *OLD_REGRESSIONS])
 def test_any_fault_is_survived(seed: int) -> None:
-    """No rule is broken on the way, and every plan comes to its end once all is healed."""
+    """Every plan ends once the cluster is healed, and no rule is broken."""
     play(seed, PLOT)
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_was_found_once_is_survived(seed: int) -> None:
-    """Each seed with its own plot."""
+    """The plot is drawn from each seed."""
     play(seed, plan_plot_of(seed))
 
 
 @pytest.mark.parametrize("seed", ASKED_REGRESSIONS)
-def test_what_was_asked_for_is_owed_whatever_happens(seed: int) -> None:
-    """Requests, cancellations, the queue and all controls, each seed with its own plot."""
+def test_every_requested_target_is_reached_or_refused(seed: int) -> None:
+    """The plots draw requests, cancellations, the queue and all controls."""
     play(seed, asked_plot_of(seed))
 
 
 @pytest.mark.parametrize("seed", FULL_REGRESSIONS)
 def test_what_a_campaign_found_is_survived(seed: int) -> None:
-    """Each seed as a campaign plays it."""
+    """Each seed is played as by a campaign."""
     play(seed, plot_of(seed))
 
 
 def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No record is lost by it while nothing else fails: redundancy has a rule of its own."""
+    """Redundancy has a rule of its own, as no record is lost while nothing else fails."""
     monkeypatch.setattr(PartitionContext, "unsynced", lambda _turn, _target: None)
     monkeypatch.setattr(PartitionContext, "uncopied", lambda _turn, _dropping: None)
     with pytest.raises(InvariantViolationError, match="good copies"):
@@ -161,7 +161,7 @@ def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(
 @pytest.mark.parametrize("mode", list(LegacyMode))
 @pytest.mark.parametrize("error", [WriteError.OTHER, WriteError.TOO_LARGE])
 def test_refused_write_of_the_plan_is_tried_again(mode: LegacyMode, error: WriteError) -> None:
-    """Nothing else was written meanwhile, so no watch would ever fire."""
+    """The daemon retries by itself, as no watch would fire."""
     world = World(1)
     world.create_topic("three", {n: [1, 2, 3] for n in range(3)})
     world.settle()
@@ -187,13 +187,13 @@ def test_refused_write_of_the_plan_is_tried_again(mode: LegacyMode, error: Write
     ],
 )
 def test_any_fault_is_survived_with_other_options(plot: Plot, seed: int) -> None:
-    """The options change the way, not the end."""
+    """The options change the course of a history, not its end."""
     play(seed, plot)
 
 
 @pytest.mark.parametrize("failpoint", range(0, 190, 10))
 def test_death_at_any_boundary_is_recovered_from(failpoint: int) -> None:
-    """A standby, or Kafka's controller, carries on from wherever the daemon died."""
+    """A standby, or Kafka's controller, continues from any boundary."""
     world = World(failpoint)
     world.create_topic("t", {n: [1, 2, 3] for n in range(3)}, min_insync_replicas=2)
     world.producer.start()

@@ -1,4 +1,4 @@
-"""The checker itself: each rule is broken once, on purpose, and noticed."""
+"""The checker itself: each rule is broken on purpose, and the violation is noticed."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class _Bench:
         self.world.zookeeper.transact(self.store.session.id, [write])
 
     def write_spec(self, spec: ReassignmentSpec | None, *, fenced: bool = True) -> None:
-        """Write, or with None delete, our record of the partition."""
+        """Write the spec of the partition, or delete it if None."""
         zookeeper, path = self.world.zookeeper, paths.reassignment_path(P)
         zookeeper.ensure(paths.reassignment_topic_path("t"))
         claim = self.store.claim
@@ -146,7 +146,7 @@ def bench() -> _Bench:
 
 
 def test_a_healthy_history_breaks_no_rule(bench: _Bench) -> None:
-    """And is judged all the time."""
+    """Rules are applied throughout the history."""
     bench.isr_changes([1, 2])
     bench.world.run_for(5.0)
     assert bench.world.invariants.checks > 100
@@ -159,7 +159,7 @@ def test_a_healthy_history_breaks_no_rule(bench: _Bench) -> None:
 def test_who_came_back_counts_as_live_once_a_daemon_had_to_hear_of_it(
     bench: _Bench, *, after_s: float, is_late: bool, is_broken: bool
 ) -> None:
-    """A daemon that stood still, or hears late, may still take it for dead."""
+    """A daemon that was paused, or hears late, may still take the broker for dead."""
     bench.isr_changes([1, 3])
     bench.broker(3).stop()
     bench.broker(3).start()
@@ -182,7 +182,7 @@ def test_who_came_back_counts_as_live_once_a_daemon_had_to_hear_of_it(
         pytest.param(True, 1, [3], 3, True, id="a member of the ISR lives"),
     ],
 )
-def test_who_was_not_in_sync_leads_alone_as_the_last_resort(
+def test_an_unclean_leader_is_the_last_resort(
     bench: _Bench,
     *,
     unclean: bool,
@@ -191,7 +191,7 @@ def test_who_was_not_in_sync_leads_alone_as_the_last_resort(
     leader: int,
     is_broken: bool,
 ) -> None:
-    """And only where the topic allows it."""
+    """The topic has to permit the election, and no ISR member may be live."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean)
     bench.isr_changes([1, 2])
     for number in range(1, down + 1):
@@ -205,7 +205,7 @@ def test_who_was_not_in_sync_leads_alone_as_the_last_resort(
 def test_an_unclean_election_before_it_is_durable_that_there_is_no_leader_is_noticed(
     bench: _Bench,
 ) -> None:
-    """Nothing could have been asked in between."""
+    """The setting has to be read after the state without a leader is durable."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
     bench.isr_changes([1])
     bench.broker(1).stop()
@@ -218,7 +218,7 @@ def test_an_unclean_election_before_it_is_durable_that_there_is_no_leader_is_not
 def test_an_unclean_election_by_what_was_permitted_earlier_is_noticed(
     bench: _Bench, forbidden_at: float, *, is_broken: bool
 ) -> None:
-    """What was permitted since there is no leader counts."""
+    """Only settings since the loss of the leader count."""
     fabric = bench.world.fabric
     fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
     bench.isr_changes([1])
@@ -236,7 +236,7 @@ def test_an_unclean_election_by_what_was_permitted_earlier_is_noticed(
 
 
 def test_what_was_acknowledged_counts_where_no_unclean_election_took_it(bench: _Bench) -> None:
-    """A topic that permits one is promised as much as any, until there was one."""
+    """A topic that permits unclean elections loses nothing until there is one."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
     bench.world.run_for(5.0)
     assert bench.world.invariants.committed(P)
@@ -249,7 +249,7 @@ def test_what_was_acknowledged_counts_where_no_unclean_election_took_it(bench: _
 def test_a_target_below_min_isr_is_noticed(
     bench: _Bench, raised_before_s: float, *, is_broken: bool
 ) -> None:
-    """By the lowest setting that a daemon may know of."""
+    """The lowest setting that a daemon may know is decisive."""
     world = bench.world
     world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=False)
     world.invariants.trust_settings_for(5.0)
@@ -275,20 +275,20 @@ def test_a_target_below_min_isr_is_noticed(
 def test_a_wrong_state_is_noticed(
     bench: _Bench, isr: list[int], leader: int, bump: int, epoch_offset: int
 ) -> None:
-    """By the write itself."""
+    """The write itself is judged."""
     with pytest.raises(InvariantViolationError):
         bench.write_state(isr, leader=leader, bump=bump, epoch_offset=epoch_offset)
 
 
 def test_a_dead_replica_may_leave_an_isr_that_gets_too_small(bench: _Bench) -> None:
-    """Only live ones count."""
+    """Only live replicas count."""
     for number in (2, 3):
         bench.broker(number).stop()
     bench.write_state([1])
 
 
 def test_a_good_copy_that_is_still_needed_is_noticed_when_it_leaves(bench: _Bench) -> None:
-    """Three replicas are the target; what replaces 3 is not in sync yet."""
+    """The target has three replicas, and the replacement of 3 is not in sync yet."""
     bench.write_spec(_spec([1, 2, 4]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 4, 3]), ids([4]), ids([3])))
     with pytest.raises(InvariantViolationError, match="good copies"):
@@ -296,7 +296,7 @@ def test_a_good_copy_that_is_still_needed_is_noticed_when_it_leaves(bench: _Benc
 
 
 def test_a_good_copy_may_leave_where_the_replication_factor_shrinks(bench: _Bench) -> None:
-    """The plan itself asks for fewer."""
+    """The plan itself has fewer replicas."""
     bench.write_spec(_spec([1, 2]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3])))
     bench.write_state([1, 2])
@@ -305,7 +305,7 @@ def test_a_good_copy_may_leave_where_the_replication_factor_shrinks(bench: _Benc
 def test_what_was_out_of_sync_when_its_step_began_is_a_good_copy_once_it_is_back(
     bench: _Bench,
 ) -> None:
-    """It came back into the ISR, and what replaces it is not in sync yet."""
+    """The replica is back in the ISR, and its replacement is not in sync yet."""
     bench.write_spec(_spec([1, 2, 4]))
     bench.isr_changes([1, 2])
     bench.write_topic(PartitionAssignment(ids([1, 2, 4, 3]), ids([4]), ids([3])))
@@ -318,7 +318,7 @@ def test_what_was_out_of_sync_when_its_step_began_is_a_good_copy_once_it_is_back
 def test_a_replica_whose_broker_restarted_may_leave_once(
     bench: _Bench, *, is_treated: bool
 ) -> None:
-    """It counts as failed first, however late; who is left in the ISR by a controller does not."""
+    """A restarted broker counts as failed until a controller keeps it in the ISR."""
     bench.isr_changes([1, 3])
     bench.broker(3).stop()
     bench.broker(3).start()
@@ -331,7 +331,7 @@ def test_a_replica_whose_broker_restarted_may_leave_once(
 
 @pytest.mark.parametrize("is_dead", [True, False])
 def test_a_dead_original_may_leave_no_room_for_a_good_copy(bench: _Bench, *, is_dead: bool) -> None:
-    """Original 4 is added where 2 goes; original 3 is there, dead, or catches up."""
+    """Original 4 is added while 2 is dropped; original 3 is dead, or catches up."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=False)
     bench.write_spec(replace(_spec([4, 3], [4, 3]), cancelled_by=RequestId("cancel")))
     bench.isr_changes([1, 2])
@@ -346,7 +346,7 @@ def test_a_dead_original_may_leave_no_room_for_a_good_copy(bench: _Bench, *, is_
 
 
 @pytest.mark.parametrize("is_dead", [True, False])
-def test_the_way_back_waits_for_live_originals_only(bench: _Bench, *, is_dead: bool) -> None:
+def test_a_rollback_waits_for_live_originals_only(bench: _Bench, *, is_dead: bool) -> None:
     """A dead original may never come back; a live one is about to catch up."""
     back = replace(_spec([4, 2, 3], [4, 2, 3]), cancelled_by=RequestId("cancel"))
     bench.write_spec(back)
@@ -360,7 +360,7 @@ def test_the_way_back_waits_for_live_originals_only(bench: _Bench, *, is_dead: b
 
 
 def test_two_writers_with_one_epoch_are_noticed(bench: _Bench) -> None:
-    """Whatever wrote them."""
+    """One controller epoch has one writer, whatever the write."""
     bench.write_state([1, 2, 3])
     with pytest.raises(InvariantViolationError, match="two writers"):
         bench.write_state([1, 2, 3], session=NO_SESSION)
@@ -392,20 +392,20 @@ def test_an_unfenced_write_of_a_state_is_noticed(bench: _Bench) -> None:
 def test_a_wrong_topic_znode_is_noticed(
     bench: _Bench, assignments: tuple[PartitionAssignment, ...]
 ) -> None:
-    """By the write itself."""
+    """The write itself is judged."""
     with pytest.raises(InvariantViolationError):
         bench.write_topic(*assignments)
 
 
 def test_a_replica_may_be_forgotten_with_an_orphan_record(bench: _Bench) -> None:
-    """The log that is left is not lost sight of."""
+    """The record names the log that is left."""
     bench.isr_changes([1, 2])
     bench.world.zookeeper.ensure(paths.orphan_path(BrokerId(3), P), b"{}")
     bench.write_topic(PartitionAssignment(ids([1, 2])))
 
 
 def test_deleting_an_isr_member_is_noticed(bench: _Bench) -> None:
-    """Before it reaches the broker, and if it gets there all the same."""
+    """The request and the deletion itself are both judged."""
     with pytest.raises(InvariantViolationError, match="which is in ISR"):
         bench.stop(3)
     broker = bench.broker(3)
@@ -415,7 +415,7 @@ def test_deleting_an_isr_member_is_noticed(bench: _Bench) -> None:
 
 
 def test_deleting_a_replica_that_is_to_stay_is_noticed(bench: _Bench) -> None:
-    """Out of ISR is not enough."""
+    """A replica out of the ISR must also leave the assignment."""
     bench.isr_changes([1, 2])
     with pytest.raises(InvariantViolationError, match="which is to stay"):
         bench.stop(3)
@@ -431,7 +431,7 @@ def test_deleting_before_the_leader_knows_is_noticed(bench: _Bench) -> None:
 
 
 def test_losing_an_acknowledged_record_is_noticed(bench: _Bench) -> None:
-    """On any member of the ISR."""
+    """Every member of the ISR is judged."""
     assert bench.world.invariants.committed(P) > 10
     bench.broker(3).logs[P].records.pop(0)
     with pytest.raises(InvariantViolationError, match="lacks some of"):
@@ -452,7 +452,7 @@ def test_a_record_written_without_the_claim_is_noticed(bench: _Bench) -> None:
 
 
 def test_a_record_that_ends_too_early_is_noticed(bench: _Bench) -> None:
-    """While the topic znode still names replicas to be removed."""
+    """The topic znode still has removing replicas when the record ends."""
     bench.write_spec(_spec([1, 2]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3])))
     with pytest.raises(InvariantViolationError, match="our record ended while"):
@@ -460,7 +460,7 @@ def test_a_record_that_ends_too_early_is_noticed(bench: _Bench) -> None:
 
 
 def test_more_replicas_than_the_bound_are_noticed(bench: _Bench) -> None:
-    """max(|ORS|, |FTR|) + step_size of them may be there; here four."""
+    """The bound is max(|ORS|, |FTR|) + step_size, here four."""
     bench.world.invariants.records.step_size = 1
     bench.write_spec(_spec([1, 2, 4]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 3, 4]), ids([4])))
@@ -488,7 +488,7 @@ def test_the_floor_is_that_of_the_final_target(bench: _Bench) -> None:
 
 
 def test_a_log_without_an_assignment_or_record_is_noticed_at_the_end(bench: _Bench) -> None:
-    """Unless it has a record."""
+    """A log with an orphan record is allowed."""
     bench.broker(4).logs[P] = Log(0)
     with pytest.raises(InvariantViolationError, match="no record names it"):
         bench.world.invariants.judge_end({})
@@ -498,7 +498,7 @@ def test_a_log_without_an_assignment_or_record_is_noticed_at_the_end(bench: _Ben
 
 @pytest.mark.parametrize("is_proven", [False, True])
 def test_what_kafka_alone_left_behind_is_not_ours(bench: _Bench, is_proven: bool) -> None:  # noqa: FBT001
-    """It is ours where a record of ours names it as an original replica."""
+    """Only an original replica of a spec needs an orphan record."""
     if is_proven:
         bench.write_spec(_spec([1, 2]))
     bench.isr_changes([1, 2])
@@ -507,14 +507,14 @@ def test_what_kafka_alone_left_behind_is_not_ours(bench: _Bench, is_proven: bool
         bench.world.invariants.judge_end({})
 
 
-def test_an_order_that_got_lost_is_noticed_at_the_end(bench: _Bench) -> None:
-    """It was neither refused nor carried out."""
+def test_a_lost_entry_is_noticed_at_the_end(bench: _Bench) -> None:
+    """The entry was neither refused nor carried out."""
     with pytest.raises(InvariantViolationError, match="was requested"):
         bench.world.invariants.judge_end({P: ids([4, 5])})
 
 
 def test_sending_what_is_not_durable_is_noticed(bench: _Bench) -> None:
-    """A LeaderAndIsr with an epoch, or an ISR, that ZooKeeper does not have."""
+    """The LeaderAndIsr has an epoch or an ISR that ZooKeeper does not have."""
     state = bench.world.state(P)
     assert state is not None
     send = bench.world.invariants.sent
@@ -537,7 +537,7 @@ def test_sending_what_is_not_durable_is_noticed(bench: _Bench) -> None:
 
 
 def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Bench) -> None:
-    """But not of a partition that was just created; the builder says of every replica it is new."""
+    """In a new partition every replica may be called new."""
 
     def request() -> LeaderAndIsr:
         state = bench.world.state(P)
@@ -597,8 +597,8 @@ def test_what_was_queued_before_a_replica_entered_the_isr_is_sent_late_only_to_b
 
 
 @pytest.mark.parametrize("says_why", [False, True])
-def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: bool) -> None:  # noqa: FBT001
-    """What a reassignment waits for has to be seen by operators."""
+def test_no_progress_without_a_reason_is_noticed(bench: _Bench, says_why: bool) -> None:  # noqa: FBT001
+    """Operators need the reason why a reassignment waits."""
     view = ClusterView(Options())
     view.tenure.held = Tenure(ControllerEpoch(1), Instant(0.0))
     waiting = Reassignment(spec=_spec([4]), since=Instant(0.0))
@@ -618,10 +618,10 @@ def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: boo
         (WriteError.OTHER, 0.0, False),
     ],
 )
-def test_trying_in_vain_is_noticed(
+def test_stale_writes_again_and_again_are_noticed(
     bench: _Bench, error: WriteError, pause_s: float, *, is_noticed: bool
 ) -> None:
-    """Races lost one after the other, and at once; a refusal by permissions is no race."""
+    """Stale writes count if they follow at once; a refusal by permissions is not stale."""
     observer = HistoryObserver(bench.world, ExpectedTargets(Ledger(bench.world)))
     view, change = ClusterView(Options()), Change(())
     with pytest.raises(InvariantViolationError, match="stale") if is_noticed else nullcontext():
@@ -632,7 +632,7 @@ def test_trying_in_vain_is_noticed(
 
 
 def test_skipping_a_controller_epoch_is_noticed(bench: _Bench) -> None:
-    """It goes up by one."""
+    """The controller epoch goes up by one."""
     with pytest.raises(InvariantViolationError, match="controller_epoch went"):
         bench.world.zookeeper.transact(NO_SESSION, [Put(paths.CONTROLLER_EPOCH, b"9")])
 

@@ -43,7 +43,7 @@ def test_a_new_topic_gets_leaders_and_takes_records() -> None:
 
 
 def test_the_role_passes_to_another_broker() -> None:
-    """When the active one dies, and when an operator deletes ``/controller``."""
+    """The role passes when the controller dies, and when an operator deletes ``/controller``."""
     world = _world()
     first = _controller(world)
     world.brokers[BrokerId(first)].kill()
@@ -59,7 +59,7 @@ def test_the_role_passes_to_another_broker() -> None:
 
 
 def test_a_dead_leader_is_replaced_and_rejoins_the_isr() -> None:
-    """By the first live replica in ISR, in the order of the assignment."""
+    """The first live replica of the assignment in the ISR becomes the leader."""
     world = _world()
     world.brokers[BrokerId(1)].kill()
     world.run_for(10.0)
@@ -89,7 +89,7 @@ def test_the_last_isr_member_is_waited_for() -> None:
 
 
 def test_a_plan_is_carried_out_with_all_data() -> None:
-    """Replaced, expanded, shrunk and reordered partitions; the znode goes with the last one."""
+    """The plan's znode is deleted when the last of its partitions is done."""
     world = _world({0: [1, 2, 3], 1: [1, 2], 2: [1, 2, 3], 3: [1, 2, 3], 4: [1, 2]})
     world.run_for(5.0)
     targets = {0: [4, 5], 1: [1, 2, 5], 2: [3], 3: [3, 2, 1], 4: [1, 2]}
@@ -104,7 +104,7 @@ def test_a_plan_is_carried_out_with_all_data() -> None:
 
 
 def test_what_the_topic_znode_says_is_finished_by_the_next_controller() -> None:
-    """Without any plan: adding and removing replicas are enough (kafka-facts 4.3)."""
+    """Adding and removing replicas suffice, without any plan."""
     world = _world()
     topic = b'{"version":2,"partitions":{"0":[4,5,1,2,3]},"adding_replicas":{"0":[4,5]},'
     topic += b'"removing_replicas":{"0":[1,2,3]}}'
@@ -160,7 +160,7 @@ def test_a_failed_disk_elsewhere_does_not_bring_back_what_is_being_deleted() -> 
 
 
 def test_preferred_leaders_are_elected_on_request() -> None:
-    """The request's znode goes."""
+    """The request's znode is deleted."""
     world = _world()
     world.brokers[BrokerId(1)].kill()
     world.run_for(10.0)
@@ -175,7 +175,7 @@ def test_preferred_leaders_are_elected_on_request() -> None:
 
 
 def test_replicas_on_a_failed_disk_are_taken_for_dead() -> None:
-    """Another one leads until the disk is repaired and the broker restarted."""
+    """Another replica leads until the disk is repaired and the broker restarted."""
     world = _world()
     broker = world.brokers[BrokerId(1)]
     broker.fail_directory(broker.logs[P].directory)
@@ -191,7 +191,7 @@ def test_replicas_on_a_failed_disk_are_taken_for_dead() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_controller_that_dies_between_its_writes_is_succeeded(seed: int) -> None:
-    """Wherever it dies, the next one finishes the plan."""
+    """The next controller finishes the plan, wherever the first one dies."""
     world = World(seed)
     world.create_topic("t", {n: [1, 2, 3] for n in range(4)}, min_insync_replicas=2)
     world.producer.start()

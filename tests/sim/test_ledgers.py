@@ -1,4 +1,4 @@
-"""The rules about requests and controls: each is broken once, on purpose, and noticed."""
+"""The rules about requests and controls: each is broken on purpose, and noticed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BROKEN: Final = pytest.raises(InvariantViolationError)
 
 
 class _Desk:
-    """A cluster whose controller is a daemon: the test writes its records in its name."""
+    """A cluster whose controller is a daemon; the test writes its records."""
 
     def __init__(self) -> None:
         self.world = World(5, brokers=4)
@@ -121,15 +121,15 @@ class _Desk:
 
 @pytest.fixture
 def desk() -> _Desk:
-    """Return a daemon's desk."""
+    """Return a cluster for one test."""
     return _Desk()
 
 
 @pytest.mark.parametrize(
     ("target", "original"), [([1, 4], CURRENT), (TARGET, [2, 1]), (TARGET, [1, 4])]
 )
-def test_a_goal_is_what_was_asked_for(desk: _Desk, target: list[int], original: list[int]) -> None:
-    """Neither another target, nor another way back."""
+def test_a_spec_is_what_was_requested(desk: _Desk, target: list[int], original: list[int]) -> None:
+    """A spec has the target of its request, and the original replicas of the partition."""
     request = desk.world.submit_request({P: TARGET})
     with BROKEN:
         desk.write(desk.spec(ReassignmentSpec(ids(target), ids(original), request, Route.REQUEST)))
@@ -146,15 +146,15 @@ def test_a_record_without_a_request_is_noticed(desk: _Desk) -> None:
 
 
 def test_the_original_stays_when_the_target_changes(desk: _Desk) -> None:
-    """A cancellation would lead back to where the partition never was."""
+    """A changed original would let a cancellation lead to a wrong assignment."""
     spec = desk.accept()
     with BROKEN:
         desk.write(desk.spec(replace(spec, original=TARGET)))
 
 
 @pytest.mark.parametrize("fate", [None, OutcomeKind.CANCELLED, OutcomeKind.ROLLED_BACK])
-def test_a_goal_ends_where_it_led(desk: _Desk, fate: OutcomeKind | None) -> None:
-    """Done at its target; never begun, at its original; else it is lost."""
+def test_a_spec_ends_where_it_led(desk: _Desk, fate: OutcomeKind | None) -> None:
+    """A spec ends at its target, or at its original if it never began."""
     spec = desk.accept()
     rows = [] if fate is None else [PartitionOutcome(spec.request, P, fate)]
     kept = desk.kept(spec.request, "ended-1-0-1", encode_ended([], rows))
@@ -163,8 +163,8 @@ def test_a_goal_ends_where_it_led(desk: _Desk, fate: OutcomeKind | None) -> None
 
 
 @pytest.mark.parametrize("other", [False, True])
-def test_only_what_a_cancellation_means_is_turned_round(desk: _Desk, *, other: bool) -> None:
-    """Not what another partition's cancellation names."""
+def test_a_cancellation_rolls_back_only_what_it_selects(desk: _Desk, *, other: bool) -> None:
+    """A cancellation of another partition does not roll this one back."""
     spec = desk.accept()
     desk.world.cancel(partitions=[OTHER if other else P])
     back = replace(spec, target=CURRENT, cancelled_by=desk.cancellation())
@@ -173,8 +173,8 @@ def test_only_what_a_cancellation_means_is_turned_round(desk: _Desk, *, other: b
 
 
 @pytest.mark.parametrize("other", [False, True])
-def test_only_what_a_cancellation_means_never_begins(desk: _Desk, *, other: bool) -> None:
-    """Of the legacy route, too, whose entry is not in its znode any more."""
+def test_a_cancellation_ends_only_what_it_selects(desk: _Desk, *, other: bool) -> None:
+    """The rule also covers legacy entries that are no longer in the plan."""
     request = RequestId("legacy-0000000000000001")
     desk.write(desk.spec(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
     desk.world.cancel(partitions=[OTHER if other else P])
@@ -185,7 +185,7 @@ def test_only_what_a_cancellation_means_never_begins(desk: _Desk, *, other: bool
 
 
 def test_where_a_partition_was_before_anything_was_written_counts(desk: _Desk) -> None:
-    """Such a request ends as done."""
+    """A request for the present assignment ends as done."""
     ledger = Ledger(desk.world)
     request = desk.world.submit_request({P: CURRENT})
     summary = Summary(request=request, kind="request", total=1, done=1)
@@ -195,8 +195,8 @@ def test_where_a_partition_was_before_anything_was_written_counts(desk: _Desk) -
 
 
 @pytest.mark.parametrize("target", [TARGET, ids([1, 4])])
-def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Replicas) -> None:
-    """A newer entry for the same partition is."""
+def test_an_entry_cancelled_before_it_began_is_not_expected(desk: _Desk, target: Replicas) -> None:
+    """A newer entry for the same partition is still expected."""
     expected = ExpectedTargets(desk.ledger)
     expected.ask({P: target})
     request = RequestId("legacy-0000000000000001")
@@ -208,8 +208,8 @@ def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Rep
     assert expected.unmet(desk.world) == ({} if target == TARGET else {P: target})
 
 
-def test_what_is_younger_than_a_cancellation_is_not_turned_round(desk: _Desk) -> None:
-    """A request after the cancellation is owed its target."""
+def test_what_is_younger_than_a_cancellation_is_not_rolled_back(desk: _Desk) -> None:
+    """A request after the cancellation has to reach its target."""
     desk.world.cancel()
     spec = desk.accept()
     with BROKEN:
@@ -217,8 +217,8 @@ def test_what_is_younger_than_a_cancellation_is_not_turned_round(desk: _Desk) ->
 
 
 @pytest.mark.parametrize("skipped", [False, True])
-def test_a_cancellation_leaves_nothing_alone_that_it_means(desk: _Desk, *, skipped: bool) -> None:
-    """Or its outcome says why."""
+def test_a_cancellation_leaves_nothing_that_it_selects(desk: _Desk, *, skipped: bool) -> None:
+    """An entry that is left needs a reason in the outcome."""
     desk.accept()
     desk.world.cancel()
     name = desk.cancellation()
@@ -234,7 +234,7 @@ def test_a_cancellation_leaves_nothing_alone_that_it_means(desk: _Desk, *, skipp
     ("total", "done", "is_right"), [(1, 1, True), (1, 0, False), (2, 2, False), (2, 1, False)]
 )
 def test_an_outcome_adds_up(desk: _Desk, total: int, done: int, *, is_right: bool) -> None:
-    """To what was asked for."""
+    """The counts of an outcome sum up to the number of entries."""
     turned = ids([2, 1])
     spec = desk.accept(target=turned)
     desk.write(desk.topic(PartitionAssignment(turned)), desk.spec(None))
@@ -245,14 +245,14 @@ def test_an_outcome_adds_up(desk: _Desk, total: int, done: int, *, is_right: boo
 
 
 def test_every_request_has_an_outcome(desk: _Desk) -> None:
-    """One without is forgotten."""
+    """A request without an outcome is lost."""
     desk.world.submit_request({P: TARGET})
     with BROKEN:
         desk.ledger.judge_end()
 
 
 def test_nothing_begins_while_disabled(desk: _Desk) -> None:
-    """Once the daemon has had time to hear of it."""
+    """The kill switch counts once the daemon has had time to hear of it."""
     desk.accept()
     desk.world.disable()
     desk.world.run_for(NEWS_S + 1.0)
@@ -262,7 +262,7 @@ def test_nothing_begins_while_disabled(desk: _Desk) -> None:
 
 @pytest.mark.parametrize("what", ["everything", "request", "broker", "another broker"])
 def test_nothing_is_added_while_paused(desk: _Desk, what: str) -> None:
-    """By everything, by its request, or by the broker that copies."""
+    """A pause of everything, of the request or of the copying broker counts."""
     spec, pause = desk.accept(), Pause()
     pauses = {
         "everything": Pauses(everything=pause),
@@ -280,7 +280,7 @@ def test_nothing_is_added_while_paused(desk: _Desk, what: str) -> None:
 def test_no_step_begins_in_the_write_that_changes_where_it_goes(
     desk: _Desk, *, in_one_write: bool
 ) -> None:
-    """It was decided by what is not wanted any more."""
+    """Such a step was decided by the replaced spec."""
     desk.accept()
     other = replace(desk.accept(target=ids([1, 4])), version=ZkVersion(1))
     towards = PartitionAssignment(ids([1, 2, 4]), ids([4]))
@@ -293,7 +293,7 @@ def test_no_step_begins_in_the_write_that_changes_where_it_goes(
 
 @pytest.mark.parametrize("is_set", [False, True])
 def test_what_copies_is_throttled_first(desk: _Desk, *, is_set: bool) -> None:
-    """Its replica is listed, and its broker has a rate."""
+    """The replica is listed as throttled, and its broker has a rate."""
     desk.accept(RequestOptions(throttle=1000))
     if is_set:
         desk.world.zookeeper.ensure(
@@ -319,7 +319,7 @@ def test_the_bound_follows_the_step_size_of_a_request(desk: _Desk, own: int | No
 
 
 def test_settings_are_as_operators_chose_in_the_end(desk: _Desk) -> None:
-    """What is left of a throttle is noticed, what they set themselves is theirs."""
+    """A leftover of a throttle is noticed; values that operators set stay."""
     desk.settings.change(topic_entity("t"), "retention.ms", "5")
     desk.settings.judge_end()
     desk.world.zookeeper.transact(

@@ -1,9 +1,9 @@
 """
-A week of a cluster that lives, with daemons that were there before: little fails, much changes.
+A week of a cluster with few faults and many changes, and daemons that run throughout.
 
-Histories of seconds with a fault in each meet what races; what is forgotten, grows or goes stale
-shows only when a daemon stays. Every evening everything that was asked for during the day has
-ended, and everything is where it was last asked to be.
+Histories of seconds with a fault in each find races. Facts that a daemon forgets, keeps for ever or
+keeps after they changed show only when it runs for long. Every evening all requests of the day have
+ended, and every partition has its last target.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tests.sim.world import World
 
 DAY_S: Final = 24 * 3600.0
 EVENING_S: Final = 900.0
-"""How long what was asked for last on a day may take."""
+"""The time that the last requests of a day may take."""
 AWAY_S: Final = 120.0
 CHANGE_EVERY_S: Final = 3 * 3600.0
 DAEMONS: Final = 2
 DAYS: Final = 7
 LAG_S: Final = 600.0
-"""``replica.lag.time.max.ms``: brokers look that often at what else would be most of the events."""
+"""``replica.lag.time.max.ms``: a longer interval keeps the number of events small."""
 
 
 class Days:
-    """What happens to the cluster below the topics, one thing a day."""
+    """Changes of brokers, settings and daemons, one a day."""
 
     def __init__(self, world: World, build: Build) -> None:
         """Begin with nothing."""
@@ -54,7 +54,7 @@ class Days:
         )
 
     def happen(self, day: int) -> None:
-        """Let something happen, another thing every day of the week."""
+        """Make the change of a day of the week."""
         kind = self._kinds[day % len(self._kinds)]
         self._world.fabric.note(f"day {day}: {kind.__name__}")
         kind()
@@ -103,7 +103,7 @@ class Days:
 
 
 def daemons(world: World, engine: EngineName) -> Build:
-    """Return what builds the daemons of an engine."""
+    """Return the factory of daemons of an engine."""
     options = Options(engine=engine, step_size=1)
     if engine is EngineName.NATIVE:
         world.invariants.records.step_size = options.step_size
@@ -125,7 +125,7 @@ def daemons(world: World, engine: EngineName) -> Build:
 
 
 def is_settled(world: World) -> bool:
-    """Whether everything asked for has ended."""
+    """Return whether every request has ended."""
     return not world.zookeeper.children(paths.REQUESTS) and is_finished(world)
 
 

@@ -1,4 +1,4 @@
-"""The wishes of operators, and the cases in which the daemon does not owe them."""
+"""The targets that operators expect, and the exceptions."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def world() -> World:
 
 @pytest.fixture
 def expected(world: World) -> ExpectedTargets:
-    """Return what is owed after one entry was written."""
+    """Return the expected targets after one entry was written."""
     expected = ExpectedTargets(Ledger(world))
     expected.ask({P: TARGET})
     return expected
 
 
-def test_an_order_is_owed_until_it_is_so(world: World, expected: ExpectedTargets) -> None:
-    """The topic znode has to say what was asked for."""
+def test_a_target_is_expected_until_it_is_reached(world: World, expected: ExpectedTargets) -> None:
+    """The topic znode has to contain the requested replicas."""
     assert expected.unmet(world) == {P: TARGET}
     expected.ask({P: ids([1, 2])})
     assert expected.unmet(world) == {}
 
 
-def test_an_order_that_was_refused_is_not_owed(world: World, expected: ExpectedTargets) -> None:
+def test_a_refused_target_is_not_expected(world: World, expected: ExpectedTargets) -> None:
     """The refusal has to name this very entry."""
     reason = RefusalReason.UNKNOWN_BROKER
     expected.refused(Refusal(RequestId("r"), "t-0 -> [3,5]", reason, "not live"))
@@ -60,10 +60,10 @@ def test_an_order_that_was_refused_is_not_owed(world: World, expected: ExpectedT
     assert expected.unmet(world) == {}
 
 
-def test_an_entry_that_vanishes_without_a_reason_is_owed(
+def test_the_target_of_an_entry_that_vanishes_without_a_reason_is_expected(
     world: World, expected: ExpectedTargets
 ) -> None:
-    """A broker that was away just now is a reason; so is a record of the order."""
+    """A broker that was just away is a reason; so is a spec with the target."""
     expected.plan_rewritten(world, {P: TARGET}, {})
     assert expected.unmet(world) == {P: TARGET}
     world.brokers[BrokerId(4)].stop()
@@ -72,7 +72,7 @@ def test_an_entry_that_vanishes_without_a_reason_is_owed(
 
 
 def _draw_all(world: World, names: Iterable[str]) -> set[str]:
-    """Let operators do all of this; return what was done."""
+    """Let operators carry out actions; return those that were done."""
     actions = Actions(**{name: int(name in names) for name in Actions.__slots__})
     operators = Operators(world, every_s=0.3, actions=actions)
     operators.start()
@@ -82,14 +82,14 @@ def _draw_all(world: World, names: Iterable[str]) -> set[str]:
 
 
 def test_every_action_on_kafka_can_be_done(world: World) -> None:
-    """Each of them, sooner or later, with a cluster that carries out what is asked."""
+    """Every action is possible on a cluster that carries plans out."""
     names = {n for n in Actions.__slots__ if n not in ASKED_OF_DAEMONS}
     assert _draw_all(world, names) == names
     world.run_until(lambda: world.zookeeper.get(paths.LEGACY_PLAN) is None, within_s=60.0)
 
 
 def test_every_action_on_a_daemon_can_be_done(world: World) -> None:
-    """With a daemon that carries out what is asked."""
+    """Every action is possible on a daemon that carries requests out."""
     world.create_topic("u", {0: [1, 2]})
     world.add_daemon(reactors(OPTIONS))
     assert _draw_all(world, ASKED_OF_DAEMONS) == ASKED_OF_DAEMONS

@@ -55,7 +55,7 @@ LATER: Final = {
 def test_the_plan_is_carried_out_with_each_successor(
     shape: Shape, failpoint: Failpoint, hand: Hand
 ) -> None:
-    """With a daemon in the end: every target, every disk and every znode is as it should be."""
+    """With a daemon in the end, every target is reached, and disks and znodes are clean."""
     judge_a_daemons_end(Cell(shape, failpoint, hand))
 
 
@@ -63,7 +63,7 @@ def test_the_plan_is_carried_out_with_each_successor(
 def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
     shape: Shape, failpoint: Failpoint
 ) -> None:
-    """Without a daemon: exactly what the znodes said at the death, healthy, and nothing stray."""
+    """Without a daemon, exactly the work in the znodes at the death is carried out."""
     cell = Cell(shape, failpoint, Hand.KAFKA)
     judge_kafkas_end(cell)
     match kafkas_end(shape, failpoint):
@@ -87,7 +87,7 @@ def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
     ("failpoint", "nth"), [(b, n) for b, times in LATER.items() for n in times]
 )
 def test_the_end_is_the_same_in_later_steps(failpoint: Failpoint, nth: int, hand: Hand) -> None:
-    """Other steps of other partitions are then on their way beside it."""
+    """Steps of other partitions are in flight then."""
     cell = Cell(STEPWISE, failpoint, hand, nth=nth)
     (judge_kafkas_end if hand is Hand.KAFKA else judge_a_daemons_end)(cell)
 
@@ -97,7 +97,7 @@ def test_the_end_is_the_same_in_later_steps(failpoint: Failpoint, nth: int, hand
 def test_the_rest_of_a_request_is_accepted_with_each_successor(
     failpoint: Failpoint, hand: Hand
 ) -> None:
-    """A first chunk is accepted and refused, and moves; the next is about to be, or has just."""
+    """A first chunk is accepted or refused, and moves; the next is about to be, or just was."""
     cell = Cell(REQUESTING, failpoint, hand, nth=2)
     first, second = map(str, cell.partitions)
     assert cell.specs == ({first, second} if failpoint is Failpoint.ACCEPTED else {first})
@@ -143,7 +143,7 @@ def judge_a_daemons_end(cell: Cell) -> None:
 
 
 def judge_kafkas_end(cell: Cell) -> None:
-    """Let Kafka's controller take over and judge: what stood there is done, and no more."""
+    """Let Kafka's controller take over and judge: it carried out the znodes, and no more."""
     assert cell.daemon.died_at == cell.failpoint
     cell.take_over()
     assert cell.replicas() == cell.promised

@@ -40,7 +40,7 @@ class Refusals(SilentObserver):
 
 @pytest.fixture
 def refusals() -> Refusals:
-    """Return what counts the refusals of the daemon's writes."""
+    """Return the observer of the daemon's refused writes."""
     return Refusals()
 
 
@@ -56,7 +56,7 @@ def world(refusals: Refusals) -> World:
 
 
 def holds_role(world: World) -> bool:
-    """Whether the daemon is the controller."""
+    """Return whether the daemon is the controller."""
     return world.daemons[0].store.claim is not None
 
 
@@ -118,7 +118,7 @@ def test_a_plan_with_very_many_malformed_entries_ends(world: World, path: str) -
 
 
 def outcome_of(world: World, request: RequestId) -> Summary | None:
-    """Return how a request ended, None if it has not."""
+    """Return the outcome of a request; None if it has not ended."""
     kept = world.zookeeper.get(paths.outcome_path(request))
     outcome = None if kept is None else decode_outcome(kept.data)
     assert not isinstance(outcome, str)
@@ -126,7 +126,7 @@ def outcome_of(world: World, request: RequestId) -> Summary | None:
 
 
 def test_a_request_that_zookeeper_does_not_show_is_refused(world: World) -> None:
-    """Its outcome has the reason, and no other request waits."""
+    """The outcome has the reason, and no other request waits."""
     hidden = world.submit_request({P: [1, 4]})
     world.zookeeper.hide(paths.submission_path(hidden))
     other = world.submit_request({P: [1, 3]})
@@ -143,7 +143,7 @@ def test_a_request_that_zookeeper_does_not_show_is_refused(world: World) -> None
 def test_a_request_that_cannot_be_deleted_holds_nothing_up(
     world: World, refusals: Refusals
 ) -> None:
-    """Other requests and cancellations end, the role is given back; later it is tried again."""
+    """Other requests and cancellations end, the role is given back; the deletion is retried."""
     daemon = world.daemons[0]
     stuck = world.submit_request({P: [1, 4]})
     path = paths.submission_path(stuck)
@@ -183,7 +183,7 @@ def test_a_request_that_cannot_be_deleted_holds_nothing_up(
     ],
 )
 def test_what_zookeeper_refuses_once_is_tried_again(world: World, asked: str, below: str) -> None:
-    """Nothing else happens that would have anybody look again."""
+    """The daemon retries by itself, as no event follows."""
     refusal = Refusal(below, WriteError.OTHER, is_once=True, name="refused")
     store, entries = world.daemons[0].store, {TopicPartition("t", n): [3, 4] for n in range(3)}
     if asked != "cancellation":

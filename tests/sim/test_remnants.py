@@ -40,7 +40,7 @@ def _dropped_in_the_topic_znode_alone(seed: int) -> World:
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("target", [None, [1, 2, 3], [2, 4]])
 def test_it_leaves_the_isr_and_the_disk(seed: int, target: list[int] | None) -> None:
-    """Also where a request gives it the partition back: it copies anew."""
+    """A stranger that a request adds again copies its log anew."""
     world = _dropped_in_the_topic_znode_alone(seed)
     world.add_daemon(reactors(Options()))
     if target is not None:
@@ -67,7 +67,7 @@ def test_it_leaves_the_isr_and_the_disk(seed: int, target: list[int] | None) -> 
 def test_strangers_leave_the_isr_and_logs_stay_until_live_replicas_caught_up(
     seed: int, replicas: list[int]
 ) -> None:
-    """With each of them as the leader, and with an empty replica: no record is lost."""
+    """No record is lost, with each stranger as the leader, and with an empty replica."""
     world = _dropped_in_the_topic_znode_alone(seed)
     world.assign("t", {0: PartitionAssignment(ids(replicas))})
     world.add_daemon(reactors(Options(tenure=TenurePolicy.PERMANENT)))

@@ -1,4 +1,4 @@
-"""Replication: high watermarks, acknowledgements, and who may change the ISR how."""
+"""Replication: high watermarks, acknowledgements, and changes of the ISR."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ P = TopicPartition("t", 0)
 
 
 class _Bench:
-    """Three brokers without a controller: the test sends what one would."""
+    """Three brokers without a controller: the test sends its requests."""
 
     def __init__(self, *, isr: Sequence[int] = (1, 2, 3), min_isr: int = 2) -> None:
         self.world = World(3, brokers=3, has_kafka_controllers=False)
@@ -98,7 +98,7 @@ def _state(isr: Sequence[int], *, epoch: int, leader: int = 1) -> bytes:
 
 
 def test_a_record_is_acknowledged_when_the_whole_isr_has_it() -> None:
-    """Not before."""
+    """A record is not acknowledged before every member of the ISR has it."""
     bench = _Bench()
     bench.produce()
     assert bench.answers == []
@@ -117,7 +117,7 @@ def test_too_small_an_isr_takes_no_record() -> None:
 
 
 def test_a_follower_that_caught_up_enters_the_isr() -> None:
-    """By a compare-and-set that keeps leader, leader epoch and controller epoch."""
+    """The leader adds it by a compare-and-set that keeps leader and epochs."""
     bench = _Bench(isr=[1], min_isr=1)
     bench.produce(500)
     bench.world.run_for(1.0)
@@ -128,7 +128,7 @@ def test_a_follower_that_caught_up_enters_the_isr() -> None:
 
 
 def test_what_a_follower_held_before_it_lost_its_log_does_not_count() -> None:
-    """An ISR grows by a fetch: what was held when the leader could not write it may be gone."""
+    """Only a new fetch lets a follower enter, as its former log may be lost."""
     bench = _Bench(isr=[1, 2], min_isr=1)
     leader, follower = bench.broker(1), bench.broker(3)
     assert leader.session is not None
@@ -157,7 +157,7 @@ def test_only_a_replica_that_the_leader_knows_enters_the_isr() -> None:
 
 
 def test_a_leader_with_a_stale_version_cannot_change_the_isr() -> None:
-    """A controller wrote; until its LeaderAndIsr arrives the ISR stays as it is."""
+    """The ISR stays until the LeaderAndIsr of the controller that wrote arrives."""
     bench = _Bench(isr=[1], min_isr=1)
     version = bench.write_state([1], epoch=1)
     bench.produce(5)
@@ -169,7 +169,7 @@ def test_a_leader_with_a_stale_version_cannot_change_the_isr() -> None:
 
 
 def test_a_dead_follower_leaves_the_isr_when_records_are_waiting_for_it() -> None:
-    """And then they are acknowledged; a notification reports the change."""
+    """The records are acknowledged then, and a notification reports the change."""
     bench = _Bench()
     bench.world.run_for(1.0)
     bench.broker(3).kill()
@@ -214,7 +214,7 @@ def test_a_new_leader_makes_followers_cut_off_what_it_does_not_have() -> None:
 
 
 def test_a_deposed_leader_cannot_acknowledge_alone() -> None:
-    """It does not know yet; its followers do not fetch from it any more."""
+    """Its followers do not fetch from it any more, before it knows that it is deposed."""
     bench = _Bench()
     version = bench.write_state([2, 3], leader=2, epoch=1)
     bench.send_state([2, 3], isr=[2, 3], leader=2, epoch=1, version=version, brokers=[2, 3])

@@ -30,7 +30,7 @@ WATCHED = (
 
 
 def a_world() -> tuple[World, SimStore, Recorder]:
-    """Return a world, and a store that watches what operators ask for."""
+    """Return a world, and a store that watches the operators' znodes."""
     world, inbox = World(1, brokers=3), Recorder()
     store = SimStore(
         world.zookeeper, world.schedule, inbox, controller_id=BrokerId(1000000), competes=False
@@ -42,7 +42,7 @@ def a_world() -> tuple[World, SimStore, Recorder]:
 
 
 def test_requests_and_their_parts_are_read() -> None:
-    """With the time at which they were made."""
+    """Each has the time of its creation."""
     world, store, inbox = a_world()
     request = world.submit_request({P: [1, 2]}, RequestOptions(reason="drain", parts=2))
     part = RequestOptions(part_of=request, parts=2)
@@ -85,7 +85,7 @@ def test_cancellation_queue_and_kill_switch_are_read() -> None:
 
 
 def test_controls_are_read() -> None:
-    """The last word counts."""
+    """The last write counts."""
     world, _, inbox = a_world()
     world.pause(Pauses(Pause("storm")))
     world.pause(Pauses())

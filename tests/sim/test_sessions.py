@@ -12,7 +12,7 @@ from tests.sim.zookeeper import NO_SESSION, Make, Put, SimZooKeeper
 
 
 class _Bench:
-    """A server, a session, and what its client heard."""
+    """A server, a session, and the messages that its client received."""
 
     def __init__(self, seed: int = 1, timeout_s: float = 10.0) -> None:
         self.schedule = Schedule(seed)
@@ -41,7 +41,7 @@ class _Bench:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_client_hears_things_in_the_servers_order(seed: int) -> None:
-    """Whatever the delays: an answer, then the watch it set, then the next answer."""
+    """An answer, the watch that it set and the next answer arrive in this order."""
     bench = _Bench(seed)
     bench.session.ask(bench.read)
     bench.run()
@@ -52,7 +52,7 @@ def test_a_client_hears_things_in_the_servers_order(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_requests_are_answered_after_a_suspension(seed: int) -> None:
-    """One that was on its way is asked again and shows what holds then."""
+    """A request under way is repeated, and shows the znodes at that time."""
     bench = _Bench(seed)
     bench.session.ask(bench.read)
     bench.run(seconds=bench.schedule.random.uniform(0.0, 0.007))
@@ -77,7 +77,7 @@ def test_every_watch_fires_when_the_connection_is_back() -> None:
 
 
 def test_a_session_suspended_for_too_long_expires() -> None:
-    """The client learns it when it is back, and hears nothing else."""
+    """The client learns of it when it is connected again, and hears nothing else."""
     bench = _Bench(timeout_s=3.0)
     bench.session.ask(bench.read)
     bench.run()
@@ -101,7 +101,7 @@ def test_a_suspension_within_the_timeout_is_survived() -> None:
 
 
 def test_expiry_is_noticed_late_and_once() -> None:
-    """In between the client believes that it still holds what it held."""
+    """Until then the client believes that its session exists."""
     bench = _Bench()
     bench.session.expire()
     assert not bench.session.is_open

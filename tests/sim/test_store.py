@@ -87,7 +87,7 @@ def bench() -> _Bench:
 
 
 def test_a_claim_replaces_the_controller_and_moves_the_epoch_by_one(bench: _Bench) -> None:
-    """With a znode of ours from the first multi on: no broker is elected in between."""
+    """Our znode exists from the first multi on: no broker is elected in between."""
     assert bench.inbox.of(ControllerClaimed) == [ControllerClaimed(2)]  # type: ignore[arg-type]
     assert bench.data(paths.CONTROLLER_EPOCH) == b"2"
     controller = bench.world.zookeeper.get(paths.CONTROLLER)
@@ -96,7 +96,7 @@ def test_a_claim_replaces_the_controller_and_moves_the_epoch_by_one(bench: _Benc
 
 
 def test_a_claim_whose_answer_was_lost_is_found_again() -> None:
-    """It is not made twice, whichever of its two multis was under way."""
+    """A claim is not made twice, whichever of its two multis was under way."""
     moments_ms = [begin + n for begin in (0, int(GRACE_S * 1000)) for n in range(1, 12)]
     for moment_ms in moments_ms:
         bench = _Bench()
@@ -112,7 +112,7 @@ def test_a_claim_whose_answer_was_lost_is_found_again() -> None:
 
 
 def test_resigning_lets_a_broker_take_over(bench: _Bench) -> None:
-    """And nothing can be written any more."""
+    """The store cannot write any more."""
     bench.store.resign_controller()
     bench.world.run_for(2.0)
     assert bench.inbox.of(Deposed) == [Deposed("resigned")]
@@ -122,7 +122,7 @@ def test_resigning_lets_a_broker_take_over(bench: _Bench) -> None:
 
 
 def test_a_deposed_daemon_writes_nothing_though_it_does_not_know(bench: _Bench) -> None:
-    """The multi with the failed fence leaves no trace, nor do those after it."""
+    """Neither the multi with the failed fence nor a later one takes effect."""
     bench.world.remove_controller()
     while bench.data(paths.CONTROLLER_EPOCH) == b"2":
         bench.world.step()
@@ -154,7 +154,7 @@ def test_paperwork_is_fenced_by_the_leadership_alone(bench: _Bench) -> None:
 
 
 def test_a_standby_does_no_paperwork(bench: _Bench) -> None:
-    """It does not lead."""
+    """A standby is not the leader of the daemons."""
     bench.world.run_for(1.0)
     standby = bench.another(Recorder())
     bench.world.run_for(1.0)
@@ -183,14 +183,14 @@ def test_multis_are_all_or_nothing_and_independent(bench: _Bench) -> None:
 
 
 def test_missing_parents_are_made(bench: _Bench) -> None:
-    """Persistent and empty."""
+    """The parents are persistent and empty."""
     assert bench.store.commit([[Create("/a/b/c", b"1")]]) == [Committed()]
     assert bench.data("/a/b") == b""
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_commit_may_break_with_any_part_of_it_durable(bench: _Bench, after: int) -> None:
-    """What became durable has to be read anew."""
+    """The daemon has to read again which multis are durable."""
     bench.store.faults.break_commit(after=after)
     with pytest.raises(CommitUnknownError):
         bench.store.commit([[Create("/x", b"")], [Create("/y", b"")]])
@@ -201,7 +201,7 @@ def test_a_commit_may_break_with_any_part_of_it_durable(bench: _Bench, after: in
 
 
 def test_an_expired_session_takes_claim_and_leadership(bench: _Bench) -> None:
-    """The store continues with a new session and stands for the leadership again."""
+    """The store continues with a new session and competes for the leadership again."""
     bench.store.session.expire()
     with pytest.raises(SessionLostError):
         bench.store.commit([[Create("/x", b"")]])
@@ -215,7 +215,7 @@ def test_an_expired_session_takes_claim_and_leadership(bench: _Bench) -> None:
 
 
 def test_one_daemon_leads_and_fences_the_one_before(bench: _Bench) -> None:
-    """Even while the former leader still believes that it leads."""
+    """The fence holds while the former leader still believes that it leads."""
     inbox = Recorder()
     other = bench.another(inbox)
     bench.world.run_for(1.0)
@@ -231,7 +231,7 @@ def test_one_daemon_leads_and_fences_the_one_before(bench: _Bench) -> None:
 
 
 def test_reading_watches_and_reads_again_at_every_change(bench: _Bench) -> None:
-    """The level, not the difference; something that does not exist yet included."""
+    """A read returns the present state, also of a znode that does not exist yet."""
     bench.store.read(ZnodeFamily.LEGACY_PLAN)
     bench.world.run_for(0.1)
     bench.world.submit_plan({P: [2, 3, 1]})
@@ -248,7 +248,7 @@ def test_reading_watches_and_reads_again_at_every_change(bench: _Bench) -> None:
 
 
 def test_a_bounced_broker_has_another_epoch(bench: _Bench) -> None:
-    """Though a late reader never saw its id absent."""
+    """A late reader sees another epoch, though it never saw the id absent."""
     bench.store.read(ZnodeFamily.BROKERS)
     bench.world.run_for(0.1)
     broker = bench.world.brokers[BrokerId(2)]
@@ -261,7 +261,7 @@ def test_a_bounced_broker_has_another_epoch(bench: _Bench) -> None:
 
 
 def test_topics_are_listed_and_read(bench: _Bench) -> None:
-    """One that does not exist is None; one that cannot be decoded is a text."""
+    """An absent topic is None, a malformed one a text."""
     bench.world.zookeeper.transact(NO_SESSION, [Make(paths.topic_path("odd"), b"[]")])
     bench.store.read(ZnodeFamily.TOPICS)
     bench.store.read_topics(["t", "odd", "none"], read_generation=1)
@@ -277,7 +277,7 @@ def test_topics_are_listed_and_read(bench: _Bench) -> None:
 
 
 def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
-    """The next change needs another read."""
+    """A watch fires once: the next change needs another read."""
     bench.store.read_states([P, TopicPartition("t", 9)], watch=True, read_generation=1)
     bench.world.run_for(0.1)
     (read,) = bench.inbox.of(StatesRead)
@@ -294,7 +294,7 @@ def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
 
 
 def test_everything_watched_is_read_again_with_a_new_session(bench: _Bench) -> None:
-    """Its watches went with the old one."""
+    """The watches ended with the old session."""
     bench.store.read(ZnodeFamily.GUARDS)
     bench.world.run_for(0.1)
     bench.store.session.expire()

@@ -32,7 +32,7 @@ SOON_S = 10.0
 
 
 class _SimRig:
-    """A store on a simulated ZooKeeper; time passes only while something is waited for."""
+    """A store on a simulated ZooKeeper; time passes only in waits."""
 
     def __init__(
         self, zookeeper: SimZooKeeper, schedule: Schedule, *, competes: bool = False
@@ -115,7 +115,7 @@ class TestSimStore(StoreContract, RequestContract):
 
     @pytest.fixture(params=[1, 2, 3])
     def store_factory(self, request: pytest.FixtureRequest) -> Callable[[], StoreRig]:
-        """Return what builds a rig."""
+        """Return a factory of rigs."""
         zookeeper, schedule = SimZooKeeper(), Schedule(request.param)
         return lambda: _SimRig(zookeeper, schedule)
 
@@ -125,6 +125,6 @@ class TestSimLeadership(LeadershipContract):
 
     @pytest.fixture(params=[1, 2, 3])
     def daemon_factory(self, request: pytest.FixtureRequest) -> Callable[[], StoreRig]:
-        """Return what builds a rig of a daemon that competes."""
+        """Return a factory of rigs of daemons that compete."""
         zookeeper, schedule = SimZooKeeper(), Schedule(request.param)
         return lambda: _SimRig(zookeeper, schedule, competes=True)

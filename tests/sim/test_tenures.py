@@ -52,7 +52,7 @@ def _ends_well(world: World) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_topic_is_deleted_though_a_step_waits_for_a_dead_broker(seed: int) -> None:
-    """The role is claimed again afterwards, and kept: nothing else is to be deleted."""
+    """The role is claimed again afterwards, and kept, as no other deletion is pending."""
     world = _with_a_dead_target(seed)
     world.delete_topic("other")
     world.run_until(
@@ -69,7 +69,7 @@ def test_a_topic_is_deleted_though_a_step_waits_for_a_dead_broker(seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_pause_gives_the_role_to_a_broker_though_a_step_waits_for_a_dead_one(seed: int) -> None:
-    """A Kafka controller ends the step when the broker is back, or we do when we go on."""
+    """A Kafka controller ends the step when the broker is back, or the daemon after the pause."""
     world = _with_a_dead_target(seed)
     world.pause(Pauses(everything=Pause("topics are created")))
     world.run_for(PROGRESS_PATIENCE_S + OPTIONS.tenure_linger_s + SOON_S)
@@ -84,7 +84,7 @@ def test_a_pause_gives_the_role_to_a_broker_though_a_step_waits_for_a_dead_one(s
 
 @pytest.mark.parametrize("seed", range(4))
 def test_brokers_that_refuse_the_daemon_keep_their_controller(seed: int) -> None:
-    """Nothing is written; when they allow it, the next claim carries the request out."""
+    """The daemon writes nothing; when brokers accept requests, its next claim succeeds."""
     world = World(seed)
     world.create_topic("moved", {0: [1, 2, 3]})
     world.producer.start()

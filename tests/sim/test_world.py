@@ -34,31 +34,31 @@ def _history(seed: int) -> list[tuple[float, Transaction]]:
 
 
 def test_the_same_seed_gives_the_same_history() -> None:
-    """To the last write and the last bit of the clock."""
+    """All writes and their times are identical."""
     assert _history(11) == _history(11)
 
 
 def test_another_seed_gives_another_history() -> None:
-    """Otherwise many seeds would prove no more than one."""
+    """Equal histories would prove no more than one."""
     assert _history(11) != _history(12)
 
 
 def test_time_passes_though_nothing_happens() -> None:
-    """The clock stands where it was asked to stand."""
+    """The clock advances by the requested time."""
     world = World(1, brokers=0)
     world.run_for(3.0)
     assert world.now == 3.0
 
 
 def test_waiting_in_vain_is_an_error() -> None:
-    """With the seed in its text."""
+    """The text of the error has the seed."""
     with pytest.raises(NotReachedError, match="seed 4"):
         World(4).run_until(lambda: False, within_s=5.0)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_kafkas_own_controllers_survive_every_fault(seed: int) -> None:
-    """Nothing acknowledged is lost, and every plan comes to its end once all is healed."""
+    """No acknowledged record is lost, and every plan ends once the cluster is healed."""
     world = _world(seed)
     faults = Faults(world, every_s=1.5)
     faults.start()

@@ -61,7 +61,7 @@ class TestSimZooKeeper(ZooKeeperContract):
 
     @pytest.fixture
     def connect(self) -> Connect:
-        """Return what connects a client to one server."""
+        """Return a function that connects clients to one server."""
         server = SimZooKeeper()
         return lambda: _Client(server)
 
@@ -75,7 +75,7 @@ def zookeeper() -> SimZooKeeper:
 
 
 def test_too_much_data_is_refused(zookeeper: SimZooKeeper) -> None:
-    """A real server ends the connection instead, of which clients make the same."""
+    """A real server ends the connection instead, which clients report in the same way."""
     with pytest.raises(TransactionFailedError) as caught:
         zookeeper.transact(NO_SESSION, [Put("/a", b""), Create("/b", bytes(2 << 20))])
     assert (caught.value.index, caught.value.error) == (1, WriteError.TOO_LARGE)
@@ -90,7 +90,7 @@ def test_a_refused_transaction_leaves_the_zxid_as_it_was(zookeeper: SimZooKeeper
 
 
 def test_an_ended_session_writes_no_more(zookeeper: SimZooKeeper) -> None:
-    """Its client has to open another."""
+    """The client of an ended session has to open another."""
     session = zookeeper.open_session()
     zookeeper.close_session(session)
     with pytest.raises(SessionExpiredError):
@@ -98,7 +98,7 @@ def test_an_ended_session_writes_no_more(zookeeper: SimZooKeeper) -> None:
 
 
 def test_listeners_see_each_znode_once_with_what_it_was_before(zookeeper: SimZooKeeper) -> None:
-    """However often a transaction wrote it."""
+    """A znode that a transaction wrote several times is listed once."""
     seen: list[Transaction] = []
     zookeeper.listeners.append(seen.append)
     zookeeper.transact(NO_SESSION, [Put("/a", b"2"), Put("/a", b"3"), Check("/a", ZkVersion(2))])

@@ -87,7 +87,7 @@ class SessionExpiredError(Exception):
 
 
 HIDDEN: Final = b"permissions do not suffice"
-"""In place of data: no valid content of any znode; the decoders report it."""
+"""The data of a hidden znode: valid for no decoder, so that each reports it."""
 
 
 class WatchKind(Enum):
