@@ -135,7 +135,7 @@ class ClusterFaults:
     def _ensemble_restarted(self) -> Fault:
         for server in self._cluster.zookeepers:
             server.kill()
-        # At once: nothing that asks ZooKeeper, such as the campaign itself, gets an answer before.
+        # At once: until then ZooKeeper answers no client, including the campaign.
         self._cluster.start_zookeepers()
         description = "every ZooKeeper is killed and started"
         return Fault("zookeeper restarted", description, 0.0, _nothing)

@@ -109,7 +109,7 @@ def _key(release: Release) -> str:
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # released with the file, whatever happens to us
+        fcntl.flock(held, fcntl.LOCK_EX)  # released with the file, also if the process dies
         yield
 
 

@@ -235,7 +235,7 @@ def _await_limited(cluster: Cluster, bytes_per_s: int) -> None:
         brokers = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in cluster.brokers]
         answers = [f for b in brokers for f in cluster.admin.describe_configs([b]).values()]
         found = [answer.result(timeout=10).get(_RATE) for answer in answers]
-        # The older releases hide the value of what they do not know by name.
+        # Older releases hide the values of settings that they do not know.
         return all(entry and entry.value in {None, str(bytes_per_s)} for entry in found)
 
     what = "every broker has heard what to limit"

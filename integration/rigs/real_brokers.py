@@ -58,7 +58,7 @@ class RealRig:
 
     @epoch.setter
     def epoch(self, epoch: ControllerEpoch) -> None:
-        # A later controller has to be newer than what a test made of ours.
+        # A later controller needs a newer epoch than the test used.
         self._seized.epoch = epoch
         self._seized.client.set("/controller_epoch", b"%d" % epoch)
 

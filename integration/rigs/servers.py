@@ -26,7 +26,7 @@ from integration.rigs.waiting import eventually
 LINKED_LISTENER: Final = "LINKED"
 """Name of the listener behind a link."""
 
-# ApiVersions, version 0, correlation id 0, no client id: what every client says first.
+# ApiVersions, version 0, correlation id 0, no client id: the first request of every client.
 _HELLO: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 
 
@@ -98,7 +98,7 @@ class ZooKeeperServer(ChildProcess):
             heap_mb=heap_mb,
             logging=write_logging(directory),
             properties={
-                # Survives kill -9 all the same: what was written is in the page cache.
+                # Survives kill -9 without fsync: the page cache keeps the writes.
                 "zookeeper.forceSync": "no",
                 "zookeeper.preAllocSize": "1024",
                 **({} if jute_maxbuffer is None else {"jute.maxbuffer": str(jute_maxbuffer)}),
@@ -284,7 +284,7 @@ class Broker(ChildProcess):
 
 
 _FIXED: Final[Mapping[str, str]] = {
-    # Nothing happens that a test did not ask for.
+    # The broker does nothing that a test did not request.
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
     "delete.topic.enable": "true",

@@ -78,7 +78,7 @@ class Traffic:
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "delivery.timeout.ms": int(give_up_after_s * 1000),
-                # A broker that hangs is given up in time to find the one that leads instead.
+                # A broker that hangs is abandoned in time to find the new leader.
                 "socket.timeout.ms": 10_000,
                 # A leader change is noticed by the next record, not five minutes later.
                 "topic.metadata.refresh.interval.ms": 1_000,
@@ -204,7 +204,7 @@ class Traffic:
                     on_delivery=self._on_delivery,
                 )
             except BufferError:
-                self._producer.poll(0.1)  # the queue is full: the cluster is slower than we are
+                self._producer.poll(0.1)  # the queue is full: the cluster is slow
                 continue
             key += 1
             due += self._interval_s

@@ -121,7 +121,7 @@ def _read(log: bytes) -> Iterator[Write]:
         _checksum, length = struct.unpack_from(">qi", log, at)
         at += 12
         if length <= 0 or log[at + length : at + length + 1] != _END_OF_RECORD:
-            return  # what follows was never written, or not to its end
+            return  # the rest was never written, or not completely
         yield from _transaction(_Jute(log[at : at + length]))
         at += length + 1
 

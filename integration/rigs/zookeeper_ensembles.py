@@ -75,7 +75,7 @@ def expire_session(hosts: str, session: int) -> None:
             if not tries_left:
                 raise
         finally:
-            # Left open it would keep alive the session that it is to end.
+            # An open client would keep the session alive that it is to end.
             try:
                 twin.stop()
             finally:

@@ -211,7 +211,8 @@ class Trials:
 
 def main(arguments: list[str]) -> int:
     """Judge a sample of mutants; return 0 if enough of them were killed."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what runs has to end with us
+    # The exit runs the clean-up that ends the running trials.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("--count", type=int, default=300, help="how many mutants")
     parser.add_argument("--seed", type=int, default=1, help="which ones")

@@ -101,7 +101,7 @@ class AlterRules:
             return
         known = self._known(entry.partition, way.sent_at)
         if any(set(entry.target) - set(isr) or len(isr) <= len(entry.target) for isr in known):
-            # It adds, or drops what was not in sync.
+            # The entry adds replicas, or drops replicas that were not in sync.
             return
         invariants.judge.ensure(
             len(entry.target) >= floor,

@@ -193,7 +193,7 @@ class BrokerFaults:
         world = self._world
         for partition in list(broker.unseen):
             if self._is_left_over(broker, partition):
-                # It could not be deleted while the broker did not see it; an operator removes it.
+                # The broker could not delete the log without its disk; an operator removes it.
                 del broker.unseen[partition]
         lost = [p for p, log in broker.logs.items() if not log.is_online] + list(broker.unseen)
         states = [world.state(p) for p in lost]

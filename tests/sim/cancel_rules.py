@@ -87,7 +87,7 @@ class CancelRules:
         if cancel is None:
             self._judge.fail(f"{partition}: there is no cancellation {spec.cancelled_by}")
         if before is None:
-            # It is foreign: there was no record.
+            # A foreign reassignment had no spec.
             self._judge.ensure(
                 any(names(s, partition) for s in cancel.selections.values()),
                 f"{partition}: {spec.cancelled_by} does not name it",

@@ -164,7 +164,8 @@ class DataRules:
             Rule.DELETES_NONE_IN_ISR,
         )
         hosted = self._fabric.brokers[broker].hosted.get(partition)
-        # One request is out at a time: a stop from before a replica is added anew goes first.
+        # One request is under way at a time: a stop from before the replica was added again
+        # arrives first.
         is_old = broker in assignment.adding_replicas and (
             hosted is None or hosted.leader_epoch <= stop.leader_epoch
         )

@@ -101,7 +101,7 @@ def plot_of(seed: int) -> DelegatedPlot:
         rivals,
         topics_every_s,
     )
-    # Its own generator: what was drawn of a seed before stays what it was.
+    # Its own generator, so that the other draws of a seed do not change.
     toggled = Random(f"delegated, toggled settings {seed}")
     if toggled.random() < TOGGLED_SHARE:
         options = replace(options, config_refresh_s=toggled.choice(REFRESHES_S))

@@ -100,7 +100,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     world.create_topic("three", three, min_insync_replicas=2)
     world.create_topic("two", two)
     if plot.has_unclean_topic:
-        # Few replicas: where the only one in sync dies, another may still be copying from it.
+        # Few replicas: if the only one in sync dies, another may still be copying from it.
         few = {0: [1, 2, 3], 1: [2, 3], 2: [4], 3: [5]}
         world.create_topic("unclean", few, unclean_leader_election=True)
     world.producer.start()

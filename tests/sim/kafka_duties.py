@@ -205,7 +205,7 @@ class KafkaDuties:
             for partition in cluster.partitions():
                 assignment = cluster.assignment(partition)
                 # A replica being deleted takes no part: from there to online is no valid transition
-                # (``ReplicaStateMachine``), and a LeaderAndIsr would make its log anew.
+                # (``ReplicaStateMachine``), and a LeaderAndIsr would create its log again.
                 if assignment is not None and partition.topic not in self._doomed:
                     receivers = assignment.replicas if directory == paths.LOG_DIR_EVENTS else ()
                     cluster.send_state(partition, [r for r in receivers if r in cluster.live])

@@ -115,9 +115,9 @@ class KafkaReassignments:
         removing = tuple(r for r in replicas if r not in target)
         dropped = tuple(r for r in stored.replicas if r not in replicas)
         if set(cluster.states[partition].isr) <= set(dropped):
-            # Kafka would delete the last replicas in sync here, and their data with them: what was
-            # added has taken over, and the origin it goes back to has not been in sync since. What
-            # clients ask for of that kind is passed over; ours is judged (``alter_rules``).
+            # Kafka would delete the last replicas in sync here, and their data with them: the added
+            # replicas have taken over, and the original ones are no longer in sync. Such entries of
+            # other clients are skipped; those of the daemon are judged (``alter_rules``).
             return
         cluster.moved.discard(partition)
         self._started.discard(partition)
@@ -163,7 +163,7 @@ class KafkaReassignments:
         if partition not in self._started:
             self._started.add(partition)
             cluster.write_state(partition, state.leader, state.isr)
-            # Kafka's takes a member of the ISR for new, too; what it loses by that is not ours.
+            # Kafka's controller calls members of the ISR new, too; the loss is not simulated.
             new = tuple(r for r in stored.adding_replicas if r not in state.isr)
             cluster.send_state(partition, stored.replicas, new=new)
         return False

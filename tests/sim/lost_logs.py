@@ -91,7 +91,7 @@ class LostLogs:
     def _assigned(self, topic: str, written: Written) -> None:
         before, after = _partitions(written.before), _partitions(written.after)
         if written.after is None:
-            # A log of a deleted topic looks like that of any other, and has no record.
+            # A log of a deleted topic looks like that of a new one, and has no record.
             self._drops = [d for d in self._drops if d.partition.topic != topic]
         for number, now in after.items():
             partition = TopicPartition(topic, number)

@@ -174,7 +174,7 @@ class Operators:
         brokers = sorted(world.brokers)
         minimum = world.fabric.config(partition.topic).min_insync_replicas
         if self._asks_too_few and chance.random() < 0.2:
-            # Refused, if that is what the daemon knows.
+            # The daemon refuses it if it knows the setting.
             minimum = 1
         size = len(world.assignment(partition).target_replicas) + chance.choice((-1, 0, 0, 0, 1))
         return tuple(chance.sample(brokers, max(minimum, min(size, len(brokers)))))

@@ -187,7 +187,7 @@ def _with_refusing_brokers(seed: int, plot: Plot) -> Plot:
 
 def _with_small_multis(seed: int, plot: Plot) -> Plot:
     """Let commits be split into several multis in some, and daemons die between two of them."""
-    # Each draw has its own generator: what was drawn of a seed before stays what it was.
+    # Each draw has its own generator, so that the other draws of a seed do not change.
     chance = Random(f"small multis {seed}")
     if chance.random() >= SMALL_MULTIS_SHARE:
         return plot
@@ -282,7 +282,7 @@ def _with_bounces_at_claims(seed: int, plot: Plot) -> Plot:
 def asked_plot_of(seed: int) -> Plot:
     """Return the plot of a seed: most of them have operators that ask the daemon itself."""
     plot = plan_plot_of(seed)
-    # Its own generator again: the plots of plans alone stay what they were.
+    # Its own generator again, so that the plots of plans alone do not change.
     chance = Random(f"wants {seed}")
     name = chance.choice((None, *WANTS, "anything"))
     if name is None:
@@ -303,7 +303,7 @@ def asked_plot_of(seed: int) -> Plot:
 
 def plan_plot_of(seed: int) -> Plot:
     """Return the plot of a seed without anything but plans."""
-    # Its own generator: the history's own must not depend on how many numbers are drawn here.
+    # Its own generator: the history's must not depend on the number of draws here.
     chance = Random(f"plot {seed}")
     options = replace(
         OPTIONS,

@@ -84,7 +84,7 @@ class Cell:
             self.daemon = heir
             heir.crash_at(self.failpoint, nth=nth)
             if self.standby is not None:
-                # Were it there before, it might be the one that takes the role.
+                # Started earlier, the next standby could take the role.
                 world.run_until(
                     lambda: heir.store.claim is not None or not heir.is_alive,
                     within_s=DIES_WITHIN_S,
