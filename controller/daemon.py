@@ -23,8 +23,9 @@ from controller.brokers.broker_queries import BrokerFollower
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.cluster_controller import ClusterController
 from controller.brokers.connections import quiet_kafka
+from controller.brokers.disk_capacities import DiskCapacities
 from controller.brokers.endpoints import listeners_of, security_of
-from controller.brokers.log_dirs import LogDirQuery
+from controller.brokers.log_dirs import Capacities, LogDirQuery, no_capacities
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
@@ -227,6 +228,24 @@ class _Brokers(NamedTuple):
     reassignments: ClusterController
 
 
+def _capacities(settings: Settings) -> Capacities:
+    """
+    Return the configured capacities of log directories.
+
+    Raises:
+        InvalidInputError: their file is invalid.
+
+    """
+    if settings.disk_capacities is None:
+        return no_capacities
+
+    def problem(why: str) -> None:
+        log = structlog.stdlib.get_logger("controller")
+        log.warning("disk_capacities_invalid", error=why)
+
+    return DiskCapacities(settings.disk_capacities, problem)
+
+
 def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Session) -> _Brokers:
     """Start the threads that connect to brokers; nothing is connected yet."""
     security, listeners = security_of(settings), listeners_of(settings)
@@ -239,7 +258,7 @@ def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Sessio
     brokers = _Brokers(
         BrokerChannels(inbox, options),
         TopicConfigQuery(inbox, security, listeners),
-        LogDirQuery(inbox, security, listeners),
+        LogDirQuery(inbox, security, listeners, MonotonicClock(), _capacities(settings)),
         ClusterController(inbox, security, listeners),
     )
     for part in brokers:

@@ -12,8 +12,13 @@ from typing import Final, NamedTuple
 
 from pydantic import SecretStr
 
+from controller.core.model import MinFree
+from controller.errors import InvalidInputError
+from controller.units import parse_bytes
+
 PORT_MAX: Final = 65535
 TOKEN_MIN: Final = 16
+PERCENT: Final = 100
 OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
 """The occasions of notifications (``web.notifications.NotificationKind``)."""
 
@@ -21,6 +26,7 @@ _IPV6: Final = 6
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _WEB: Final = re.compile(r"https?://[^\s/]+\S*")
+_PERCENTAGE: Final = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
 _CHROOT: Final = re.compile(r"(?:/[^/\s]+)*")
 
 
@@ -159,6 +165,30 @@ def occasions(text: str) -> str:
         if word.strip() not in OCCASIONS:
             raise ValueError(f"must be a list of {', '.join(OCCASIONS)}")
     return text
+
+
+def parse_min_free(value: object) -> object:
+    """
+    Parse bytes (``10GB``), a percentage of the volume (``2%``), or ``none``.
+
+    Raises:
+        ValueError: the text has another form.
+
+    """
+    if value is None or isinstance(value, MinFree):
+        return value
+    text = str(value).strip()
+    if text.lower() == "none":
+        return None
+    share = _PERCENTAGE.fullmatch(text)
+    if share is not None and float(share[1]) < PERCENT:
+        return MinFree(share=float(share[1]) / PERCENT)
+    if text == "0":
+        return MinFree()
+    try:
+        return MinFree(bytes=parse_bytes("min_free", text))
+    except InvalidInputError:
+        raise ValueError("must be bytes such as 10GB, a percentage such as 2%, or none") from None
 
 
 def parse_step_size(value: object) -> object:

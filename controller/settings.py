@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controller.core.controls import QueueOrder
+from controller.core.model import MinFree
 from controller.core.options import (
     REQUEST_BYTES,
     EngineName,
@@ -45,6 +46,7 @@ from controller.setting_values import (
     occasions,
     parse_address,
     parse_advertised,
+    parse_min_free,
     parse_step_size,
     web_address,
 )
@@ -202,6 +204,17 @@ class Settings(BaseSettings):
     )
     max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Limit of bytes being copied, as far as sizes are known; by default none."
+    )
+    min_free: Annotated[MinFree | None, BeforeValidator(parse_min_free)] = Field(
+        MinFree(share=0.02),
+        description="Space that copies leave free in each log directory: bytes, or a percentage of "
+        "its volume. A copy that would take more waits. With none, disks are not guarded.",
+    )
+    disk_capacities: Path | None = Field(
+        None,
+        description="File with the capacities of log directories, for brokers before Kafka 3.3, "
+        "which do not report their free space: TOML or JSON, a table for each broker id (or "
+        "default) with the bytes of each directory. It is read again when it changes.",
     )
     max_leader_moves_per_broker_per_second: Count = Field(
         50, description="Limit of leaderships that one broker gains or loses by steps per second."
@@ -375,6 +388,7 @@ class Settings(BaseSettings):
             size_refresh_s=self.size_refresh_s,
             copy_refresh_s=self.copy_refresh_s,
             max_bytes_in_flight=self.max_bytes_in_flight,
+            min_free=self.min_free,
             max_leader_moves_per_broker_per_second=self.max_leader_moves_per_broker_per_second,
             order=self.order,
             outcomes_kept=self.outcomes_kept,

@@ -19,6 +19,7 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.brokers.versions import BY_PROTOCOL, versions_of
+from controller.clocks import MonotonicClock
 from controller.core.events import (
     LeaderAndIsrAnswered,
     SizesRead,
@@ -272,12 +273,12 @@ def test_sizes_are_read_from_every_broker(
     """By name, and among everything a broker has; a replica that is not there has no size."""
     topic = make_topic({0: (1, 2), 1: (3, 4), 2: (4, 5)})
     fill(cluster, [(topic, 0), (topic, 1)])
-    sizes = LogDirQuery(inbox, Security(), ListenerChoice())
+    sizes = LogDirQuery(inbox, Security(), ListenerChoice(), MonotonicClock())
     sizes.start()
     try:
         sizes.update_brokers(controller.brokers().values())
         unknown = [TopicPartition(topic, n) for n in range(3, 4 + others)]
-        sizes.measure([TopicPartition(topic, n) for n in range(3)] + unknown)
+        sizes.measure([TopicPartition(topic, n) for n in range(3)] + unknown, whole=False)
         event = inbox.next()
     finally:
         sizes.stop()

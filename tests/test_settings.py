@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from controller.core.model import MinFree
 from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
@@ -33,7 +34,7 @@ def test_only_zookeeper_has_to_be_given() -> None:
     assert settings.http == HttpAddress("127.0.0.1", 8095)
     assert str(settings.journal_dir) == "journal"
     assert settings.zookeeper_session_timeout_s == 10
-    assert settings.options() == Options(engine=EngineName.AUTO)
+    assert settings.options() == Options(engine=EngineName.AUTO, min_free=MinFree(share=0.02))
 
 
 def test_options_of_the_core_follow_the_settings() -> None:
@@ -230,3 +231,24 @@ def test_more_names_of_the_http_server_are_a_list() -> None:
     for wrong in ("a:80", "http://a", "a,,b", "a b", "*.example.com"):
         with pytest.raises(InvalidInputError, match="--http-hosts"):
             valid(http_hosts=wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10GB", MinFree(bytes=10**10)),
+        ("2.5%", MinFree(share=0.025)),
+        ("0", MinFree()),
+        ("none", None),
+    ],
+)
+def test_min_free_is_bytes_a_percentage_or_none(text: str, expected: MinFree | None) -> None:
+    """None turns the guard off; 0 only keeps disks from being full."""
+    assert valid(min_free=text).options().min_free == expected
+
+
+@pytest.mark.parametrize("text", ["much", "100%", "-1", "-1%", "1e3"])
+def test_min_free_of_another_form_is_refused(text: str) -> None:
+    """A volume of which everything stays free takes no copy."""
+    with pytest.raises(InvalidInputError, match="min-free"):
+        valid(min_free=text)

@@ -50,6 +50,10 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.THROTTLE: "nothing while the throttle is being set; otherwise allow the daemon to "
     "write /config in ZooKeeper, or remove the throttle with `reassigner throttle none --request "
     "ID`",
+    BlockedBy.DISK_FULL: "free space there or enlarge the volume, lower min_free, or "
+    "submit a plan with another target; copies that end and drops may free it as well",
+    BlockedBy.DISK_UNKNOWN: "nothing while brokers are queried; if it stays, allow the daemon "
+    "DescribeLogDirs (Describe on the cluster) and make the named broker reachable",
     BlockedBy.CLUSTER_HEALTH: "bring the named partitions back above min.insync.replicas, or set "
     "under_min_isr to warn",
     BlockedBy.INCOMPLETE: "submit the missing parts, or cancel the others with `reassigner cancel`",

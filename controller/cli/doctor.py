@@ -80,6 +80,7 @@ def take_snapshot(
         daemon_problem=problem,
         daemon_refusals=tuple(map(str, (status or {}).get("refused_because") or ())),
         unreachable=(status or {}).get("unreachable_brokers", {}),
+        unguarded=(status or {}).get("disks", {}).get("unguarded", {}),
     )
 
 

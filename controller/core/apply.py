@@ -15,7 +15,13 @@ from controller.core.controllership.engines import engine_of
 from controller.core.controllership.state_polling import missing_again
 from controller.core.model import Instant, Route, TopicPartition
 from controller.core.reassignments import Reassignment, Request
-from controller.core.scheduling import adaptive_limit, in_flight, isr_health, partition_sizes
+from controller.core.scheduling import (
+    adaptive_limit,
+    disk_space,
+    in_flight,
+    isr_health,
+    partition_sizes,
+)
 from controller.core.throttling import throttle_records
 from controller.core.unclean_election import note_leader
 from controller.core.view import ClusterView
@@ -185,7 +191,7 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
             # The present topic may be reassigned by others, which the record concealed.
             view.tenure.may_have_foreign = True
         _count_bytes(view, record.partition, reassignment, request)
-        in_flight.drop(view, record.partition)
+        in_flight.drop(view, record.partition, now)
         _want_preferred(view, record.partition, reassignment)
     view.tenure.acked.pop(record.partition, None)
     if record.partition not in view.work.orphaned:
@@ -252,6 +258,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         reassignment.step += 1
         in_flight.unload(view, reassignment)
         in_flight.load(view, record.partition, reassignment)
+    disk_space.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.
     view.note_progress(
         record.partition, after.deadline if isinstance(after, phases.Stopping) else record.at

@@ -133,6 +133,8 @@ class MeasureSizes:
     partitions: tuple[TopicPartition, ...]
     copies: bool = False
     """Whether it measures the progress of copies instead of the sizes of all."""
+    whole: bool = False
+    """Whether a broker is to list all its logs where its free space depends on them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,12 @@ class SizesRead:
     """Brokers that did not answer, and why."""
     replicas: Mapping[TopicPartition, Mapping[BrokerId, int]] = field(default_factory=dict)
     """Bytes of each replica by broker; omitted where very many were requested."""
+    unmeasured: frozenset[TopicPartition] = frozenset()
+    """Requested partitions of which no broker reported a replica."""
+    disks: Mapping[BrokerId, model.BrokerDisks] = field(default_factory=dict)
+    """The log directories of the brokers that answered."""
+    placed: Mapping[TopicPartition, Mapping[BrokerId, str]] = field(default_factory=dict)
+    """The directory of each replica by broker, of brokers with several; omitted like sizes."""
 
 
 @dataclass(frozen=True, slots=True)

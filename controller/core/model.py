@@ -139,6 +139,51 @@ class TopicConfig:
     unclean_leader_election: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory of a broker, as its broker reported it."""
+
+    path: str
+    total: int | None = None
+    """Bytes of its volume; None where it is unknown."""
+    usable: int | None = None
+    """Free bytes of its volume; None where they are unknown."""
+    logs: int | None = None
+    """The number of its logs; None where they were not counted."""
+    is_failed: bool = False
+    is_estimate: bool = False
+    """
+    Whether ``usable`` is the configured capacity less the listed logs.
+
+    It does not count deleted logs that the broker still keeps.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDisks:
+    """The log directories of a broker in one answer."""
+
+    epoch: BrokerEpoch
+    at: Instant
+    """The instant before the broker was queried: what happened earlier is included."""
+    dirs: tuple[LogDir, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MinFree:
+    """The space that copies leave free in a log directory: bytes, or a share of its volume."""
+
+    bytes: int = 0
+    share: float = 0.0
+
+    def of(self, total: int | None) -> int:
+        """Return the bytes of a directory whose volume has this size."""
+        return max(self.bytes, math.ceil(self.share * (total or 0)))
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:g}%" if self.share else f"{self.bytes} bytes"
+
+
 class ConfigQuestion(NamedTuple):
     """A request for topic settings: its sequence number and the time it was made."""
 
@@ -341,6 +386,10 @@ class BlockedBy(StrEnum):
     WINDOW = "window"
     THROTTLE = "throttle"
     """Its throttle is not applied yet."""
+    DISK_FULL = "disk_full"
+    """A log directory that may take the copy has no room for it above ``min_free``."""
+    DISK_UNKNOWN = "disk_unknown"
+    """The size of the partition, or the room on a broker's disks, is not measured yet."""
     CLUSTER_HEALTH = "cluster_health"
     """Partitions that are not being reassigned are below min.insync.replicas."""
     INCOMPLETE = "incomplete"

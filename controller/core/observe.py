@@ -19,7 +19,7 @@ from controller.core.controllership.invalidation import LEFT_TIMER
 from controller.core.model import BlockedBy, BrokerId, Instant, LegacyPlan, TopicPartition, Zxid
 from controller.core.reassignments import START, Reassignment
 from controller.core.requests.intake import fold_request_read
-from controller.core.scheduling import adaptive_limit, in_flight, partition_sizes
+from controller.core.scheduling import adaptive_limit, disk_space, in_flight, partition_sizes
 from controller.core.throttling.throttle_records import applied_throttles_read, entity_configs_read
 from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
@@ -69,6 +69,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             entity_configs_read(view, event, now)
         case events.SizesRead():
             partition_sizes.sizes_read(view, event, now)
+            disk_space.disks_read(view, event)
         case events.LeadershipGained():
             tenure_reset.begin_leadership(view)
         case events.LeadershipLost():
@@ -88,7 +89,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             responses.leader_and_isr_answered(view, event)
         case events.StopReplicaAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
-            responses.stop_replica_answered(view, event)
+            responses.stop_replica_answered(view, event, now)
         case events.UpdateMetadataAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             _update_metadata_answered(view, event)
@@ -149,6 +150,9 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     if tenure.held is not None or tenure.claiming:
         # The claim under way may succeed: no other controller handles their bounce then.
         tenure.bounced_ahead |= left | joined
+    if joined:
+        # Its directories may be others now.
+        disk_space.invalidate_disks(view)
     view.role.orphans_after = START
     view.role.orphans_left.clear()
 
@@ -255,7 +259,7 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
         else set(view.work.reassignments)
     )
     for partition in [p for p in unconfirmed if p not in event.specs]:
-        in_flight.drop(view, partition)
+        in_flight.drop(view, partition, now)
     own_records.unconfirmed_specs.clear()
     view.tenure.may_have_foreign = True
     view.due.add(event.specs)

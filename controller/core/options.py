@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.core.controls import QueueOrder
+from controller.core.model import MinFree
 
 
 class EngineName(StrEnum):
@@ -83,6 +84,8 @@ class Options:
     max_outgoing_per_broker: int = 10
     max_bytes_in_flight: int | None = None
     """As far as sizes are known; None: no limit."""
+    min_free: MinFree | None = None
+    """What copies leave free in each log directory; None: disks are not guarded."""
     max_leader_moves_per_broker_per_second: int = 50
     order: QueueOrder = QueueOrder.SUBMITTED
     outcomes_kept: int = 200

@@ -11,7 +11,7 @@ for tens of thousands, so it is done when sizes arrive or the order changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import chain, islice
 from math import ceil
 from typing import Any, Final
@@ -21,6 +21,7 @@ from controller.core.controllership.engines import engine_of
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
 from controller.core.scheduling import holds, limits
 from controller.core.scheduling.budget import Budget
+from controller.core.scheduling.disk_space import fill_of_brokers
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -141,11 +142,11 @@ def _key_of(view: ClusterView, order: controls.QueueOrder) -> Callable[[TopicPar
         return lambda p: (p not in sizes, sizes.get(p, 0))
     if order is controls.QueueOrder.LARGE_FIRST:
         return lambda p: -sizes.get(p, -1)
-    filled = _fill_of_brokers(view)
+    filled: Mapping[BrokerId, float] = fill_of_brokers(view) or _waiting_on_brokers(view)
     return lambda p: (-_fullest_left(view, filled, p), -sizes.get(p, 0))
 
 
-def _fill_of_brokers(view: ClusterView) -> dict[BrokerId, int]:
+def _waiting_on_brokers(view: ClusterView) -> dict[BrokerId, int]:
     """Return the bytes each broker holds of what is waiting to move."""
     work = view.work
     filled: dict[BrokerId, int] = {}
@@ -156,7 +157,9 @@ def _fill_of_brokers(view: ClusterView) -> dict[BrokerId, int]:
     return filled
 
 
-def _fullest_left(view: ClusterView, filled: dict[BrokerId, int], partition: TopicPartition) -> int:
+def _fullest_left(
+    view: ClusterView, filled: Mapping[BrokerId, float], partition: TopicPartition
+) -> float:
     """Return the fill of the fullest broker that the partition leaves."""
     target = view.work.reassignments[partition].spec.target
     assignment = view.session.assignment(partition)

@@ -101,6 +101,10 @@ class Finding(Enum):
     """The size of a reassigning partition may be unknown."""
     REQUEST_REPLACED = auto()
     """An entry belongs to another request now: the former may have ended."""
+    DISKS_INVALIDATED = auto()
+    """The reports of free space are too old for copies: disks are measured now."""
+    DISKS_READ = auto()
+    """Brokers reported their free space, by which copies are held back."""
     PENDING_MEASURED = auto()
     """A pending reassignment has another size, by which it is sorted."""
     ENTRY_REFUSED = auto()
@@ -269,6 +273,8 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.SPEC_CHANGED: ("throttles",),
     Finding.SIZE_WANTED: ("sizes",),
     Finding.REQUEST_REPLACED: ("endings",),
+    Finding.DISKS_INVALIDATED: ("sizes",),
+    Finding.DISKS_READ: ("capacity",),
     Finding.PENDING_MEASURED: ("order",),
     Finding.ENTRY_REFUSED: ("plan", "endings", "queue"),
     Finding.SUBMISSIONS_WAIT: ("submissions",),

@@ -22,6 +22,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     environment_checks.mixed_protocols,
     environment_checks.daemons,
     environment_checks.unreachable_brokers,
+    environment_checks.unguarded_disks,
     environment_checks.notifications,
     environment_checks.large_znodes,
     environment_checks.permissions,

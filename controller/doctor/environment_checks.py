@@ -116,6 +116,19 @@ def unreachable_brokers(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
+def unguarded_disks(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find brokers whose disks a copy could fill, as their free space is unknown."""
+    for broker, why in sorted(snapshot.unguarded.items()):
+        yield Finding(
+            "unguarded_disks",
+            Severity.WARNING,
+            f"broker {broker}",
+            f"its free space is unknown: {why}",
+            "allow the daemon Describe on the cluster; for brokers before Kafka 3.3, give their "
+            "capacities in the file disk_capacities",
+        )
+
+
 def notifications(snapshot: Snapshot) -> Iterator[Finding]:
     """Find directories of notifications that no controller processes."""
     for path, count in sorted(snapshot.znodes.notifications.items()):

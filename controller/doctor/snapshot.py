@@ -121,5 +121,7 @@ class Snapshot:
     """Why the leading daemon did not answer; None if it did, or if there is none."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Brokers that the leading daemon cannot reach while it holds the role, and why."""
+    unguarded: Mapping[str, str] = field(default_factory=dict)
+    """Brokers whose free space the leading daemon does not know, and why."""
     daemon_refusals: tuple[str, ...] = ()
     """Why the leading daemon cannot work, by its status; some reasons show only in a tenure."""

@@ -284,9 +284,9 @@ class Reactor:
                 self._store.read_accepted(request)
             case effects.ReadEntityConfigs(entities=entities):
                 self._store.read_entity_configs(entities)
-            case effects.MeasureSizes(partitions=partitions):
+            case effects.MeasureSizes(partitions=partitions, whole=whole):
                 if self._sizes is not None:
-                    self._sizes.measure(partitions)
+                    self._sizes.measure(partitions, whole=whole)
             case (
                 effects.AlterReassignment()
                 | effects.ElectPreferred()

@@ -321,8 +321,15 @@ class TopicConfigs(Protocol):
 class Sizes(Protocol):
     """Sizes of replicas on disk (DescribeLogDirs)."""
 
-    def measure(self, partitions: Sequence[model.TopicPartition]) -> None:
-        """Query in the background: ``SizesRead`` with the sizes that were reported follows."""
+    def measure(self, partitions: Sequence[model.TopicPartition], *, whole: bool) -> None:
+        """
+        Query in the background: ``SizesRead`` with what was reported follows.
+
+        Args:
+            partitions: The partitions whose sizes are reported.
+            whole: Whether brokers whose free space depends on it are to list all their logs.
+
+        """
         ...
 
 

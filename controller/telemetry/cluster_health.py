@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.options import UnderMinIsr
+from controller.core.scheduling.disk_space import unguarded
 from controller.core.scheduling.isr_health import under_min_isr_sentence
 from controller.core.scheduling.partition_sizes import slow_throttles
 from controller.core.view import ClusterView
@@ -82,6 +83,7 @@ class HealthEvents:
         self._slow: frozenset[str] = frozenset()
         self._kept: frozenset[str] = frozenset()
         self._unreachable: frozenset[BrokerId] = frozenset()
+        self._unguarded: frozenset[BrokerId] = frozenset()
 
     def reach(self, view: ClusterView, unreachable: Mapping[BrokerId, str]) -> Iterator[LogEvent]:
         """
@@ -116,6 +118,11 @@ class HealthEvents:
         for key in sorted(slow.keys() - self._slow):
             yield warning("throttle_below_produce_rate", detail=slow[key])
         self._slow = frozenset(slow)
+        without = unguarded(view)
+        for broker in sorted(without.keys() - self._unguarded)[:LINES_MAX]:
+            yield warning("disks_unguarded", broker=broker, reason=without[broker])
+        if view.tenure.held is not None:
+            self._unguarded = frozenset(without)
         kept = {
             f"{entity}: {text}"
             for entity, texts in view.own_records.kept_throttles.items()

@@ -194,3 +194,33 @@ class BrokerGauges(Collector):
             for broker, count in sorted(counts.items()):
                 counter.add_metric([str(broker)], count)
             yield counter
+
+
+class DiskGauges(Collector):
+    """The room in log directories, as last reported in this tenure."""
+
+    def __init__(self) -> None:
+        """Start without a snapshot."""
+        self.snapshot: StatusSnapshot | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return the gauges of the log directories in the status."""
+        status = {} if self.snapshot is None else self.snapshot.status
+        disks: Mapping[str, Any] = status.get("disks", {})
+        for key, text in (
+            ("total_bytes", "Size of the volume of a log directory"),
+            ("usable_bytes", "Free bytes of the volume of a log directory"),
+            ("reserved_bytes", "Bytes that copies in progress still take in a log directory"),
+        ):
+            family = GaugeMetricFamily(
+                f"reassigner_log_dir_{key}", text, labels=["broker", "log_dir"]
+            )
+            for found in disks.get("log_dirs", ()):
+                if found[key] is not None:
+                    family.add_metric([str(found["broker"]), found["path"]], found[key])
+            yield family
+        yield GaugeMetricFamily(
+            "reassigner_disks_unguarded",
+            "Live brokers whose free space is unknown: copies to them are not held back",
+            value=len(disks.get("unguarded", ())),
+        )

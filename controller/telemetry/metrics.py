@@ -20,7 +20,12 @@ from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
-from controller.telemetry.gauges import BrokerGauges, ControllerGauges, RequestGauges
+from controller.telemetry.gauges import (
+    BrokerGauges,
+    ControllerGauges,
+    DiskGauges,
+    RequestGauges,
+)
 from controller.telemetry.rpc_names import ORDER_ERRORS, OTHER
 from controller.telemetry.status_publisher import StatusSnapshot
 
@@ -240,7 +245,7 @@ class Metrics:
         )
         self.build = prometheus.Info("reassigner_build", "Version and engine", registry=registry)
         prometheus.ProcessCollector(namespace="reassigner", registry=registry)
-        self._collectors = (ControllerGauges(), RequestGauges(), BrokerGauges())
+        self._collectors = (ControllerGauges(), RequestGauges(), BrokerGauges(), DiskGauges())
         for collector in self._collectors:
             registry.register(collector)
         self._journal_lost = 0

@@ -21,6 +21,7 @@ from controller.core.scheduling import limits
 from controller.core.scheduling.holds import request_hold
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
+from controller.telemetry.disk_status import disks_of
 from controller.telemetry.incremental import Incremental, in_slices
 from controller.telemetry.json_values import iso_time
 from controller.telemetry.partition_documents import Clocks, partition_document
@@ -62,6 +63,7 @@ def status_of(
         "at": iso_time(clocks.wall),
         "brokers": sorted(view.cluster.brokers),
         "broker_loads": progress.brokers(view.cluster.brokers),
+        "disks": disks_of(view),
         "routes": progress.routes(),
         "requests": _requests(view, clocks, work, progress),
         "partitions": {

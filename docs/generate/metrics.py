@@ -57,6 +57,7 @@ LABEL_VALUES: Final = {
     "result of reassigner_orders_total": (*ORDER_ERRORS.values(), OTHER),
     "event": ("the classes of `controller/core/events.py`",),
     "broker": ("ids of registered brokers, and of those with a part in the work",),
+    "log_dir": ("paths of the brokers' log directories",),
 }
 
 

@@ -2,49 +2,67 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
+from controller.brokers.log_dirs import NAMED_MAX, REFUSED, SPACE_VERSION, LogDirQuery
+from controller.clocks import MonotonicClock
 from controller.core.events import SizesRead
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     Endpoint,
     LiveBroker,
+    LogDir,
     TopicPartition,
 )
-from tests.brokers.fakes import Answer, CollectingInbox, Drop, FakeBroker, Received
+from tests.brokers.fakes import KAFKA_2_6, Answer, CollectingInbox, Drop, FakeBroker, Received
+from tests.contracts.log_dirs_contract import LogDirsContract
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 DESCRIBE_LOG_DIRS = 35
 KAFKA_STORAGE_ERROR = 56
+CAPACITIES = defaultdict(dict[str, int], {BrokerId(7): {"/data": 1000}})
 
 Row = tuple[TopicPartition, int, bool]
 """A replica, its size, and whether it is a future one."""
 
 
-def directory(*rows: Row, error: int = 0) -> tuple[object, ...]:
+def directory(
+    *rows: Row, error: int = 0, path: str = "/data", total: int = -1, usable: int = -1
+) -> tuple[object, ...]:
     """Return one log directory as a broker describes it."""
     topics = [(p.topic, [(p.partition, size, 0, future)]) for p, size, future in rows]
-    return (error, "/data", topics)
+    return (error, path, topics, total, usable)
 
 
-def describing(*directories: tuple[object, ...]) -> FakeBroker:
-    """Return a broker with these log directories."""
+def describing(*directories: tuple[object, ...], highest: int = 2) -> FakeBroker:
+    """Return a broker with these log directories, and its highest version of the query."""
 
     def script(received: Received) -> Answer:
         version = received.version
-        return Answer(
-            DescribeLogDirsResponse(version=version, throttle_time_ms=0, results=list(directories))
-        )
+        width = 5 if version >= SPACE_VERSION else 3
+        wanted = received.message.topics
+        results = [_named(d, wanted)[:width] for d in directories]
+        return Answer(DescribeLogDirsResponse(version=version, throttle_time_ms=0, results=results))
 
-    return FakeBroker(script=script)
+    return FakeBroker(script=script, understood={**KAFKA_2_6, DESCRIBE_LOG_DIRS: (0, highest)})
+
+
+def _named(described: tuple[Any, ...], wanted: Any) -> tuple[Any, ...]:  # noqa: ANN401 - kafka-python has no types
+    """Return a directory with the replicas that the request names, all where it names none."""
+    error, path, topics, *space = described
+    if wanted is not None:
+        names = {(t.topic, n) for t in wanted for n in t.partitions}
+        topics = [t for t in topics if (t[0], t[1][0][0]) in names]
+    return (error, path, topics, *space)
 
 
 @pytest.fixture
@@ -56,7 +74,9 @@ def inbox() -> CollectingInbox:
 @pytest.fixture
 def sizes(inbox: CollectingInbox) -> Iterator[LogDirQuery]:
     """Return sizes that know no broker yet; they are stopped when the test ends."""
-    made = LogDirQuery(inbox, Security(), ListenerChoice())
+    made = LogDirQuery(
+        inbox, Security(), ListenerChoice(), MonotonicClock(), CAPACITIES.__getitem__
+    )
     made.start()
     yield made
     made.stop()
@@ -69,9 +89,11 @@ def registered(fake: FakeBroker, broker: int) -> LiveBroker:
     return LiveBroker(BrokerId(broker), known.epoch, known.endpoints)
 
 
-def measured(sizes: LogDirQuery, inbox: CollectingInbox, *partitions: TopicPartition) -> SizesRead:
+def measured(
+    sizes: LogDirQuery, inbox: CollectingInbox, *partitions: TopicPartition, whole: bool = False
+) -> SizesRead:
     """Ask, and return the answer."""
-    sizes.measure(partitions or (ORDERS,))
+    sizes.measure(partitions or (ORDERS,), whole=whole)
     event = inbox.next()
     assert isinstance(event, SizesRead)
     return event
@@ -115,7 +137,9 @@ def test_a_failed_directory_and_a_future_replica_have_no_size(
         sizes.update_brokers([registered(fake, 1)])
         event = measured(sizes, inbox, ORDERS, OTHER)
         sizes.update_brokers([])
-    assert event == SizesRead({}, {})
+    assert (event.sizes, event.errors) == ({}, {})
+    assert event.unmeasured == {ORDERS, OTHER}
+    assert [d.is_failed for d in event.disks[BrokerId(1)].dirs] == [True, False]
 
 
 def test_broker_that_does_not_answer_is_named_and_the_others_are_heard(
@@ -154,4 +178,111 @@ def test_question_is_answered_where_no_broker_is_known(
     sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
     """Nothing was read, and the event says so."""
-    assert measured(sizes, inbox) == SizesRead({}, {})
+    assert measured(sizes, inbox) == SizesRead({}, unmeasured=frozenset({ORDERS}))
+
+
+def test_free_space_is_read_where_the_broker_reports_it(
+    sizes: LogDirQuery, inbox: CollectingInbox
+) -> None:
+    """Kafka 3.3 added it; a failed directory has none."""
+    good = directory((ORDERS, 5, False), total=1000, usable=300)
+    failed = directory(error=KAFKA_STORAGE_ERROR, path="/failed")
+    with describing(good, failed, highest=4) as fake:
+        sizes.update_brokers([registered(fake, 1)])
+        before = MonotonicClock().now()
+        event = measured(sizes, inbox)
+        assert fake.received.get_nowait().version == SPACE_VERSION
+        sizes.update_brokers([])
+    disks = event.disks[BrokerId(1)]
+    assert disks.dirs == (LogDir("/data", 1000, 300), LogDir("/failed", is_failed=True))
+    assert before <= disks.at <= MonotonicClock().now()
+    assert disks.epoch == 100
+    assert event.placed == {ORDERS: {1: "/data"}}
+
+
+def test_logs_are_counted_where_a_broker_has_several_directories(
+    sizes: LogDirQuery, inbox: CollectingInbox
+) -> None:
+    """The one with the fewest takes the next; with one directory there is nothing to count."""
+    first = directory((ORDERS, 5, False), (OTHER, 7, True), path="/1", total=1000, usable=300)
+    second = directory(path="/2", total=1000, usable=400)
+    with (
+        describing(first, second, highest=4) as fake,
+        describing(directory((ORDERS, 5, False), total=9, usable=3), highest=4) as single,
+    ):
+        sizes.update_brokers([registered(fake, 1), registered(single, 2)])
+        named = measured(sizes, inbox, whole=True)
+        whole = measured(sizes, inbox, whole=True)
+        sizes.update_brokers([])
+    assert [d.logs for d in named.disks[BrokerId(1)].dirs] == [None, None]
+    assert [d.logs for d in whole.disks[BrokerId(1)].dirs] == [2, 0]
+    assert [d.logs for d in whole.disks[BrokerId(2)].dirs] == [None]
+
+
+def test_free_space_of_an_old_broker_is_its_capacity_less_its_logs(
+    sizes: LogDirQuery, inbox: CollectingInbox
+) -> None:
+    """All of its logs are needed: between, the last estimate stays."""
+    old = directory((ORDERS, 5, False), (OTHER, 100, False))
+    with describing(old) as fake:
+        sizes.update_brokers([registered(fake, 7)])
+        named = measured(sizes, inbox)
+        whole = measured(sizes, inbox, whole=True)
+        sizes.update_brokers([])
+    assert named.sizes == {ORDERS: 5}
+    assert named.disks == {}
+    assert whole.disks[BrokerId(7)].dirs == (LogDir("/data", 1000, 895, 2, is_estimate=True),)
+
+
+def test_old_broker_without_capacity_has_no_free_space(
+    sizes: LogDirQuery, inbox: CollectingInbox
+) -> None:
+    """It is not guarded."""
+    with describing(directory((ORDERS, 5, False))) as fake:
+        sizes.update_brokers([registered(fake, 1)])
+        event = measured(sizes, inbox, whole=True)
+        sizes.update_brokers([])
+    assert event.disks[BrokerId(1)].dirs == (LogDir("/data"),)
+
+
+def test_broker_that_describes_no_directory_is_named(
+    sizes: LogDirQuery, inbox: CollectingInbox
+) -> None:
+    """Without the permission there is no error code before version 3."""
+    with describing() as fake:
+        sizes.update_brokers([registered(fake, 1)])
+        event = measured(sizes, inbox)
+        sizes.update_brokers([])
+    assert event.errors == {1: REFUSED}
+    assert event.disks == {}
+
+
+class FakeRig:
+    """A fake broker with two directories."""
+
+    partition = ORDERS
+
+    def __init__(self, sizes: LogDirQuery, inbox: CollectingInbox) -> None:
+        self._sizes = sizes
+        self._inbox = inbox
+
+    def measured(self, *partitions: TopicPartition, whole: bool) -> SizesRead:
+        """Query for these partitions and return the answer."""
+        self._sizes.measure(partitions, whole=whole)
+        event = self._inbox.next()
+        assert isinstance(event, SizesRead)
+        return event
+
+
+class TestFakeLogDirs(LogDirsContract):
+    """The contract on the fake broker."""
+
+    @pytest.fixture
+    def rig(self, sizes: LogDirQuery, inbox: CollectingInbox) -> Iterator[FakeRig]:
+        """Return one broker of Kafka 3.3."""
+        first = directory((ORDERS, 5, False), path="/1", total=1000, usable=300)
+        second = directory((OTHER, 7, False), path="/2", total=1000, usable=400)
+        with describing(first, second, highest=4) as fake:
+            sizes.update_brokers([registered(fake, 1)])
+            yield FakeRig(sizes, inbox)
+            sizes.update_brokers([])

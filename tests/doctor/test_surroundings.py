@@ -17,6 +17,7 @@ from controller.doctor.environment_checks import (
     mixed_protocols,
     notifications,
     permissions,
+    unguarded_disks,
     unreachable_brokers,
 )
 from controller.doctor.findings import Severity
@@ -138,3 +139,11 @@ def test_a_broker_that_the_controller_cannot_reach_is_critical() -> None:
     (finding,) = unreachable_brokers(built.build())
     assert (finding.subject, finding.severity) == ("broker 2", Severity.CRITICAL)
     assert "b2:9092: refused" in finding.evidence
+
+
+def test_a_broker_without_known_free_space_is_a_warning() -> None:
+    """A copy could fill its disk: the daemon reports it as unguarded."""
+    built = SnapshotBuilder(1, 2).with_parts(unguarded={"2": "not authorized"})
+    (finding,) = unguarded_disks(built.build())
+    assert (finding.subject, finding.severity) == ("broker 2", Severity.WARNING)
+    assert "not authorized" in finding.evidence

@@ -91,6 +91,11 @@ class SimBroker:
         self._fabric = fabric
 
     @property
+    def directories(self) -> range:
+        """The log directories, failed ones included."""
+        return range(DIRECTORIES)
+
+    @property
     def session_id(self) -> int:
         """The id of the present ZooKeeper session."""
         return -1 if self.session is None else self.session.id
@@ -268,7 +273,12 @@ class SimBroker:
             if self.offline_directories and not is_new:
                 return None
             good = [d for d in range(DIRECTORIES) if d not in self.offline_directories]
-            log = self.logs[partition] = Log(self._fabric.schedule.random.choice(good))
+            disks = self._fabric.disks
+            if disks is None:
+                directory = self._fabric.schedule.random.choice(good)
+            else:
+                directory = disks.chosen(self, good)
+            log = self.logs[partition] = Log(directory)
         return log if log.is_online else None
 
     def _is_offline(self, partition: TopicPartition) -> bool:
@@ -370,6 +380,8 @@ class SimBroker:
                 del self.hosted[partition]
         if state.delete and log is not None:
             del self.logs[partition]
+            if self._fabric.disks is not None:
+                self._fabric.disks.deleted(self.id, log)
             for witness in self._fabric.witnesses:
                 witness.deleted(self.id, partition, epoch)
         return codes.NONE

@@ -17,6 +17,7 @@ from controller.reactor.ports import StopReplica
 
 if TYPE_CHECKING:
     from tests.sim.brokers import SimBroker
+    from tests.sim.disks import SimDisks
     from tests.sim.logs import Log
     from tests.sim.schedule import Schedule
     from tests.sim.zookeeper import SimZooKeeper
@@ -87,6 +88,8 @@ class Fabric:
     """How likely a broker dies after a write of its active controller."""
     accepted_epochs: set[int] = field(default_factory=set)
     """Controller epochs of which a broker accepted a request."""
+    disks: SimDisks | None = None
+    """Log directories of limited size; None: there is room for everything."""
     chronicle: list[tuple[float, str]] = field(default_factory=list)
     """When which misfortune or operator struck: what a failing seed prints."""
 

@@ -90,6 +90,8 @@ class Replication:
             for witness in self._fabric.witnesses:
                 witness.truncated(self._broker.id, partition)
         log.records += source.log.records[end : end + BATCH_RECORDS]
+        if self._fabric.disks is not None and self._broker.id not in source.isr:
+            self._fabric.disks.copied(self._broker, log)
         end = log.end
         log.high_watermark = max(log.high_watermark, min(source.log.high_watermark, end))
         leader.replication.follower_fetched(partition, source, self._broker.id, end)

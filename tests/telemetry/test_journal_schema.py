@@ -91,7 +91,7 @@ class ReportedSizes:
         """Wait for a loop."""
         self.reactor: Reactor | None = None
 
-    def measure(self, partitions: Sequence[TopicPartition]) -> None:
+    def measure(self, partitions: Sequence[TopicPartition], *, whole: bool) -> None:  # noqa: ARG002 - all is reported
         """Report to the loop."""
         assert self.reactor is not None
         self.reactor.put(SizesRead(dict.fromkeys(partitions, 1000)))

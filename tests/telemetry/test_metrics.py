@@ -143,3 +143,17 @@ def test_health_is_exported_and_falls_back_to_zero() -> None:
     assert value(metrics, "reassigner_pace_partitions") == 7
     metrics.show(StatusSnapshot({}, work_of(), None))
     assert value(metrics, "reassigner_pace_partitions") == 0
+
+
+def test_room_of_log_directories_is_exported_as_far_as_it_is_known() -> None:
+    """A directory without a report has no gauge: 0 would be a full disk."""
+    metrics = Metrics()
+    known = {"broker": 4, "path": "/a", "total_bytes": 9, "usable_bytes": 5, "reserved_bytes": 2}
+    unknown = {**known, "path": "/b", "total_bytes": None, "usable_bytes": None}
+    disks = {"log_dirs": [known, unknown], "unguarded": {"4": "why"}}
+    metrics.show(StatusSnapshot({"disks": disks}, work_of(), None))
+    usable = "reassigner_log_dir_usable_bytes"
+    assert value(metrics, usable, broker="4", log_dir="/a") == 5
+    assert value(metrics, usable, broker="4", log_dir="/b") is None
+    assert value(metrics, "reassigner_log_dir_reserved_bytes", broker="4", log_dir="/b") == 2
+    assert value(metrics, "reassigner_disks_unguarded") == 1

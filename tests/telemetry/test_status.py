@@ -59,6 +59,7 @@ def test_an_idle_standby_says_so() -> None:
     view.role.leading = False
     assert status(view) == {
         "role": "standby",
+        "disks": {"min_free": None, "unguarded": {}, "log_dirs": []},
         "engine": "native",
         "engine_because": "configured in the settings",
         "refused_because": [],

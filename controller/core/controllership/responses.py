@@ -13,6 +13,7 @@ from typing import Final
 from controller.core import events, phases, unclean_election, wakeups
 from controller.core.model import AlterOutcome, BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.reassignments import Reassignment
+from controller.core.scheduling.disk_space import log_dropped
 from controller.core.view import ClusterView
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
@@ -149,13 +150,17 @@ def _is_ours(view: ClusterView, state: PartitionState) -> bool:
     return view.tenure.held is not None and state.controller_epoch == view.tenure.held.epoch
 
 
-def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) -> None:
+def stop_replica_answered(
+    view: ClusterView, event: events.StopReplicaAnswered, now: Instant
+) -> None:
     """Note which dropped replicas are deleted, and which cannot be as their disk failed."""
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     for partition, _epoch, delete, error in event.results:
         if not delete:
             continue
+        if error == NONE:
+            log_dropped(view, event.broker, partition, now)
         _orphan_answered(view, event.broker, partition, error)
         reassignment = view.work.reassignments.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):

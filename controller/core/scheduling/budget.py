@@ -21,6 +21,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling import holds, limits
+from controller.core.scheduling.disk_space import DiskBudget
 from controller.core.view import ClusterView
 
 
@@ -56,6 +57,8 @@ class Budget:
         self._moves: dict[BrokerId, int] = {}
         self._hold = hold
         self._health = health
+        min_free = view.options.min_free
+        self._disks = None if min_free is None else DiskBudget(view, now, min_free)
         self.refused_leader_moves = False
         """Whether a leader move has to wait for the next second."""
 
@@ -88,7 +91,10 @@ class Budget:
         if cap is not None and self._count_of(request) >= cap:
             detail = f"{cap} partitions of request {request} are in flight"
             return _limit(detail, model.LimitKind.REQUEST, request, cap)
-        return self._copies(partition, adding, leader)
+        blocked = self._copies(partition, adding, leader)
+        if blocked is None and adding and self._disks is not None:
+            blocked = self._disks.gate(partition, adding)
+        return blocked
 
     def _copies(
         self, partition: TopicPartition, adding: Replicas, leader: BrokerId
@@ -160,6 +166,8 @@ class Budget:
         self._in_flight += 1
         self._of_requests[request] = self._count_of(request) + 1
         self._bytes += self._size(partition, adding)
+        if adding and self._disks is not None:
+            self._disks.take(partition, adding)
         for broker in adding:
             self._incoming[broker] = self._incoming.get(broker, 0) + 1
         if adding:

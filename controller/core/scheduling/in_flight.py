@@ -13,7 +13,7 @@ from typing import TypeVar
 from controller.core import foreign, options, phases, request_records, wakeups
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.reassignments import Load, Reassignment
-from controller.core.scheduling import isr_health, partition_sizes
+from controller.core.scheduling import disk_space, isr_health, partition_sizes
 from controller.core.view import ClusterView
 
 Key = TypeVar("Key")
@@ -112,14 +112,16 @@ def restart_step(
     view.due.add((partition,))
     if assignment is not None and assignment.is_reassigning:
         reassignment.enter(phases.Expanding(), now, partition, phases.PhaseCause.RESET)
+        disk_space.reserve(view, partition, now)
         return
     reassignment.enter(phases.Pending(), now, partition, phases.PhaseCause.RESET)
+    disk_space.reserve(view, partition, now)
     count_in_flight(view, reassignment, -1)
     view.tenure.resumed[partition] = None
     wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
 
 
-def drop(view: ClusterView, partition: TopicPartition) -> None:
+def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Drop a reassignment that ended, or whose record turned out not to exist."""
     work = view.work
     reassignment = work.reassignments.pop(partition, None)
@@ -127,6 +129,7 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
     view.tenure.resumed.pop(partition, None)
     if reassignment is None:
         return
+    disk_space.reserve(view, partition, now)
     work.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(work.topics_at_work, partition.topic, -1)
     _count_rolling_back(view, reassignment.spec, -1)
@@ -184,6 +187,7 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
         partition, reassignment.spec, view.session.known_assignment(partition)
     )
     partition_sizes.size_wanted(view, partition, now)
+    disk_space.reserve(view, partition, now)
     isr_health.judge(view, partition)
     wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
 

@@ -19,6 +19,8 @@ from controller.core.worklist import Worklist
 
 SOON_S: Final = 1.0
 """The delay in which new partitions are collected: requests are accepted in chunks."""
+GUARDED_SOON_S: Final = 0.1
+"""That delay where steps wait for sizes."""
 GROWTH_AFTER_S: Final = 5.0
 """Two sizes that are closer in time give no rate."""
 
@@ -28,10 +30,11 @@ def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     work = view.work
     if not (due.sizes or due.timer) or not view.role.leading or not work.reassignments:
         return Decision()
-    soon = Instant(work.unmeasured_since + SOON_S)
+    is_guarded = view.options.min_free is not None
+    soon = Instant(work.unmeasured_since + (GUARDED_SOON_S if is_guarded else SOON_S))
     refresh = Instant(now + view.options.size_refresh_s)
     if now >= work.measure_at:
-        effect = effects.MeasureSizes(tuple(work.reassignments))
+        effect = effects.MeasureSizes(tuple(work.reassignments), whole=is_guarded)
         return Decision(effects=(effect, effects.SetTimer(wakeups.SIZES_TIMER, refresh)))
     following: list[effects.Effect] = []
     copying = _copying(view) if now >= work.copies_at else ()
@@ -83,6 +86,8 @@ def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -
 def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None:
     """Take sizes as reported and the growth since; forget those of ended reassignments."""
     work = view.work
+    # An answer may wait for those of other brokers: its age would distort the growth.
+    measured_at = max((report.at for report in event.disks.values()), default=now)
     for partition in [p for p in work.sizes if p not in work.reassignments]:
         forget_size(view, partition)
     for partition, size in event.sizes.items():
@@ -93,11 +98,11 @@ def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None
             wakeups.wake(view.due, wakeups.Finding.PENDING_MEASURED)
         _note_copied(view, partition, event.replicas.get(partition, {}), now)
         work.sizes[partition] = size
-        at, before = work.measured.setdefault(partition, (now, size))
-        if now - at >= GROWTH_AFTER_S:
+        at, before = work.measured.setdefault(partition, (measured_at, size))
+        if measured_at - at >= GROWTH_AFTER_S:
             # Less than before: retention or compaction removed more than producers sent.
-            work.growth[partition] = max(0, size - before) / (now - at)
-            work.measured[partition] = (now, size)
+            work.growth[partition] = max(0, size - before) / (measured_at - at)
+            work.measured[partition] = (measured_at, size)
 
 
 def _note_copied(
@@ -175,17 +180,15 @@ def slow_throttles(
                 grown[load.outgoing, False] = grown.get((load.outgoing, False), 0.0) + growth
     slow = []
     for (broker, receives), growth in sorted(grown.items()):
-        rate = _rate(
-            view,
-            broker,
-            applied_throttles.FOLLOWER_RATE if receives else applied_throttles.LEADER_RATE,
-        )
+        key = applied_throttles.FOLLOWER_RATE if receives else applied_throttles.LEADER_RATE
+        rate = throttle_rate(view, broker, key)
         if rate is not None and growth > rate:
             slow.append(SlowThrottle(broker, receives, rate, growth))
     return tuple(slow)
 
 
-def _rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
+def throttle_rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
+    """Return a broker's throttle in bytes per second; None where it has none."""
     config = view.own_records.entity_configs.get(applied_throttles.broker_entity(broker))
     text = config.values.get(key, "") if isinstance(config, applied_throttles.EntityConfig) else ""
     return int(text) if text.isascii() and text.isdigit() else None

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from controller.core import events, model
+from controller.core.disk_ledger import DiskLedger
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pending_queue import PendingQueue
 from controller.core.reassignments import START
@@ -140,6 +141,9 @@ class TenureState:
     """The adaptive limit of partitions in flight; None: the configured limit holds."""
     pace_since: Instant = START
     """When the interval under judgement began."""
+
+    # disks
+    disks: DiskLedger = field(default_factory=DiskLedger)
 
     # health
     shrunk: dict[TopicPartition, None] = field(default_factory=dict)

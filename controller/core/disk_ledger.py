@@ -1,0 +1,255 @@
+"""
+The ledger of disks: what brokers reported of their log directories, and what copies still take.
+
+Every copy of a step in flight reserves the bytes that were not copied when its broker last reported
+its free space. A copy that ends keeps its reservation until a later report, which then includes it:
+what was reported before the end shows too much room.
+
+Invariant: ``BrokerDisk.reserved`` and ``unplaced`` equal a recount over the copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core.model import BrokerDisks, BrokerId, Instant, LogDir, TopicPartition
+
+GROWTH_AFTER_S: Final = 5.0
+"""Two reports that are closer in time give no rate."""
+GROWTH_HALVES_S: Final = 60.0
+"""A rate that is not seen again halves in this time: producers send in bursts."""
+DELETE_DELAY_S: Final = 60.0
+"""Kafka's default of ``file.delete.delay.ms``: how long a deleted log keeps its bytes."""
+SAME_VOLUME_BYTES: Final = 64 * 2**20
+"""
+Directories of equal size whose free space differs by less than this count as one volume.
+
+One answer reads them one after the other, while producers write.
+"""
+
+
+@dataclass(slots=True)
+class Copy:
+    """A copy that takes space on a broker."""
+
+    size: int
+    """Bytes of the whole copy, as far as they are known."""
+    growth: float = 0.0
+    """Bytes per second that producers add to it."""
+    held: int = 0
+    """Bytes of it that the broker's last report of its free space includes."""
+    directory: str | None = None
+    """The directory that takes it; None: any that ``directory_for`` names."""
+    ended: Instant | None = None
+    """When the daemon knew that it ended."""
+
+    @property
+    def left(self) -> int:
+        """Bytes that it takes beyond the last report."""
+        return max(0, self.size - self.held)
+
+
+@dataclass(slots=True)
+class Reserved:
+    """What copies take: bytes now, and bytes per second of their producers."""
+
+    bytes: int = 0
+    growth: float = 0.0
+
+    def add(self, copy: Copy) -> None:
+        """Count a copy."""
+        self.bytes += copy.left
+        self.growth += copy.growth
+
+
+@dataclass(slots=True)
+class _Base:
+    """The report from which the growth of directories is counted."""
+
+    at: Instant
+    usable: Mapping[str, int]
+    copied: dict[str, int] = field(default_factory=dict)
+    """Bytes of copies that arrived since, by directory."""
+
+
+@dataclass(slots=True)
+class BrokerDisk:
+    """One broker's log directories and the copies that it receives."""
+
+    report: BrokerDisks | None = None
+    directories: tuple[LogDir, ...] = ()
+    """The directories of the report that have not failed."""
+    only: str | None = None
+    """The directory that takes every copy; None where there are several, or none is known."""
+    copies: dict[TopicPartition, Copy] = field(default_factory=dict)
+    ended: list[tuple[TopicPartition, Copy]] = field(default_factory=list)
+    """Copies that ended after the report, or whose end it may not include."""
+    dropped: list[tuple[Instant, int]] = field(default_factory=list)
+    """When logs were deleted, and their bytes: for reports that are estimates."""
+    reserved: dict[str, Reserved] = field(default_factory=dict)
+    """By directory, of the copies whose directory is known."""
+    unplaced: Reserved = field(default_factory=Reserved)
+    """Of the copies whose directory is not known."""
+    growth: dict[str, float] = field(default_factory=dict)
+    """Bytes per second by which a directory fills without the copies."""
+    placed_since: int = 0
+    """Copies that the broker places after it counted its logs."""
+    deletions: list[Instant] = field(default_factory=list)
+    """When the broker deleted logs that its last count may contain."""
+    leaving: int = 0
+    """Replicas that steps in flight drop: their logs may be deleted before a new one is placed."""
+    base: _Base | None = None
+
+    # --- copies --------------------------------------------------------------------------------
+
+    def begin(self, partition: TopicPartition, copy: Copy) -> None:
+        """Reserve the space of a copy."""
+        self.copies[partition] = copy
+        self.placed_since += copy.directory is None
+        self.sum_of(copy.directory).add(copy)
+
+    def end(self, partition: TopicPartition, at: Instant) -> None:
+        """Keep the reservation of a copy that ended until a later report."""
+        copy = self.copies.pop(partition)
+        copy.ended = at
+        self.ended.append((partition, copy))
+
+    def sum_of(self, directory: str | None) -> Reserved:
+        """Return the sum in which a copy into this directory counts."""
+        if directory is None:
+            return self.unplaced
+        return self.reserved.setdefault(directory, Reserved())
+
+    def recount(self) -> None:
+        """Count all copies again: sizes or directories changed."""
+        self.reserved, self.unplaced = {}, Reserved()
+        for copy in self.every_copy():
+            self.sum_of(copy.directory).add(copy)
+
+    def every_copy(self) -> Iterator[Copy]:
+        """Yield the copies that reserve space."""
+        yield from self.copies.values()
+        for _, copy in self.ended:
+            yield copy
+
+    # --- reports -------------------------------------------------------------------------------
+
+    def reported(
+        self,
+        report: BrokerDisks,
+        held: Mapping[TopicPartition, int],
+        placed: Mapping[TopicPartition, str],
+    ) -> None:
+        """
+        Take a report; an older one than the last is ignored.
+
+        Args:
+            report: The log directories.
+            held: Bytes of replicas in the same answer.
+            placed: The directories of replicas in the same answer.
+
+        """
+        if self.report is not None and report.at < self.report.at:
+            return
+        copied: dict[str, int] = {}
+        good = [d.path for d in report.dirs if not d.is_failed]
+        self.only = good[0] if len(good) == 1 else None
+        for partition, copy in self.copies.items():
+            copy.directory = placed.get(partition, self.only or copy.directory)
+            bytes_held = held.get(partition, copy.held)
+            if copy.directory is not None:
+                arrived = copied.get(copy.directory, 0) + max(0, bytes_held - copy.held)
+                copied[copy.directory] = arrived
+            copy.held = bytes_held
+        included = [c for _, c in self.ended if c.ended is not None and c.ended <= report.at]
+        for copy in included:
+            if copy.directory is not None:
+                copied[copy.directory] = copied.get(copy.directory, 0) + copy.left
+        self.ended = [(p, c) for p, c in self.ended if c.ended is None or c.ended > report.at]
+        self.dropped = [(at, b) for at, b in self.dropped if report.at < at + DELETE_DELAY_S]
+        self._measure_growth(report, copied)
+        for copy in included:
+            # Its producers write here from now on, which only the next reports show.
+            for path in self._paths_of(copy):
+                self.growth[path] = self.growth.get(path, 0.0) + copy.growth
+        self._take_counts(report)
+        self.recount()
+
+    def _paths_of(self, copy: Copy) -> Iterable[str]:
+        if copy.directory is not None:
+            return (copy.directory,)
+        return tuple(d.path for d in self.directories)
+
+    def _take_counts(self, report: BrokerDisks) -> None:
+        """Keep the former numbers of logs where this answer has none; count again where it has."""
+        if any(d.logs is None for d in report.dirs):
+            known = {} if self.report is None else {d.path: d for d in self.report.dirs}
+            report = BrokerDisks(
+                report.epoch, report.at, tuple(_with_former(d, known) for d in report.dirs)
+            )
+        else:
+            self.deletions = [at for at in self.deletions if at > report.at]
+            self.placed_since = sum(c.directory is None for c in self.every_copy())
+        self.report = report
+        self.directories = tuple(d for d in report.dirs if not d.is_failed)
+
+    def _measure_growth(self, report: BrokerDisks, copied: Mapping[str, int]) -> None:
+        usable = {d.path: d.usable for d in report.dirs if d.usable is not None}
+        base = self.base
+        if base is None:
+            self.base = _Base(report.at, usable)
+            return
+        for path, arrived in copied.items():
+            base.copied[path] = base.copied.get(path, 0) + arrived
+        elapsed = report.at - base.at
+        if elapsed < GROWTH_AFTER_S:
+            return
+        kept = 0.5 ** (elapsed / GROWTH_HALVES_S)
+        for path, free in usable.items():
+            if path in base.usable:
+                filled = base.usable[path] - free - base.copied.get(path, 0)
+                self.growth[path] = max(filled / elapsed, kept * self.growth.get(path, 0.0), 0.0)
+        self.base = _Base(report.at, usable)
+
+    # --- questions -----------------------------------------------------------------------------
+
+    def still_kept(self, now: Instant) -> int:
+        """Return the bytes of deleted logs that an estimate does not contain."""
+        if self.report is None:
+            return 0
+        at = self.report.at
+        return sum(b for since, b in self.dropped if since <= at and now < since + DELETE_DELAY_S)
+
+
+def _with_former(found: LogDir, known: Mapping[str, LogDir]) -> LogDir:
+    """Return a directory with what a named answer leaves out, as it was in an earlier one."""
+    former = known.get(found.path)
+    if former is None or found.logs is not None or found.is_failed:
+        return found
+    return LogDir(
+        found.path, found.total, found.usable, former.logs, found.is_failed, found.is_estimate
+    )
+
+
+@dataclass(slots=True)
+class DiskLedger:
+    """The disks of all brokers in one tenure."""
+
+    brokers: dict[BrokerId, BrokerDisk] = field(default_factory=dict)
+    receivers: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    """The brokers that receive a copy of a partition."""
+    leavers: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    """The brokers that the step in flight of a partition drops."""
+    silent: dict[BrokerId, str] = field(default_factory=dict)
+    """Brokers that did not answer the last query, and why."""
+    sizeless: set[TopicPartition] = field(default_factory=set)
+    """Partitions of which no broker reported a replica when they were last measured."""
+
+    def of(self, broker: BrokerId) -> BrokerDisk:
+        """Return a broker's entry."""
+        known = self.brokers.get(broker)
+        if known is None:
+            known = self.brokers[broker] = BrokerDisk()
+        return known

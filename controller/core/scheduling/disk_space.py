@@ -1,0 +1,440 @@
+"""
+The space guard: a step that copies begins only where log directories keep ``min_free``.
+
+A directory has room for a copy if this holds, with everything as of the last report::
+
+    usable - reserved - growth * time  >=  min_free
+
+``reserved`` are the bytes that copies still take, with those of this cycle and the new one;
+``growth`` is what producers add to the directory and to these copies; ``time`` is the age of the
+report and the time that the copies of the broker need at its throttle. Where the broker chooses the
+directory, every directory that it could choose must have room.
+
+A dropped log frees nothing before a report shows it: brokers keep deleted logs for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from controller.core import disk_ledger, wakeups
+from controller.core.applied_throttles import FOLLOWER_RATE
+from controller.core.events import SizesRead
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    LogDir,
+    MinFree,
+    Replicas,
+    TopicPartition,
+)
+from controller.core.phases import AwaitingController
+from controller.core.reassignments import START, Reassignment
+from controller.core.scheduling.partition_sizes import throttle_rate
+from controller.core.view import ClusterView
+
+UNTHROTTLED_RATE: Final = 10_000_000
+"""Bytes per second that a broker without a throttle copies at least: a bound for the time."""
+COPY_TIME_MAX_S: Final = 86_400.0
+"""The longest time for which growth is reserved; reports correct it meanwhile."""
+REPORTS_VALID: Final = 3
+"""A report is too old after so many ``size_refresh``."""
+SPARE_PLACEMENTS: Final = 1
+"""Logs that others may create on a broker after it counted them."""
+
+
+def is_guarded(view: ClusterView) -> bool:
+    """Return whether copies leave space free."""
+    return view.options.min_free is not None
+
+
+def invalidate_disks(view: ClusterView) -> None:
+    """Have disks measured now: something happened that the reports do not include."""
+    if is_guarded(view):
+        view.work.measure_at = START
+        wakeups.wake(view.due, wakeups.Finding.DISKS_INVALIDATED)
+
+
+# --- the directory that takes a copy -------------------------------------------------------------
+
+
+def directory_for(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> str | None:
+    """Return the directory that takes a copy; None: the broker chooses one of several."""
+    disk = view.tenure.disks.brokers.get(broker)
+    if disk is None:
+        return None
+    copy = disk.copies.get(partition)
+    return disk.only if copy is None or copy.directory is None else copy.directory
+
+
+def placements_before(disk: disk_ledger.BrokerDisk) -> dict[str, int]:
+    """
+    Return how many new logs a broker places elsewhere before it chooses each directory.
+
+    It chooses the one with the fewest logs. Every new log raises a directory that has fewer, and
+    every deleted log lowers one. Where logs are not counted, any directory may be next.
+    """
+    good = disk.directories
+    if any(d.logs is None for d in good):
+        return dict.fromkeys((d.path for d in good), 0)
+    deleted = len(disk.deletions) + disk.leaving
+    return {
+        d.path: sum(max(0, _count(d) - deleted - _count(o)) for o in good if o is not d)
+        for d in good
+    }
+
+
+def _count(directory: LogDir) -> int:
+    return directory.logs or 0
+
+
+# --- the gate ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Room:
+    """The room in one directory, counted down in one cycle."""
+
+    path: str
+    volume: tuple[str, ...]
+    """The directories that share its volume."""
+    free: float | None
+    """Bytes above the reserve without what copies take; None where it is unknown."""
+    growth: float
+    """Bytes per second that producers add, to copies as well."""
+    after: int
+    """Logs that the broker places elsewhere before."""
+
+
+@dataclass(slots=True)
+class _BrokerRoom:
+    """The room of one broker in one cycle."""
+
+    rooms: tuple[_Room, ...]
+    unknown: Blocked | None
+    """Why the room has to be measured first."""
+    left: int
+    """Bytes that its copies still take."""
+    rate: int
+    """Bytes per second that it copies at least."""
+    age_s: float
+    """The age of its report."""
+    placed: int
+    """Logs that the broker may place before the next one."""
+
+    def take(self, size: int, growth: float, path: str | None) -> None:
+        """Count a copy that begins in this cycle, in a directory or wherever the broker puts it."""
+        self.left += size
+        self.placed += path is None
+        for room in self.rooms:
+            if path is None or path in room.volume:
+                room.growth += growth
+                if room.free is not None:
+                    room.free -= size
+
+    def full(self, size: int, growth: float, path: str | None, *, is_new: bool) -> _Room | None:
+        """
+        Return a directory that may take a copy and has no room for it.
+
+        Args:
+            size: Bytes of the copy.
+            growth: Bytes per second that producers add to it.
+            path: The directory that takes it; None: the broker chooses.
+            is_new: Whether the broker has no log of it yet, which could be in any directory.
+
+        """
+        time_s = self.age_s + min((self.left + size) / self.rate, COPY_TIME_MAX_S)
+        for room in self.rooms:
+            if path is None:
+                may_take = room.after <= self.placed or not is_new
+            else:
+                may_take = room.path == path
+            if not may_take or room.free is None:
+                continue
+            if room.free - (room.growth + growth) * time_s < size:
+                return room
+        return None
+
+
+class DiskBudget:
+    """The room on disks in one cycle, counted down as steps are planned."""
+
+    def __init__(self, view: ClusterView, now: Instant, min_free: MinFree) -> None:
+        """Begin with the ledger; a broker is added up with its first copy."""
+        self._view = view
+        self._now = now
+        self._min_free = min_free
+        self._brokers: dict[BrokerId, _BrokerRoom] = {}
+
+    def gate(self, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+        """Return why the disks of the added replicas cannot take the copies now."""
+        work = self._view.work
+        size = work.sizes.get(partition)
+        if size is None:
+            if partition in self._view.tenure.disks.sizeless:
+                return None
+            return Blocked(BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
+        growth = work.growth.get(partition, 0.0)
+        for broker in adding:
+            known = self._brokers.get(broker) or self._of(broker)
+            if known.unknown is not None:
+                return known.unknown
+            path = directory_for(self._view, broker, partition)
+            is_new = not work.orphans or (broker, partition) not in work.orphans
+            room = known.full(size, growth, path, is_new=is_new)
+            if room is not None:
+                return _no_room(broker, known, room, size, growth)
+        return None
+
+    def take(self, partition: TopicPartition, adding: Replicas) -> None:
+        """Count a step that begins in this cycle."""
+        work = self._view.work
+        size, growth = work.sizes.get(partition, 0), work.growth.get(partition, 0.0)
+        for broker in adding:
+            known = self._brokers.get(broker) or self._of(broker)
+            known.take(size, growth, directory_for(self._view, broker, partition))
+
+    def _of(self, broker: BrokerId) -> _BrokerRoom:
+        view, now = self._view, self._now
+        disk = view.tenure.disks.brokers.get(broker) or disk_ledger.BrokerDisk()
+        after = placements_before(disk)
+        report = disk.report
+        rooms = tuple(self._room(disk, d, after[d.path]) for d in disk.directories)
+        sums = (disk.unplaced, *disk.reserved.values())
+        known = self._brokers[broker] = _BrokerRoom(
+            rooms,
+            unreported(view, broker, now),
+            left=sum(s.bytes for s in sums),
+            rate=throttle_rate(view, broker, FOLLOWER_RATE) or UNTHROTTLED_RATE,
+            age_s=0.0 if report is None else max(0.0, now - report.at),
+            placed=disk.placed_since + SPARE_PLACEMENTS,
+        )
+        return known
+
+    def _room(self, disk: disk_ledger.BrokerDisk, directory: LogDir, after: int) -> _Room:
+        volume = volume_of(directory, disk.directories)
+        growth = max(disk.growth.get(path, 0.0) for path in volume) + disk.unplaced.growth
+        taken = disk.unplaced.bytes
+        for path in volume:
+            known = disk.reserved.get(path)
+            if known is not None:
+                taken, growth = taken + known.bytes, growth + known.growth
+        if directory.usable is None:
+            return _Room(directory.path, volume, None, growth, after)
+        if directory.is_estimate:
+            taken += disk.still_kept(self._now)
+        free = directory.usable - taken - self._min_free.of(directory.total)
+        return _Room(directory.path, volume, free, growth, after)
+
+
+def _no_room(
+    broker: BrokerId, known: _BrokerRoom, room: _Room, size: int, growth: float
+) -> Blocked:
+    time_s = known.age_s + min((known.left + size) / known.rate, COPY_TIME_MAX_S)
+    free = max(0.0, (room.free or 0.0) - (room.growth + growth) * time_s)
+    detail = f"{_show(size)} needed, {_show(free)} free above the reserve"
+    return Blocked(BlockedBy.DISK_FULL, f"broker {broker}, {room.path}: {detail}")
+
+
+def volume_of(directory: LogDir, directories: Iterable[LogDir]) -> tuple[str, ...]:
+    """Return the directories that seem to share the volume of this one, with itself."""
+    if directory.total is None or directory.usable is None:
+        return (directory.path,)
+    usable = directory.usable
+    return tuple(
+        d.path
+        for d in directories
+        if d is directory
+        or (
+            d.total == directory.total
+            and d.usable is not None
+            and abs(d.usable - usable) < disk_ledger.SAME_VOLUME_BYTES
+        )
+    )
+
+
+def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
+    """
+    Return that the free space of a broker is to be measured first.
+
+    A broker that was queried and never answered is not guarded: a query that it refuses, for lack
+    of a permission, keeps no partition from moving.
+    """
+    ledger = view.tenure.disks
+    disk, registered = ledger.brokers.get(broker), view.cluster.brokers.get(broker)
+    report = None if disk is None else disk.report
+    why = ledger.silent.get(broker)
+    if report is None:
+        if why is not None:
+            return None
+        return Blocked(BlockedBy.DISK_UNKNOWN, f"the disks of broker {broker} are being measured")
+    valid_s = REPORTS_VALID * view.options.size_refresh_s
+    is_of_registration = registered is not None and registered.epoch == report.epoch
+    if is_of_registration and now - report.at <= valid_s:
+        return None
+    detail = f"the disks of broker {broker} are being measured again"
+    return Blocked(BlockedBy.DISK_UNKNOWN, detail if why is None else f"{detail}: {why}")
+
+
+def unguarded(view: ClusterView) -> dict[BrokerId, str]:
+    """Return the live brokers whose free space is not known, and why."""
+    ledger, found = view.tenure.disks, {}
+    if not is_guarded(view):
+        return {}
+    for broker in sorted(view.cluster.brokers):
+        disk = ledger.brokers.get(broker)
+        if disk is None or disk.report is None:
+            if broker in ledger.silent:
+                found[broker] = ledger.silent[broker]
+        elif any(d.usable is None for d in disk.directories):
+            found[broker] = "it does not report its free space, and disk_capacities omits it"
+    return found
+
+
+def _show(amount: float) -> str:
+    return f"{amount / 1e9:.3g} GB"
+
+
+def reserved_in(disk: disk_ledger.BrokerDisk, directory: LogDir) -> int:
+    """Return the bytes that copies still take in a directory, or may take."""
+    known = disk.reserved.get(directory.path)
+    return disk.unplaced.bytes + (0 if known is None else known.bytes)
+
+
+# --- what is folded into the view ----------------------------------------------------------------
+
+
+def new_copy(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> disk_ledger.Copy:
+    """Return a copy that begins."""
+    work = view.work
+    return disk_ledger.Copy(
+        work.sizes.get(partition, 0),
+        work.growth.get(partition, 0.0),
+        directory=directory_for(view, broker, partition),
+    )
+
+
+def receivers_of(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> Replicas:
+    """Return the brokers to which the step in flight copies."""
+    assignment = view.session.known_assignment(partition)
+    if assignment is None:
+        return ()
+    if isinstance(reassignment.phase, AwaitingController):
+        there, added = assignment.replicas, assignment.adding_replicas
+        return tuple(r for r in reassignment.phase.target if r not in there or r in added)
+    removing = assignment.removing_replicas
+    return tuple(r for r in assignment.adding_replicas if r not in removing)
+
+
+def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    """Reserve the space of the step in flight, and keep that of copies that ended."""
+    if view.options.min_free is None:
+        return
+    ledger = view.tenure.disks
+    reassignment = view.work.reassignments.get(partition)
+    after: Replicas = ()
+    leaving: Replicas = ()
+    if reassignment is not None and reassignment.in_flight:
+        after = receivers_of(view, partition, reassignment)
+        assignment = view.session.known_assignment(partition)
+        leaving = () if assignment is None else assignment.removing_replicas
+    _count_leavers(ledger, partition, leaving)
+    before = ledger.receivers.get(partition, ())
+    if before == after:
+        return
+    for broker in before:
+        if broker not in after:
+            ledger.of(broker).end(partition, now)
+    for broker in after:
+        if broker not in before:
+            ledger.of(broker).begin(partition, new_copy(view, partition, broker))
+    if after:
+        ledger.receivers[partition] = after
+    else:
+        del ledger.receivers[partition]
+
+
+def _count_leavers(
+    ledger: disk_ledger.DiskLedger, partition: TopicPartition, leaving: Replicas
+) -> None:
+    before = ledger.leavers.get(partition, ())
+    if before == leaving:
+        return
+    for broker in before:
+        ledger.of(broker).leaving -= 1
+    for broker in leaving:
+        ledger.of(broker).leaving += 1
+    if leaving:
+        ledger.leavers[partition] = leaving
+    else:
+        del ledger.leavers[partition]
+
+
+def log_dropped(
+    view: ClusterView, broker: BrokerId, partition: TopicPartition, now: Instant
+) -> None:
+    """Note that a broker deleted a log, whose bytes it keeps for a while."""
+    if view.options.min_free is None:
+        return
+    disk = view.tenure.disks.of(broker)
+    disk.deletions.append(now)
+    if any(d.is_estimate for d in disk.directories):
+        disk.dropped.append((now, view.work.sizes.get(partition, 0)))
+
+
+def disks_read(view: ClusterView, event: SizesRead) -> None:
+    """Take the reports of brokers; those from before the claim say nothing of copies since."""
+    if view.options.min_free is None:
+        return
+    ledger, held_since = view.tenure.disks, view.tenure.held
+    ledger.sizeless |= event.unmeasured
+    ledger.sizeless.difference_update(event.sizes)
+    _resize(view, ledger)
+    for broker, why in event.errors.items():
+        ledger.silent[broker] = why
+    for broker, report in event.disks.items():
+        if held_since is not None and report.at < held_since.since:
+            continue
+        ledger.silent.pop(broker, None)
+        disk = ledger.of(broker)
+        held = {p: event.replicas.get(p, {}).get(broker, c.held) for p, c in disk.copies.items()}
+        placed = {
+            p: event.placed[p][broker] for p in disk.copies if broker in event.placed.get(p, {})
+        }
+        disk.reported(report, held, placed)
+    for broker in [b for b in ledger.brokers if b not in view.cluster.brokers]:
+        if not (ledger.brokers[broker].copies or ledger.brokers[broker].leaving):
+            del ledger.brokers[broker]
+    wakeups.wake(view.due, wakeups.Finding.DISKS_READ)
+
+
+def _resize(view: ClusterView, ledger: disk_ledger.DiskLedger) -> None:
+    """Take the present sizes and growth of what is copied."""
+    for partition, brokers in ledger.receivers.items():
+        size, growth = view.work.sizes.get(partition), view.work.growth.get(partition, 0.0)
+        for broker in brokers:
+            copy = ledger.brokers[broker].copies[partition]
+            copy.size, copy.growth = copy.size if size is None else size, growth
+    for disk in ledger.brokers.values():
+        disk.recount()
+
+
+# --- the order -----------------------------------------------------------------------------------
+
+
+def fill_of_brokers(view: ClusterView) -> dict[BrokerId, float] | None:
+    """Return how full the fullest directory of each broker is; None unless all are known."""
+    filled: dict[BrokerId, float] = {}
+    for broker in view.cluster.brokers:
+        disk = view.tenure.disks.brokers.get(broker)
+        good = () if disk is None else disk.directories
+        if not good or any(d.usable is None or not d.total for d in good):
+            return None
+        filled[broker] = max(1 - (d.usable or 0) / (d.total or 1) for d in good)
+    return filled

@@ -1,0 +1,177 @@
+"""Reassignments on brokers with little room: no disk is ever full, and plans end."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import cast
+
+import pytest
+
+from controller.core.model import BlockedBy, MinFree, TopicPartition
+from controller.core.options import EngineName, Options
+from controller.core.records import BlockedRecord, Change
+from controller.core.view import ClusterView
+from controller.reactor.loop import Reactor
+from controller.znodes import paths
+from integration.rigs.failpoint_names import NamedFailpoints
+from tests.sim.alter_api import SimAlterApi
+from tests.sim.alter_rules import AlterRules
+from tests.sim.daemons import Build, Ports
+from tests.sim.disks import RECORD_BYTES, DiskFullError, SimDisks, SimSizes
+from tests.sim.histories import SilentObserver, is_finished
+from tests.sim.logs import Record
+from tests.sim.store import SimStore
+from tests.sim.world import World
+
+RESERVE: MinFree = MinFree(bytes=300 * RECORD_BYTES)
+PARTITIONS = 12
+END_S = 2000.0
+SHARE = 0.55
+
+
+class WaitsForRoom(SilentObserver):
+    """Counts how often a partition had to wait for room."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+
+    def on_committed(self, change: Change, view: ClusterView) -> None:  # noqa: ARG002 - the port's
+        """Count."""
+        for record in change.records:
+            if isinstance(record, BlockedRecord) and record.blocked is not None:
+                self.waits += record.blocked.by is BlockedBy.DISK_FULL
+
+
+def guarded(world: World, options: Options, observer: SilentObserver) -> Build:
+    """Return a builder of daemons that measure the room on disks."""
+    rules = AlterRules(world, None) if options.engine is EngineName.DELEGATED else None
+
+    def build(ports: Ports) -> Reactor:
+        inbox = cast("SimStore", ports.store).inbox
+        orders = None if rules is None else SimAlterApi(world, inbox, rules, loss=0.1)
+        return Reactor(
+            view=ClusterView(options=options),
+            store=ports.store,
+            channels=ports.channels,
+            configs=ports.configs,
+            sizes=SimSizes(world.fabric, inbox),
+            clock=ports.clock,
+            observer=observer,
+            reassignments=orders,
+            failpoints=NamedFailpoints(ports.reached),
+            lease=ports.lease,
+        )
+
+    return build
+
+
+def fill(world: World, chance: Random) -> None:
+    """Give every partition a log of some size, the same on all its replicas."""
+    replicas = [(p, r) for p in world.partitions() for r in world.assignment(p).replicas]
+    world.run_until(lambda: all(p in world.brokers[r].logs for p, r in replicas), within_s=10.0)
+    for partition in world.partitions():
+        records = chance.randint(50, 1500)
+        state = world.state(partition)
+        assert state is not None
+        for broker in world.brokers.values():
+            log = broker.logs.get(partition)
+            if log is not None:
+                log.records[:0] = [Record(0, -n) for n in range(records, 0, -1)]
+                log.high_watermark = log.end
+
+
+def largest(world: World, target: dict[TopicPartition, list[int]]) -> int:
+    """Return the bytes that a directory needs at least: the fullest before and after the plan."""
+    sizes = {p: max(b.logs[p].end for b in world.brokers.values() if p in b.logs) for p in target}
+    before = max(
+        sum(log.end for log in b.logs.values() if log.directory == d)
+        for b in world.brokers.values()
+        for d in b.directories
+    )
+    after = max(
+        sum(sizes[p] for p, replicas in target.items() if b in replicas) for b in world.brokers
+    )
+    # Both directories of a broker share what it gets.
+    return int(max(before, SHARE * after) + max(sizes.values())) * RECORD_BYTES + 2 * RESERVE.bytes
+
+
+@pytest.mark.parametrize("engine", [EngineName.NATIVE, EngineName.DELEGATED])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_disk_is_ever_full_and_the_plan_ends(engine: EngineName, seed: int) -> None:
+    """With producers, a daemon that dies on the way and a broker that restarts."""
+    chance = Random(f"disks {seed}")
+    world = World(seed, produce_every_s=5.0)
+    disks = SimDisks(world.fabric, 10**12)
+    if engine is EngineName.DELEGATED:
+        world.invariants.records.fence = paths.EPOCH
+        world.invariants.records.owes_logs = False
+    rows = {n: chance.sample(range(1, 6), 2) for n in range(PARTITIONS)}
+    world.create_topic("t", rows)
+    world.settle()
+    fill(world, chance)
+    target = {TopicPartition("t", n): chance.sample(range(1, 6), 2) for n in range(PARTITIONS)}
+    disks.size = disks.least_free = largest(world, target)
+    world.producer.start()
+    observer = WaitsForRoom()
+    options = Options(
+        engine=engine,
+        min_free=RESERVE,
+        size_refresh_s=4.0,
+        copy_refresh_s=1.0,
+        step_size=chance.choice((1, 2, None)),
+    )
+    build = guarded(world, options, observer)
+    daemon = world.add_daemon(build)
+    world.run_for(3.0)
+    world.submit_request(target)
+    world.run_for(chance.uniform(1.0, 6.0))
+    daemon.crash()
+    world.add_daemon(build)
+    broker = world.brokers[chance.choice(sorted(world.brokers))]
+    broker.kill()
+    world.run_for(chance.uniform(5.0, 12.0))
+    broker.start()
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    assert all(list(world.assignment(p).replicas) == r for p, r in target.items())
+    assert disks.least_free > 0
+
+
+def test_without_the_guard_a_disk_is_filled() -> None:
+    """The law is not met by chance: the same plan on the same disks."""
+    filled = 0
+    for seed in range(4):
+        chance = Random(f"full {seed}")
+        world = World(seed, produce_every_s=5.0)
+        disks = SimDisks(world.fabric, 10**12)
+        world.create_topic("t", {n: [1 + n % 4] for n in range(8)})
+        world.settle()
+        fill(world, chance)
+        target = {TopicPartition("t", n): [5] for n in range(8)}
+        disks.size = largest(world, {TopicPartition("t", n): [1] for n in range(2)}) // 2
+        disks.size = max(disks.size, 1800 * RECORD_BYTES)
+        try:
+            world.add_daemon(guarded(world, Options(), WaitsForRoom()))
+            world.run_for(3.0)
+            world.submit_request(target)
+            world.run_for(60.0)
+        except DiskFullError:
+            filled += 1
+    assert filled
+
+
+def test_daemon_waits_where_there_is_no_room() -> None:
+    """Both copies fit alone, not together."""
+    world = World(1)
+    disks = SimDisks(world.fabric, 10**12)
+    world.create_topic("t", {n: [1 + n % 4] for n in range(8)}, produce=False)
+    world.settle()
+    fill(world, Random(1))
+    disks.size = 3000 * RECORD_BYTES
+    observer = WaitsForRoom()
+    world.add_daemon(guarded(world, Options(min_free=RESERVE, size_refresh_s=4.0), observer))
+    world.run_for(3.0)
+    world.submit_request({TopicPartition("t", n): [5] for n in range(8)})
+    world.run_for(100.0)
+    assert observer.waits
+    assert disks.least_free >= RESERVE.bytes
+    assert any(world.assignment(TopicPartition("t", n)).replicas == (5,) for n in range(8))
