@@ -25,6 +25,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, ToolResult, run_tool
 from integration.rigs.scratch_directories import scratch_directory
 from integration.rigs.servers import Broker, BrokerOptions, ZooKeeperServer
+from integration.rigs.small_disks import small_disks
 from integration.rigs.waiting import GaveUpError, eventually
 from integration.rigs.zookeeper_ensembles import ensemble
 
@@ -91,6 +92,9 @@ class Cluster:
         with ExitStack() as cleaning:
             directory = cleaning.enter_context(scratch_directory())
             cluster = cls(directory, options or ClusterOptions())
+            if cluster.options.broker.disk_mb is not None:
+                disks = (d for broker in cluster.brokers.values() for d in broker.log_dirs)
+                cleaning.enter_context(small_disks(disks, cluster.options.broker.disk_mb))
             cleaning.callback(cluster.close)
             cluster.start()
             yield cluster

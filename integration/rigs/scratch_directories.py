@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from integration.rigs.small_disks import unmount_below
+
 _PREFIX: Final = "kafka-reassigner-"
 _LOCK: Final = ".in-use"
 
@@ -39,6 +41,7 @@ def _sweep() -> None:
         try:
             with name.open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                unmount_below(name.parent)
                 shutil.rmtree(name.parent, ignore_errors=True)
         except OSError:
             continue  # in use, of another user, or just removed by another process

@@ -41,6 +41,8 @@ class BrokerOptions:
     replica_lag_time_max_ms: int = 10_000
     zookeeper_session_timeout_ms: int = 6_000
     log_dirs: int = 1
+    disk_mb: int | None = None
+    """The size of the file system of each log directory; None: that of the machine."""
     linked: bool = False
     """True for a second listener, behind a proxy that can be cut (``tcp_proxies``)."""
     heap_mb: int = 512

@@ -1,0 +1,158 @@
+"""
+No disk is ever full because of a plan: log directories of limited size, watched while copies run.
+
+Each plan would fill a disk if all of it began at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from integration.conftest import MakeTopic
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.plans import Daemons, Targets, await_end, fill
+from integration.rigs.requests import cancel, reassigner, submit_request
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.small_disks import DiskWatch, MountRefusedError, free_bytes
+from integration.rigs.waiting import eventually
+
+MB: Final = 2**20
+DISK_MB: Final = 76
+PARTITIONS: Final = 16
+RECORDS: Final = 8
+"""Of half a megabyte each: four megabytes in each partition, 64 on each disk."""
+RESERVE_MB: Final = 2
+DELETE_DELAY_MS: Final = 4_000
+ENGINES: Final = {"2.6": "native", "3.9": "delegated"}
+"""By inter-broker protocol."""
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Give four brokers with one small disk each; their releases report free space."""
+    broker = BrokerOptions(
+        inter_broker_protocol=request.param,
+        disk_mb=DISK_MB,
+        extra={
+            "log.segment.delete.delay.ms": str(DELETE_DELAY_MS),
+            "log.segment.bytes": str(MB),
+            "log.index.size.max.bytes": "65536",
+        },
+    )
+    try:
+        with Cluster.running(ClusterOptions(brokers=4, broker=broker)) as cluster:
+            yield cluster
+    except MountRefusedError as error:
+        pytest.skip(f"file systems of limited size need the right to mount: {error}")
+
+
+@pytest.fixture
+def daemon(cluster: Cluster, daemons: Daemons) -> Daemon:
+    """Give a daemon that limits nothing but the space on disks."""
+    protocol = cluster.options.broker.inter_broker_protocol
+    assert protocol is not None
+    started = daemons.start(
+        *("--engine", ENGINES[protocol], "--step-size", "all", "--tenure-linger", "1"),
+        *("--min-free", f"{RESERVE_MB * MB}", "--size-refresh", "1", "--copy-refresh", "1"),
+        *("--max-incoming-per-broker", "100", "--max-outgoing-per-broker", "100"),
+    )
+    eventually(lambda: started.status()["engine"] == ENGINES[protocol], within_s=20)
+    return started
+
+
+def filled(cluster: Cluster, make_topic: MakeTopic, broker: int) -> str:
+    """Return a topic of which all partitions are on one broker, and take 64 MB there."""
+    eventually(
+        lambda: all(free_bytes(d) > (DISK_MB - 4) * MB for d in cluster.brokers[broker].log_dirs),
+        within_s=60,
+        what="the logs of the test before are deleted",
+    )
+    topic = make_topic({n: [broker] for n in range(PARTITIONS)})
+    fill(cluster, [(topic, n) for n in range(PARTITIONS)], RECORDS)
+    return topic
+
+
+def watched(cluster: Cluster) -> DiskWatch:
+    """Return a watch of every log directory."""
+    return DiskWatch(d for broker in cluster.brokers.values() for d in broker.log_dirs)
+
+
+def judge(cluster: Cluster, disks: DiskWatch) -> None:
+    """Judge that no disk was full, and that every broker lives."""
+    assert all(broker.is_alive for broker in cluster.brokers.values())
+    least = {str(path): free // 1024 for path, free in disks.least_free.items()}
+    # A broker allocates ahead of what it reports, so a part of the reserve may be in use.
+    assert min(least.values()) >= RESERVE_MB * 1024 // 2, f"KB that were free at least: {least}"
+
+
+def blocked_by(daemon: Daemon) -> set[str]:
+    """Return the reasons for which pending partitions wait."""
+    rows: list[dict[str, Any]] = daemon.status()["waiting"]
+    return {row["blocked_on"]["by"] for row in rows if row["blocked_on"] is not None}
+
+
+def test_two_brokers_exchange_all_partitions_without_filling_a_disk(
+    cluster: Cluster, daemon: Daemon, make_topic: MakeTopic
+) -> None:
+    """What leaves a disk makes room there, after the delay of deletions."""
+    first, second = (filled(cluster, make_topic, broker) for broker in (1, 2))
+    targets: Targets = {
+        **{(first, n): [2] for n in range(PARTITIONS)},
+        **{(second, n): [1] for n in range(PARTITIONS)},
+    }
+    with watched(cluster) as disks:
+        submit_request(cluster, targets)
+        eventually(lambda: "disk_full" in blocked_by(daemon), within_s=30)
+        await_end(cluster, targets, within_s=300)
+    judge(cluster, disks)
+
+
+def test_what_does_not_fit_waits_with_the_reason_and_can_be_cancelled(
+    cluster: Cluster, daemon: Daemon, make_topic: MakeTopic
+) -> None:
+    """Two disks do not fit on one: the rest waits until it is cancelled."""
+    topics = [filled(cluster, make_topic, broker) for broker in (1, 2)]
+    targets: Targets = {(topic, n): [3] for topic in topics for n in range(PARTITIONS)}
+
+    def on_target() -> int:
+        return sum(cluster.replicas(topic, n) == [3] for topic, n in targets)
+
+    with watched(cluster) as disks:
+        request = submit_request(cluster, targets)
+        eventually(lambda: on_target() >= PARTITIONS, within_s=120)
+        time.sleep(10)
+        assert PARTITIONS <= on_target() < 2 * PARTITIONS
+        assert blocked_by(daemon) == {"disk_full"}
+        (topic, number) = next(p for p in targets if cluster.replicas(*p) != [3])
+        explained = reassigner(cluster, "explain", f"{topic}-{number}").stdout
+        assert "broker 3" in explained, explained
+        assert "free above the reserve" in explained, explained
+        cancel(cluster, requests=[request])
+        eventually(lambda: not daemon.status()["waiting"], within_s=60)
+    judge(cluster, disks)
+
+
+def test_a_broker_and_the_daemon_are_killed_while_disks_are_almost_full(
+    cluster: Cluster, daemon: Daemon, make_topic: MakeTopic
+) -> None:
+    """The disks are measured again, and the plan ends."""
+    first, second = (filled(cluster, make_topic, broker) for broker in (1, 2))
+    targets: Targets = {
+        **{(first, n): [2] for n in range(PARTITIONS)},
+        **{(second, n): [1] for n in range(PARTITIONS)},
+    }
+    with watched(cluster) as disks:
+        submit_request(cluster, targets)
+        for _ in range(2):
+            eventually(lambda: "disk_full" in blocked_by(daemon), within_s=60)
+            daemon.kill()
+            cluster.brokers[2].kill()
+            cluster.start_brokers(2)
+            daemon.start()
+        await_end(cluster, targets, within_s=300)
+    judge(cluster, disks)
