@@ -264,24 +264,22 @@ def test_effective_settings_are_read_while_we_are_the_controller(
 
 @pytest.mark.parametrize("others", [0, NAMED_MAX])
 def test_sizes_are_read_from_every_broker(
-    cluster: Cluster,
-    make_topic: MakeTopic,
-    controller: SeizedController,
-    inbox: QueueInbox,
-    others: int,
+    cluster: Cluster, make_topic: MakeTopic, inbox: QueueInbox, others: int
 ) -> None:
     """By name, and among everything a broker has; a replica that is not there has no size."""
     topic = make_topic({0: (1, 2), 1: (3, 4), 2: (4, 5)})
     fill(cluster, [(topic, 0), (topic, 1)])
     sizes = LogDirQuery(inbox, Security(), ListenerChoice(), MonotonicClock())
+    reader = SeizedController(cluster.zookeeper_connect)
     sizes.start()
     try:
-        sizes.update_brokers(controller.brokers().values())
+        sizes.update_brokers(reader.brokers().values())
         unknown = [TopicPartition(topic, n) for n in range(3, 4 + others)]
         sizes.measure([TopicPartition(topic, n) for n in range(3)] + unknown, whole=False)
         event = inbox.next()
     finally:
         sizes.stop()
+        reader.stop()
     assert isinstance(event, SizesRead)
     assert event.errors == {}
     assert set(event.sizes) == {TopicPartition(topic, n) for n in range(3)}
