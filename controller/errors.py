@@ -63,6 +63,10 @@ class ReassignmentConflictError(RefusedError):
     """Another reassignment is in the way."""
 
 
+class NotApprovedError(RefusedError):
+    """A plan is not the one that was approved."""
+
+
 class NativeRefusedError(RefusedError):
     """The native engine is not safe on this cluster, or for this broker."""
 

@@ -155,6 +155,11 @@ class Settings(BaseSettings):
         description="With the delegated engine, during foreign reassignments: wait for their end, "
         "run beside them, refuse submissions, or adopt them.",
     )
+    require_approval: bool = Field(
+        default=False,
+        description="Accept only approved plans (`execute --approved`). Other requests, the plan "
+        "in /admin/reassign_partitions and the queue are refused.",
+    )
     controller_id: Annotated[int, Field(ge=0, le=2_147_483_647)] = Field(
         1_000_000, description="The daemon's id as the controller; never the id of a broker."
     )
@@ -374,6 +379,7 @@ class Settings(BaseSettings):
         return Options(
             engine=self.engine,
             foreign_moves=self.foreign_moves,
+            require_approval=self.require_approval,
             controller_id=self.controller_id,
             step_size=None if self.step_size == "all" else self.step_size,
             tenure=self.tenure,

@@ -10,6 +10,7 @@ finished it. Ctrl-C stops no reassignment.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import ids, listed, print_json, print_line, print_lines, print_note
-from controller.cli.plan_files import check_basis, read_plan_file
+from controller.cli.plan_files import check_approval, check_basis, read_plan_file
 from controller.cli.plan_preview import Conflict
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import Entry, EntryState, RequestState
@@ -65,8 +66,29 @@ def execute(  # noqa: PLR0913 - the options of the command
             "--legacy", help="Write /admin/reassign_partitions, as Kafka's tool did before 2.6."
         ),
     ] = False,
+    approved: Annotated[
+        str | None,
+        typer.Option(
+            "--approved", metavar="HASH", help="Submit the file as the plan approved by this hash."
+        ),
+    ] = None,
+    approved_by: Annotated[
+        str,
+        typer.Option(
+            "--approved-by", metavar="NAME", help="With --approved: name of the approver."
+        ),
+    ] = "",
     wait: options.WaitOption = False,
     dry_run: options.DryRunOption = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="With --dry-run: write the plan for approval, with the present replicas and a "
+            "hash.",
+        ),
+    ] = None,
     timeout: options.TimeoutOption = 60.0,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -76,13 +98,16 @@ def execute(  # noqa: PLR0913 - the options of the command
     Example: reassigner execute plan.json --zookeeper zk1:2181/kafka --wait
 
     Several requests can be in progress. A new request supersedes earlier requests for the same
-    partitions. Ctrl-C does not stop the reassignments. Exit code: 0 accepted (with --wait: done),
-    1 error, 2 not accepted yet or interrupted, 3 refused, 4 cancelled.
+    partitions. Ctrl-C does not stop the reassignments. Of an approved plan, each partition begins
+    only from the replicas that were approved. Exit code: 0 accepted (with --wait: done), 1 error,
+    2 not accepted yet or interrupted, 3 refused, 4 cancelled.
     """
     context = context_of(ctx)
     wanted = RequestOptions(
         reason=reason,
         requested_by=context.requested_by(requested_by),
+        approved=approved or "",
+        approved_by=approved_by,
         priority=options.check_priority("--priority", priority),
         step_size=options.parsed(options.parse_step_size, "--step-size", step_size),
         throttle=options.parsed(parse_bytes, "--throttle", throttle),
@@ -92,6 +117,12 @@ def execute(  # noqa: PLR0913 - the options of the command
     )
     if legacy and wanted != RequestOptions(reason=reason, requested_by=wanted.requested_by):
         raise InvalidInputError("--legacy takes no option of a request")
+    if out is not None and not dry_run:
+        raise InvalidInputError(
+            "--out needs --dry-run: the plan is approved before it is submitted"
+        )
+    if approved_by and approved is None:
+        raise InvalidInputError("--approved-by needs --approved")
     entries = read_plan_file(plan)
     submit = submitting.SubmitOptions(
         additional=additional,
@@ -100,6 +131,8 @@ def execute(  # noqa: PLR0913 - the options of the command
         as_json=as_json,
         timeout_s=timeout,
         options=wanted,
+        out=out,
+        expected=None if approved is None else check_approval(plan, entries, approved),
     )
     display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
     with context.inspected(zookeeper, config) as (operator, ask):
@@ -123,7 +156,8 @@ class Execution(submitting.PlanExecution):
     def _write(self) -> None:
         self._names = []
         own = self._context.new_request_id()
-        parts = submitting.submissions_of(self._plan, self._options.options, own)
+        submit = self._options
+        parts = submitting.submissions_of(self._plan, submit.options, own, expected=submit.expected)
         try:
             for part in parts:
                 self._names.append(self._operator.writes.submit(part))

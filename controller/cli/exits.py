@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from controller.errors import ControllerError, NativeRefusedError, ReassignmentConflictError
+from controller.errors import (
+    ControllerError,
+    NativeRefusedError,
+    NotApprovedError,
+    ReassignmentConflictError,
+)
 
 
 class Exit(IntEnum):
@@ -25,6 +30,6 @@ class Exit(IntEnum):
 
 def exit_of(error: ControllerError) -> Exit:
     """Return the exit code of a command that ended with an error."""
-    if isinstance(error, ReassignmentConflictError | NativeRefusedError):
+    if isinstance(error, ReassignmentConflictError | NativeRefusedError | NotApprovedError):
         return Exit.REFUSED
     return Exit.ERROR

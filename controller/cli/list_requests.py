@@ -126,6 +126,8 @@ def _origin(options: RequestOptions) -> dict[str, Any]:
     return {
         "reason": options.reason,
         "requested_by": options.requested_by,
+        "approved": options.approved,
+        "approved_by": options.approved_by,
         "priority": options.priority,
     }
 
@@ -207,6 +209,8 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         **{kind.value: number for kind, number in summary.fates.items()},
         "reason": summary.reason,
         "requested_by": summary.requested_by,
+        "approved": summary.approved,
+        "approved_by": summary.approved_by,
         "submitted_ms": summary.submitted_ms,
         "ended_ms": summary.ended_ms,
         "moved_bytes": summary.moved_bytes,
@@ -252,6 +256,8 @@ def _option_lines(options: RequestOptions) -> Iterable[str]:
     values: dict[str, object | None] = {
         "reason": options.reason or None,
         "requested by": options.requested_by or None,
+        "approved": options.approved or None,
+        "approved by": options.approved_by or None,
         "priority": options.priority or None,
         "step size": options.step_size,
         "throttle": None if options.throttle is None else show_rate(options.throttle),

@@ -4,7 +4,7 @@ Plan files: reading and writing them, and comparing them with the cluster they w
 A file with any error is refused as a whole, with all its errors. ``pipeline plan`` names with each
 entry the replicas that it was planned from (``original_replicas``), and the cluster. ``execute``
 refuses such a file if the cluster has changed; ``pipeline rebase`` keeps what is still possible.
-Files without these keys are not compared.
+Files without these keys are not compared. A file for approval has them, and a hash of its entries.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import Final
 
 from controller.core import model
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.core.approvals import plan_hash
+from controller.errors import InvalidInputError, NotApprovedError, ReassignmentConflictError
 from controller.planning.plan_basis import Basis, Rebase, rebase
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.submissions import approved_entry
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 SHOWN_MAX: Final = 20
 CLUSTER_KEY: Final = "cluster_id"
 """The key of a file of ``pipeline plan`` that names its cluster."""
+APPROVAL_KEY: Final = "approval"
+"""The key of a file for approval that has the hash of its entries."""
 
 Plan = Mapping[model.TopicPartition, model.Replicas]
 
@@ -44,7 +48,7 @@ def read_plan_file(path: Path) -> Plan:
     if len(data) > FILE_BYTES_MAX:
         raise InvalidInputError(f"{path}: larger than {FILE_BYTES_MAX} bytes")
     plan = decode_legacy_plan(
-        data, model.ZkVersion(0), model.Zxid(0), besides=frozenset({CLUSTER_KEY})
+        data, model.ZkVersion(0), model.Zxid(0), besides=frozenset({CLUSTER_KEY, APPROVAL_KEY})
     )
     if plan.unreadable is not None:
         raise InvalidInputError(f"{path}: {plan.unreadable}")
@@ -72,6 +76,59 @@ def document_of(plan: Plan) -> dict[str, object]:
             for p, replicas in sorted(plan.items())
         ],
     }
+
+
+# --- approval ------------------------------------------------------------------------------------
+
+
+def approval_document(plan: Plan, expected: Plan, cluster: str | None) -> dict[str, object]:
+    """
+    Return a plan for approval.
+
+    Args:
+        plan: The target replicas.
+        expected: The present replicas of each partition, from which its first step begins.
+        cluster: The id of the cluster, as far as it is known.
+
+    """
+    return {
+        "version": 1,
+        **({} if cluster is None else {CLUSTER_KEY: cluster}),
+        APPROVAL_KEY: {"hash": plan_hash(plan, expected)},
+        "partitions": [approved_entry(p, plan[p], expected[p]) for p in sorted(plan)],
+    }
+
+
+def check_approval(path: Path, plan: Plan, approved: str) -> Plan:
+    """
+    Check that a file is the plan that was approved; return the replicas that it expects.
+
+    Args:
+        path: The file.
+        plan: Its entries, as ``read_plan_file`` read them.
+        approved: The hash that was approved.
+
+    Raises:
+        NotApprovedError: the file, its entries and the hash disagree.
+
+    """
+    expected = read_originals(path, plan)
+    missing = sorted(plan.keys() - expected.keys())
+    if missing:
+        raise NotApprovedError(
+            f"{path}: {len(missing)} entries have no original_replicas, {missing[0]} for one: it "
+            "was not written by `execute --dry-run --out`"
+        )
+    document = json.loads(path.read_text(encoding="utf-8"))
+    named = document.get(APPROVAL_KEY)
+    written = named.get("hash") if isinstance(named, dict) else None
+    found = plan_hash(plan, expected)
+    if not written == found == approved:
+        raise NotApprovedError(
+            f"{path} is not the plan that was approved: {approved} was approved, the file names "
+            f"{written}, its entries have {found}"
+        )
+    return expected
 
 
 # --- comparison with the cluster -----------------------------------------------------------------

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from controller.cli.context import AskMinInsync
 from controller.cli.exits import Exit
@@ -23,15 +24,16 @@ from controller.cli.output import (
     print_lines,
     print_note,
 )
-from controller.cli.plan_files import Plan, document_of
+from controller.cli.plan_files import Plan, approval_document, document_of
 from controller.cli.request_state import Entry
 from controller.cli.status_text import since_words
 from controller.core import model
+from controller.core.approvals import plan_hash
 from controller.core.cached_znodes import Topic
 from controller.core.options import Options
 from controller.core.requests.acceptance import refusal_of
 from controller.core.view import ClusterView
-from controller.errors import ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import KILL_SWITCH, reassignment_path
 
@@ -159,13 +161,14 @@ def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Co
     return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
 
 
-def show_preview(
+def show_preview(  # noqa: PLR0913 - what is shown
     before: list[Entry],
     validation: Validation,
     conflicts: Sequence[Conflict],
     *,
     as_json: bool,
     plan: Plan | None = None,
+    approval: Approval | None = None,
 ) -> Exit:
     """
     Print what a plan would do; return the exit code.
@@ -176,6 +179,7 @@ def show_preview(
         conflicts: The requests that reassign their partitions.
         as_json: Print JSON.
         plan: Printed in JSON in place of the entries.
+        approval: The file that was written for approval.
 
     """
     problems = validation.problems
@@ -190,13 +194,73 @@ def show_preview(
                 "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
                 "settings_unknown": dict(validation.unknown),
                 "conflicts": [c.document() for c in conflicts],
+                **({} if approval is None else {"approval": approval.document()}),
             }
         )
     else:
         print_lines((*changes_of(before), *_validation_lines(validation), *map(str, conflicts)))
-        print_line(NOTHING_WRITTEN)
+        print_line(NOTHING_WRITTEN if approval is None else str(approval))
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
+
+
+class Approval(NamedTuple):
+    """A plan that was written to a file for approval."""
+
+    path: Path
+    hash: str
+
+    def __str__(self) -> str:
+        return (
+            f"Written for approval, nothing submitted. Its hash is\n{self.hash}\n"
+            f"Submit it with `reassigner execute {self.path} --approved {self.hash}`"
+        )
+
+    def document(self) -> dict[str, object]:
+        """Return the file and its hash for ``--json``."""
+        return {"hash": self.hash, "file": str(self.path)}
+
+
+def check_approvable(
+    before: Sequence[Entry], validation: Validation, conflicts: Sequence[Conflict]
+) -> None:
+    """
+    Check that a plan can be written for approval: it would be accepted as it is.
+
+    Raises:
+        ReassignmentConflictError: an entry would be refused, or its replicas are changing.
+
+    """
+    moving = [
+        e.partition for e in before if e.assignment is not None and e.assignment.is_reassigning
+    ]
+    if moving:
+        raise ReassignmentConflictError(
+            f"not written: {listed(moving)} are being reassigned, so that their replicas will not "
+            "be those that are approved"
+        )
+    refused = [*_validation_lines(Validation(validation.problems))]
+    refused += [str(conflict) for conflict in conflicts if conflict.is_refused]
+    if refused:
+        raise ReassignmentConflictError("\n".join(("not written:", *refused)))
+
+
+def write_for_approval(operator: OperatorClient, out: Path, before: Sequence[Entry]) -> Approval:
+    """
+    Write a plan with the present replicas of its partitions and the hash of both.
+
+    Raises:
+        InvalidInputError: the file cannot be written.
+
+    """
+    plan = {e.partition: e.target for e in before}
+    present = {e.partition: e.assignment.replicas for e in before if e.assignment is not None}
+    document = approval_document(plan, present, operator.cluster.cluster_id())
+    try:
+        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"{out}: {error.strerror or error}") from error
+    return Approval(out, plan_hash(plan, present))
 
 
 def _validation_lines(validation: Validation) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from controller.cli import plan_preview
@@ -22,7 +23,8 @@ from controller.cli.status_text import status_about
 from controller.core.model import Replicas, RequestId, Route, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.submissions import encode_submission
+from controller.znodes.json_documents import write_document
+from controller.znodes.submissions import approved_entry, encode_submission
 
 PART_BYTES_MAX: Final = 700_000
 """ZooKeeper refuses more than 1 MiB, which includes its own envelope."""
@@ -43,6 +45,10 @@ class SubmitOptions:
     timeout_s: float = 60.0
     options: RequestOptions = field(default_factory=RequestOptions)
     """Options that the request itself keeps."""
+    out: Path | None = None
+    """With ``dry_run``: where the plan is written for approval."""
+    expected: Plan | None = None
+    """The replicas of each partition for which the plan was approved."""
 
 
 def await_daemon(
@@ -135,7 +141,13 @@ class PlanExecution(ABC):
         as_json = self._options.as_json
         if self._options.dry_run:
             validation = plan_preview.validate(self._operator, before, self._ask)
-            return plan_preview.show_preview(before, validation, conflicts, as_json=as_json)
+            out, approval = self._options.out, None
+            if out is not None:
+                plan_preview.check_approvable(before, validation, conflicts)
+                approval = plan_preview.write_for_approval(self._operator, out, before)
+            return plan_preview.show_preview(
+                before, validation, conflicts, as_json=as_json, approval=approval
+            )
         for line in self._notes(conflicts):
             print_note(f"Note: {line}")
         self._rollback = plan_preview.rollback_of(before)
@@ -198,7 +210,12 @@ class PlanExecution(ABC):
 
 
 def submissions_of(
-    plan: Plan, options: RequestOptions, request: RequestId, *, bytes_max: int = PART_BYTES_MAX
+    plan: Plan,
+    options: RequestOptions,
+    request: RequestId,
+    *,
+    expected: Plan | None = None,
+    bytes_max: int = PART_BYTES_MAX,
 ) -> list[bytes]:
     """
     Return the contents of the znodes that submit a plan.
@@ -207,22 +224,33 @@ def submissions_of(
         plan: The plan.
         options: The options of the request.
         request: The id of a request of several znodes; ZooKeeper names a single znode.
+        expected: The replicas of each partition for which the plan was approved.
         bytes_max: The largest content of one znode.
 
     """
     named = replace(options, part_of=request)
     room = bytes_max - len(encode_submission({}, replace(named, parts=len(plan))))
-    parts = list(_split(plan, room))
+    parts = list(_split(plan, expected, room))
     if len(parts) == 1:
-        return [encode_submission(plan, options)]
-    return [encode_submission(part, replace(named, parts=len(parts))) for part in parts]
+        return [encode_submission(plan, options, expected)]
+    named = replace(named, parts=len(parts))
+    return [encode_submission(part, named, expected) for part in parts]
 
 
-def _split(plan: Plan, room: int) -> Iterator[Plan]:
+def _split(plan: Plan, expected: Plan | None, room: int) -> Iterator[Plan]:
     """Split a plan into parts of at most ``room`` bytes, topic by topic."""
     part: dict[TopicPartition, Replicas] = {}
     used, current = 0, None
     for partition, replicas in _by_topic(plan):
+        if expected is not None:
+            entry = approved_entry(partition, replicas, expected[partition])
+            size = len(write_document(entry)) + 1
+            if part and used + size > room:
+                yield part
+                part, used = {}, 0
+            part[partition] = replicas
+            used += size
+            continue
         # ,"<partition>":[<replicas>] and, once per topic, ,"<topic>":{}
         size = len(f',"{partition.partition}":[]') + sum(len(str(r)) + 1 for r in replicas)
         if partition.topic != current:

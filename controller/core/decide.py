@@ -136,7 +136,7 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[record
     """Return what a leading daemon may write without being the controller: no znode of Kafka."""
     parts = []
     if due.submissions or due.tenure:
-        parts.append(submitted.refuse_disabled(view))
+        parts.append(submitted.refuse_wholes(view))
     if (due.cancel or due.tenure) and not needs_the_role(view):
         parts.append(follow_cancellation(view, now))
     if due.endings or due.tenure:

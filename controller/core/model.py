@@ -226,6 +226,12 @@ class ReassignmentSpec:
     """Replicas of earlier targets that this one does not contain: they may have a log."""
     topic_czxid: Zxid | None = None
     """The creation of the topic that it was accepted for; None in records of earlier versions."""
+    expected: Replicas | None = None
+    """
+    Of an approved entry before its first step: the replicas from which that may begin, in order.
+    """
+    asked: Replicas | None = None
+    """Delegated, with ``expected``: the target of the alter entry for the first step."""
 
     @property
     def rolls_back(self) -> bool:
@@ -238,6 +244,8 @@ class ReassignmentSpec:
             self,
             target=original,
             cancelled_by=by,
+            expected=None,
+            asked=None,
             abandoned=(self.abandoned | frozenset(self.target)) - frozenset(original) or NO_BROKERS,
         )
 
@@ -284,6 +292,10 @@ class RefusalReason(StrEnum):
     """Another entry of an atomic request was refused."""
     FOREIGN_MOVE = "foreign_move"
     """Foreign reassignments exist, and ``foreign_moves`` is ``refuse``."""
+    DRIFTED = "drifted"
+    """The replicas are not those for which the entry was approved."""
+    NOT_APPROVED = "not_approved"
+    """``require_approval`` is set, or the entries are not those that were approved."""
     TOO_MANY_PARTS = "too_many_parts"
     """The part exceeds the number of parts that its request announced."""
 

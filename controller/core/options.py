@@ -72,6 +72,8 @@ class Options:
 
     engine: EngineName = EngineName.NATIVE
     foreign_moves: ForeignMoves = ForeignMoves.WAIT
+    require_approval: bool = False
+    """Whether only entries of approved plans are accepted."""
     controller_id: int = 1000000
     """Never a broker id."""
     step_size: int | None = 1

@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.model import OutcomeKind, PartitionOutcome, Refusal, RequestId, Zxid
+from controller.core.model import (
+    OutcomeKind,
+    PartitionOutcome,
+    Refusal,
+    RequestId,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.submissions import RequestOptions
 
 UNKNOWN_MS: Final = 0
@@ -31,6 +38,8 @@ class Part:
     """The number of its entries, including refused ones."""
     created_ms: int
     options: RequestOptions = field(default_factory=RequestOptions)
+    approved_version: ZkVersion | None = None
+    """The version of the znode that was verified against the approval of its request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,9 @@ class Summary:
     """The number of other outcomes by kind."""
     reason: str = ""
     requested_by: str = ""
+    approved: str = ""
+    """The hash of the approved plan; empty without an approval."""
+    approved_by: str = ""
     submitted_ms: int = 0
     ended_ms: int = 0
     moved_bytes: int | None = None

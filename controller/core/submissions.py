@@ -51,6 +51,9 @@ class RequestOptions:
 
     reason: str = ""
     requested_by: str = ""
+    approved: str = ""
+    """The hash of the approved plan (``approvals.plan_hash``); empty without an approval."""
+    approved_by: str = ""
     priority: int = 0
     step_size: StepSize | None = None
     throttle: int | None = None
@@ -87,6 +90,8 @@ class Submission:
     """Ignored content, such as a client's own ``legacy`` flag."""
     unreadable: str | None = None
     raw: bytes = field(default=b"", repr=False)
+    expected: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    """Of an approved request: the replicas of each partition before its first step."""
 
     @property
     def request(self) -> RequestId:

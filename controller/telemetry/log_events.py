@@ -89,7 +89,7 @@ def change_events(change: records.Change) -> Iterator[LogEvent]:
 
 def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
     match record:
-        case records.SpecRecord():
+        case records.SpecRecord() if not moves:
             fields = {**json_fields(record.spec), **json_fields(record)}
             fields.pop("spec")
             yield LogEvent("accepted", Level.INFO, fields)
@@ -156,6 +156,8 @@ def _ended(summary: Summary) -> LogEvent:
         otherwise={fate.value: count for fate, count in summary.fates.items()},
         reason=summary.reason,
         requested_by=summary.requested_by,
+        approved=summary.approved or None,
+        approved_by=summary.approved_by or None,
     )
 
 

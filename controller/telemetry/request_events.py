@@ -203,6 +203,8 @@ def _begun(request: Mapping[str, Any]) -> LogEvent:
         "throttle": request["throttle"],
         "asked_for": request["asked_for"],
         "requested_by": request["requested_by"],
+        "approved": request["approved"],
+        "approved_by": request["approved_by"],
     }
     return LogEvent("request_begun", Level.INFO, fields)
 

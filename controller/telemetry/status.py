@@ -164,6 +164,8 @@ def _request(
         "reason": _reason(request, held),
         "asked_for": options.reason or None,
         "requested_by": options.requested_by or None,
+        "approved": options.approved or None,
+        "approved_by": options.approved_by or None,
         "priority": limits.priority_of(view, name),
         "throttle": throttle,
         "since": clocks.at(request.since),

@@ -7,6 +7,7 @@ The first error is kept in ``problem``; from then on the values read mean nothin
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from controller.core.model import RequestId
@@ -17,6 +18,10 @@ from controller.znodes.windows import read_window
 
 TEXT_MAX: Final = 1000
 """The most characters of a reason or a name: they are stored with their request."""
+
+
+DIGEST: Final = re.compile("[0-9a-f]{64}")
+"""A SHA-256 as the approval of a plan names it."""
 
 
 class Members:
@@ -52,6 +57,15 @@ class Members:
         if len(value) > TEXT_MAX:
             self.wrong(f"{key} is longer than {TEXT_MAX} characters")
         return value[:TEXT_MAX]
+
+    def digest(self, key: str) -> str:
+        """Read a SHA-256 in hexadecimal digits."""
+        value = self._document.get(key)
+        if isinstance(value, str) and DIGEST.fullmatch(value):
+            return value
+        if key in self._document:
+            self.wrong(f"{key} is not a SHA-256 but {documents.excerpt(value)}")
+        return ""
 
     def number(self, key: str, low: int = 1, high: int = documents.INT_MAX) -> int | None:
         """Read an integer within bounds."""

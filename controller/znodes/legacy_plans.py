@@ -4,8 +4,9 @@ A plan as Kafka's own tool writes it: ``/admin/reassign_partitions`` (``Reassign
 ``/admin/reassign_partitions_queue`` has the same format, and submitted requests have such entries.
 Entries are judged one by one: an entry that is refused does not affect the others. Whether the
 topic, partition and brokers exist is not known here. ``log_dirs`` may only say "any".
-``original_replicas`` (KIP-236) is accepted and ignored. Any other unknown key would be ignored
-silently: in an entry it refuses the entry, beside the entries it makes the node unreadable.
+``original_replicas`` (KIP-236) is accepted; only approved requests are compared with it. Any other
+unknown key would be ignored silently: in an entry it refuses the entry, beside the entries it makes
+the node unreadable.
 
 Invariant: an accepted entry has a valid topic name, at least one replica, and none twice.
 """
@@ -13,7 +14,7 @@ Invariant: an accepted entry has a valid topic name, at least one replica, and n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
 from controller.znodes import json_documents as documents
@@ -25,9 +26,19 @@ Refusals = list[tuple[str, str]]
 """(entry as text, reason)."""
 
 
-def judge_entries(listed: Iterable[object]) -> tuple[dict[TopicPartition, Replicas], Refusals]:
-    """Return the valid entries, in order, and why the others are refused."""
+class JudgedEntries(NamedTuple):
+    """The valid entries, in order, and why the others are refused."""
+
+    replicas: dict[TopicPartition, Replicas]
+    originals: dict[TopicPartition, Replicas]
+    """The ``original_replicas`` of those that name them."""
+    refused: Refusals
+
+
+def judge_entries(listed: Iterable[object]) -> JudgedEntries:
+    """Judge entries one by one."""
     entries: dict[TopicPartition, Replicas] = {}
+    originals: dict[TopicPartition, Replicas] = {}
     contradicted: set[TopicPartition] = set()
     refused: Refusals = []
     for item in listed:
@@ -35,7 +46,9 @@ def judge_entries(listed: Iterable[object]) -> tuple[dict[TopicPartition, Replic
         if isinstance(read, str):
             refused.append((documents.excerpt(item), read))
             continue
-        partition, replicas = read
+        partition, replicas, original = read
+        if original is not None:
+            originals.setdefault(partition, original)
         known = entries.get(partition)
         if known == replicas and partition not in contradicted:
             continue
@@ -47,7 +60,7 @@ def judge_entries(listed: Iterable[object]) -> tuple[dict[TopicPartition, Replic
             entries.pop(partition, None)
             continue
         entries[partition] = replicas
-    return entries, refused
+    return JudgedEntries(entries, {p: originals[p] for p in originals if p in entries}, refused)
 
 
 def unknown_key(document: documents.Document, known: frozenset[str]) -> str | None:
@@ -56,7 +69,9 @@ def unknown_key(document: documents.Document, known: frozenset[str]) -> str | No
     return f"the key {documents.excerpt(unknown[0])} is not known" if unknown else None
 
 
-def _entry(item: object) -> tuple[TopicPartition, Replicas] | str:
+def _entry(  # noqa: PLR0911 - one return per reason
+    item: object,
+) -> tuple[TopicPartition, Replicas, Replicas | None] | str:
     if not documents.is_object(item):
         return "an entry is an object with topic, partition and replicas"
     unknown = unknown_key(item, _ENTRY_KEYS)
@@ -71,7 +86,14 @@ def _entry(item: object) -> tuple[TopicPartition, Replicas] | str:
     if isinstance(replicas, str):
         return replicas
     problem = _log_dirs_problem(item, len(replicas))
-    return (TopicPartition(topic, partition), replicas) if problem is None else problem
+    if problem is not None:
+        return problem
+    original = documents.read_replicas(item.get("original_replicas"))
+    return (
+        TopicPartition(topic, partition),
+        replicas,
+        None if isinstance(original, str) else original,
+    )
 
 
 def _log_dirs_problem(item: documents.Document, replicas: int) -> str | None:
@@ -114,8 +136,8 @@ def decode_legacy_plan(
     listed = _listed(data, _PLAN_KEYS | besides)
     if isinstance(listed, str):
         return LegacyPlan({}, version, czxid, unreadable=listed, raw=data)
-    entries, refused = judge_entries(listed)
-    return LegacyPlan(entries, version, czxid, tuple(refused))
+    judged = judge_entries(listed)
+    return LegacyPlan(judged.replicas, version, czxid, tuple(judged.refused))
 
 
 def encode_legacy_plan(entries: Mapping[TopicPartition, Replicas]) -> bytes:

@@ -46,13 +46,22 @@ def decode_part(name: str, data: bytes) -> Part | str:
     if isinstance(options, str):
         return options
     members = Members(document)
-    part = Part(named, members.count("total"), members.count("created_ms"), options)
+    version = members.number("approved_version", low=0)
+    part = Part(
+        named,
+        members.count("total"),
+        members.count("created_ms"),
+        options,
+        None if version is None else model.ZkVersion(version),
+    )
     return part if members.problem is None else members.problem
 
 
 def encode_part(part: Part) -> bytes:
     """Encode a part; its name is the path."""
     counts = {"version": 1, "total": part.total, "created_ms": part.created_ms}
+    if part.approved_version is not None:
+        counts["approved_version"] = part.approved_version
     return documents.write_document(counts | write_options(part.options))
 
 

@@ -22,7 +22,7 @@ from controller.znodes.paths import valid_request
 
 OUTCOME_MAX_BYTES: Final = 512 * 1024
 RAW_MAX_BYTES: Final = 192 * 1024
-_FRAME_BYTES: Final = 32 * 1024
+_FRAME_BYTES: Final = 48 * 1024
 """Room for all but the refusals and the raw content; texts of operators are bounded."""
 
 _REASONS: Final = {reason.value: reason for reason in RefusalReason}
@@ -43,6 +43,8 @@ def encode_outcome(summary: Summary) -> bytes:
         "submitted_ms": summary.submitted_ms,
         "ended_ms": summary.ended_ms,
     }
+    if summary.approved:
+        document |= {"approved": summary.approved, "approved_by": summary.approved_by}
     if summary.moved_bytes is not None:
         document["moved_bytes"] = summary.moved_bytes
     budget = OUTCOME_MAX_BYTES - _FRAME_BYTES
@@ -98,6 +100,8 @@ def decode_outcome(data: bytes) -> Summary | str:  # noqa: PLR0911 - one return 
         fates=fates,
         reason=members.text("reason"),
         requested_by=members.text("requested_by"),
+        approved=members.digest("approved"),
+        approved_by=members.text("approved_by"),
         submitted_ms=members.number("submitted_ms", low=0, high=documents.LONG_MAX) or 0,
         ended_ms=members.number("ended_ms", low=0, high=documents.LONG_MAX) or 0,
         moved_bytes=members.number("moved_bytes", low=0, high=documents.LONG_MAX),

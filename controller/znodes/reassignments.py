@@ -2,8 +2,9 @@
 The record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
 
 It keeps what the topic znode does not: the original replicas in their order, replicas of earlier
-targets, and which topic of that name it was accepted for. ``top`` and ``legacy`` are for operators
-and other tools (KIP-236); they follow from the rest and are not decoded.
+targets, which topic of that name it was accepted for, and the replicas that were approved. ``top``
+and ``legacy`` are for operators and other tools (KIP-236); they follow from the rest and are not
+decoded.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec
     target = documents.read_replicas(document.get("target"))
     if isinstance(target, str):
         return f"target: {target}"
-    listed = document.get("original")
-    original = None if listed is None else documents.read_replicas(listed)
-    if isinstance(original, str):
-        return f"original: {original}"
+    others = _read_others(document)
+    if isinstance(others, str):
+        return others
     request = document.get("request")
     if not _is_request(request):
         return f"{documents.excerpt(request)} is not a request id"
@@ -50,14 +50,28 @@ def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec
         return f"abandoned: {abandoned}"
     return model.ReassignmentSpec(
         target,
-        original,
+        others["original"],
         model.RequestId(request),
         route,
         version,
         None if cancelled_by is None else model.RequestId(cancelled_by),
         frozenset(abandoned) or model.NO_BROKERS,
         None if czxid is None else model.Zxid(czxid),
+        others["expected"],
+        others["asked"],
     )
+
+
+def _read_others(document: documents.Document) -> dict[str, model.Replicas | None] | str:
+    """Read the replica lists that may be missing."""
+    others: dict[str, model.Replicas | None] = {}
+    for key in ("original", "expected", "asked"):
+        listed = document.get(key)
+        read = None if listed is None else documents.read_replicas(listed)
+        if isinstance(read, str):
+            return f"{key}: {read}"
+        others[key] = read
+    return others
 
 
 def _is_request(value: object) -> TypeGuard[str]:
@@ -81,4 +95,8 @@ def encode_spec(spec: model.ReassignmentSpec) -> bytes:
         document["abandoned"] = sorted(spec.abandoned)
     if spec.topic_czxid is not None:
         document["topic_czxid"] = spec.topic_czxid
+    if spec.expected is not None:
+        document["expected"] = spec.expected
+    if spec.asked is not None:
+        document["asked"] = spec.asked
     return documents.write_document(document)

@@ -18,6 +18,8 @@ OPTION_KEYS: Final = frozenset(
     {
         "reason",
         "requested_by",
+        "approved",
+        "approved_by",
         "priority",
         "step_size",
         "throttle",
@@ -39,6 +41,8 @@ def read_options(document: Document) -> RequestOptions | str:
     options = RequestOptions(
         reason=members.text("reason"),
         requested_by=members.text("requested_by"),
+        approved=members.digest("approved"),
+        approved_by=members.text("approved_by"),
         priority=members.number("priority", -PRIORITY_MAX, PRIORITY_MAX) or 0,
         step_size=members.step_size("step_size"),
         throttle=members.rate("throttle"),
@@ -56,6 +60,8 @@ def write_options(options: RequestOptions) -> dict[str, object]:
     members: dict[str, object] = {
         "reason": options.reason or None,
         "requested_by": options.requested_by or None,
+        "approved": options.approved or None,
+        "approved_by": options.approved_by or None,
         "priority": options.priority or None,
         "step_size": options.step_size,
         "throttle": options.throttle,

@@ -2,8 +2,9 @@
 Submitted requests: ``/admin/reassignment_requests/request_<10 digits>``.
 
 Three forms are understood: ``assignments`` by topic and partition, the list of ``partitions`` that
-Kafka's own tool writes, and KIP-236's bare object of topics, which has no options. A client's own
-``legacy`` flag is ignored with a warning: the znode determines the route of a request.
+Kafka's own tool writes, and KIP-236's bare object of topics, which has no options. Only entries of
+the list can name the replicas that they are approved for. A client's own ``legacy`` flag is ignored
+with a warning: the znode determines the route of a request.
 
 Entries are judged one by one (``legacy_plans``). What is wrong with an option makes the whole node
 unreadable; so does a key that is there twice, as it is not guessed which one is meant.
@@ -48,18 +49,49 @@ def decode_submission(
     options = RequestOptions() if _is_bare(document) else read_options(document)
     if isinstance(options, str):
         return unreadable(options)
-    entries, refused = judge_entries(listed)
-    return Submission(name, entries, version, czxid, created_ms, options, tuple(refused), warnings)
+    judged = judge_entries(listed)
+    return Submission(
+        name,
+        judged.replicas,
+        version,
+        czxid,
+        created_ms,
+        options,
+        tuple(judged.refused),
+        warnings,
+        expected=judged.originals if options.approved else {},
+    )
 
 
-def encode_submission(entries: Mapping[TopicPartition, Replicas], options: RequestOptions) -> bytes:
-    """Encode a request in its first form."""
+def encode_submission(
+    entries: Mapping[TopicPartition, Replicas],
+    options: RequestOptions,
+    expected: Mapping[TopicPartition, Replicas] | None = None,
+) -> bytes:
+    """Encode a request in its first form; in the second if it is approved for given replicas."""
+    if expected is not None:
+        listed = [approved_entry(p, r, expected[p]) for p, r in entries.items()]
+        return documents.write_document(
+            {"version": 1, "partitions": listed} | write_options(options)
+        )
     assignments: dict[str, dict[str, Replicas]] = {}
     for partition, replicas in entries.items():
         assignments.setdefault(partition.topic, {})[str(partition.partition)] = replicas
     return documents.write_document(
         {"version": 1, "assignments": assignments} | write_options(options)
     )
+
+
+def approved_entry(
+    partition: TopicPartition, replicas: Replicas, expected: Replicas
+) -> documents.Document:
+    """Return an entry that is approved for the replicas of its partition."""
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "replicas": replicas,
+        "original_replicas": expected,
+    }
 
 
 def _listed(document: documents.Document) -> list[object] | str:  # noqa: PLR0911 - one return per form

@@ -36,8 +36,10 @@ RECORDS: Final[Mapping[str, Kind]] = {
             "part": (
                 OBJECT,
                 (
-                    "name, total (entries), created_ms, options (reason, requested_by, priority, "
-                    "step_size, throttle, window, max_partitions_in_flight, atomic, part_of, parts)"
+                    "name, total (entries), created_ms, options (reason, requested_by, approved, "
+                    "approved_by, priority, step_size, throttle, window, "
+                    "max_partitions_in_flight, atomic, part_of, parts), approved_version (of the "
+                    "znode that was verified, or null)"
                 ),
             ),
         },
@@ -58,7 +60,8 @@ RECORDS: Final[Mapping[str, Kind]] = {
                 (
                     "target (ids), original (ids or null), request, route, version (null: new), "
                     "cancelled_by (a cancellation's id or null), abandoned (ids), "
-                    "topic_czxid (null: unknown)"
+                    "topic_czxid (null: unknown), expected (ids; null: not approved, or begun), "
+                    "asked (ids or null)"
                 ),
             ),
         },
@@ -107,7 +110,8 @@ RECORDS: Final[Mapping[str, Kind]] = {
                 OBJECT,
                 (
                     "request, kind, total, done, refused (list), fates (count for each), reason, "
-                    "requested_by, submitted_ms, ended_ms, moved_bytes, and what did not fit"
+                    "requested_by, approved, approved_by, submitted_ms, ended_ms, moved_bytes, "
+                    "and what did not fit"
                 ),
             )
         },

@@ -88,6 +88,8 @@ LIFE: Final[Mapping[str, Kind]] = {
             "throttle": (maybe(INTEGER), "bytes per second and broker"),
             "asked_for": (maybe(TEXT), "the reason given at submission"),
             "requested_by": (maybe(TEXT), "who submitted it"),
+            "approved": (maybe(TEXT), "the hash of the approved plan"),
+            "approved_by": (maybe(TEXT), "who approved it"),
         },
     ),
     "progress": Kind(

@@ -228,7 +228,15 @@ def test_accepted_event_has_original_and_target() -> None:
         "cancelled_by": None,
         "abandoned": [],
         "topic_czxid": None,
+        "expected": None,
+        "asked": None,
     }
+
+
+def test_the_first_step_of_an_approved_entry_is_not_accepted_again() -> None:
+    """Its record changes with the step; only the journal has it."""
+    step = PhaseRecord(tp(), Syncing(), Instant(1.0), "")
+    assert of(SpecRecord(tp(), a_goal((4, 5))), step) == []
 
 
 def test_state_is_logged_unless_a_phase_change_has_it() -> None:

@@ -35,6 +35,8 @@ def a_request(state: str = "in_flight", done: int = 0, **changes: Any) -> dict[s
         "throttle": None,
         "asked_for": "new disks",
         "requested_by": "kim",
+        "approved": None,
+        "approved_by": None,
         "partitions": counts,
         "bytes": {"total": 100, "moved": 10 * done, "remaining": 100 - 10 * done},
         "sizes_unknown": 0,

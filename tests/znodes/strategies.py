@@ -81,6 +81,8 @@ OPTIONS = st.builds(
     RequestOptions,
     reason=WORDS,
     requested_by=WORDS,
+    approved=st.sampled_from(["", "0" * 64]),
+    approved_by=WORDS,
     priority=PRIORITIES,
     step_size=st.none() | STEP_SIZES,
     throttle=st.none() | RATES,

@@ -13,6 +13,7 @@ from controller.core.model import (
     Refusal,
     RefusalReason,
     RequestId,
+    ZkVersion,
 )
 from controller.core.outcomes import Part
 from controller.znodes.outcome_parts import (
@@ -65,6 +66,12 @@ def test_the_part_of_a_cancellation_is_named_by_its_version(version: str) -> Non
     """Else a restarted daemon would choose anew, and cancel what was asked for later."""
     part = Part(version, 0, 5)
     assert decode_part(f"part-{version}", encode_part(part)) == part
+
+
+def test_a_part_keeps_the_version_that_was_verified() -> None:
+    """The rest of an approved request is accepted by it after a restart."""
+    part = Part("request_0000000001", 2, 5, approved_version=ZkVersion(3))
+    assert decode_part("part-request_0000000001", encode_part(part)) == part
 
 
 @given(st.lists(ACCEPTED, max_size=5))

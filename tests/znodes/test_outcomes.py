@@ -39,6 +39,8 @@ SUMMARIES = st.builds(
     fates=st.dictionaries(st.sampled_from(OutcomeKind), st.integers(0, 10**6)),
     reason=WORDS,
     requested_by=WORDS,
+    approved=st.just("0" * 64),
+    approved_by=WORDS,
     submitted_ms=MS,
     ended_ms=MS,
     moved_bytes=st.none() | MS,
@@ -72,6 +74,8 @@ def test_a_large_outcome_is_cut_and_says_so() -> None:
             refused=refused,
             reason="\U0001f600" * 1000,
             requested_by="\U0001f600" * 1000,
+            approved="0" * 64,
+            approved_by="\U0001f600" * 1000,
             raw=b"\0" * (2 * RAW_MAX_BYTES),
         )
     )

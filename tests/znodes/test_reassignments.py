@@ -28,6 +28,8 @@ SPECS = st.builds(
     cancelled_by=st.none() | REQUESTS,
     abandoned=st.frozensets(BROKERS, max_size=3),
     topic_czxid=st.none() | st.integers(0, 2**63 - 1).map(Zxid),
+    expected=st.none() | REPLICAS,
+    asked=st.none() | REPLICAS,
 )
 
 
@@ -56,6 +58,8 @@ def test_a_missing_member_is_named(key: str) -> None:
     ("key", "value"),
     [
         ("original", []),
+        ("expected", []),
+        ("asked", [1, 1]),
         ("target", [1, 1]),
         ("request", "../x"),
         ("route", "foreign"),

@@ -185,3 +185,18 @@ def test_a_request_without_entries_is_a_request() -> None:
     """There is nothing to do, and nothing wrong."""
     read = decode(document(version=1, assignments={}))
     assert (read.entries, read.refused, read.unreadable) == ({}, (), None)
+
+
+def test_an_approved_request_names_the_replicas_of_its_entries() -> None:
+    """Without an approval they are ignored."""
+    there = {T0: (BrokerId(3), BrokerId(4))}
+    options = RequestOptions(approved="0" * 64, approved_by="bob")
+    read = decode(encode_submission(MOVED, options, there))
+    assert (read.entries, read.expected, read.options) == (MOVED, there, options)
+    read = decode(encode_submission(MOVED, RequestOptions(), there))
+    assert (read.entries, read.expected) == (MOVED, {})
+
+
+def test_an_approval_that_is_no_hash_makes_the_request_unreadable() -> None:
+    """Without it, the request would be carried out without its approval."""
+    assert reason_of(document(**GOOD, approved="abc")) == ('approved is not a SHA-256 but "abc"')

@@ -98,10 +98,14 @@ def _progress_ends(view: ClusterView) -> Instant:
 
 
 def _has_submissions(view: ClusterView) -> bool:
-    """Return whether a request can be accepted or refused; refusing disabled ones needs no role."""
+    """Return whether a request can be accepted or refused; refusing it as a whole needs no role."""
     if view.session.kill_switch:
         return False
-    return any(submitted.is_due(view, s) for s in view.session.submissions.values())
+    is_choosing = cancellation.is_choosing(view)
+    return any(
+        submitted.is_due(view, s) and (is_choosing or submitted.refused_as_whole(view, s) is None)
+        for s in view.session.submissions.values()
+    )
 
 
 def _has_queue(view: ClusterView) -> bool:

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 
-from controller.core import effects, model, phases
+from controller.core import approvals, effects, model, phases, records
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.partition import gates, leader_selection, orphans
 from controller.core.reassignments import Reassignment
-from controller.core.records import Change, LegacyEntryRecord, PhaseRecord, Record, StateRecord
 from controller.core.scheduling.limits import step_size_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
@@ -71,24 +70,64 @@ class PartitionContext:
         """The most replicas that a step adds; None is all at once."""
         return step_size_of(self.view, self.spec)
 
-    def phase(self, phase: phases.Phase, cause: str) -> PhaseRecord:
+    def phase(self, phase: phases.Phase, cause: str) -> records.PhaseRecord:
         """Return the record of a phase change."""
-        return PhaseRecord(self.partition, phase, self.now, cause)
+        return records.PhaseRecord(self.partition, phase, self.now, cause)
 
-    def change(self, *records: Record, effects: tuple[effects.Effect, ...] = ()) -> Change:
+    def change(
+        self, *written: records.Record, effects: tuple[effects.Effect, ...] = ()
+    ) -> records.Change:
         """Return a change of this partition."""
-        return Change(records=records, effects=effects, partition=self.partition)
+        return records.Change(records=written, effects=effects, partition=self.partition)
 
-    def listing(self) -> tuple[Record, ...]:
+    @property
+    def has_drifted(self) -> bool:
+        """Whether another client changed the replicas of an approved entry before it began."""
+        return approvals.has_drifted(self.spec, self.assignment)
+
+    def refused_as_drifted(self) -> records.Change:
+        """
+        Return the end of an approved entry whose partition is not as it was approved.
+
+        Written only while the topic znode is unchanged: it may be as approved again.
+        """
+        spec, expected = self.spec, self.spec.expected or ()
+        name, version = spec.request, spec.version
+        refusal = model.Refusal(
+            name,
+            f"{self.partition} -> [{gates.ids(spec.target)}]",
+            model.RefusalReason.DRIFTED,
+            approvals.drift_text(expected, self.assignment),
+            self.partition,
+            was_accepted=True,
+        )
+        return self.change(
+            *orphans.left_where_it_stands(self.view, self.partition, self.reassignment),
+            records.SpecEndedRecord(self.partition, version, name, "drifted", stands=True),
+            records.RefusalRecord((refusal,)),
+        )
+
+    def approval_used(self) -> tuple[records.Record, ...]:
+        """
+        Return the record that the first step of an approved entry begins.
+
+        Part of the change that begins it: from then on the replicas differ from the approved ones.
+        """
+        if self.spec.expected is None:
+            return ()
+        begun = replace(self.spec, expected=None, asked=None)
+        return (records.SpecRecord(self.partition, begun),)
+
+    def listing(self) -> tuple[records.Record, ...]:
         """Return the legacy entry that has to appear because the partition is in flight."""
         view = self.view
         if self.spec.route is not Route.LEGACY or view.intake.legacy is None:
             return ()
         if view.intake.legacy.entries.get(self.partition) == self.spec.target:
             return ()
-        return (LegacyEntryRecord(self.partition, self.spec.target),)
+        return (records.LegacyEntryRecord(self.partition, self.spec.target),)
 
-    def state_record(self, leader: BrokerId, isr: Replicas) -> StateRecord:
+    def state_record(self, leader: BrokerId, isr: Replicas) -> records.StateRecord:
         """Return the compare-and-set of the state, with the leader epoch bumped."""
         return state_record(self.view, self.partition, self.state, leader, isr)
 
@@ -160,14 +199,14 @@ class PartitionContext:
             for broker in brokers
         )
 
-    def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
+    def orphans(self, brokers: frozenset[BrokerId]) -> tuple[records.Record, ...]:
         """Return a record for each replica whose deletion was not confirmed."""
         return self.orphan_records(
             (b, "not live" if b not in self.view.cluster.brokers else "not confirmed")
             for b in sorted(brokers)
         )
 
-    def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
+    def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[records.Record, ...]:
         """Return the records of replicas that may still be on disk, each with its reason."""
         return orphans.orphan_records(self.view, self.partition, left)
 
@@ -199,7 +238,7 @@ def state_record(
     state: model.PartitionState,
     leader: BrokerId,
     isr: Replicas,
-) -> StateRecord:
+) -> records.StateRecord:
     """
     Return the compare-and-set of a state, with the epoch bump that makes it deliverable.
 
@@ -211,7 +250,7 @@ def state_record(
     """
     if view.tenure.held is None:
         raise InvariantError("a state is written outside a tenure")
-    return StateRecord(
+    return records.StateRecord(
         partition=partition,
         leader=leader,
         leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core import effects, foreign, model, phases, records, wakeups
+from controller.core import approvals, effects, foreign, model, phases, records, wakeups
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.partition import alter_entries, gates, leader_selection, native, retarget
 from controller.core.partition.step_start import StepStart
@@ -68,11 +68,15 @@ class DelegatedContext(StepStart):
             return self.change(self.phase(phases.Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
             return self.end("already at its target", budget, stands=True)
+        if self.has_drifted:
+            return self.drifted(budget)
         return alter_entries.backing_off(phase, self.now) or self.begin(budget, "step begins")
 
     def follow(self, cause: str) -> Change:
         """Watch the controller carry out the step."""
-        return self.change(self.phase(phases.Syncing(), cause), effects=self.look())
+        standing = approvals.standing_of(self.spec, self.assignment)
+        used = self.approval_used() if standing is approvals.Standing.BEGUN else ()
+        return self.change(*used, self.phase(phases.Syncing(), cause), effects=self.look())
 
     def look(self) -> tuple[effects.Effect, ...]:
         """Return the read of the state that also watches it."""
@@ -82,6 +86,8 @@ class DelegatedContext(StepStart):
 
     def begin(self, budget: Budget, cause: str) -> Change | Blocked:
         """Return the next alter entry, or what forbids it."""
+        if self.has_drifted:
+            return self.drifted(budget)
         step = next_step(
             self.assignment.replicas,
             self.spec.target,
@@ -102,9 +108,42 @@ class DelegatedContext(StepStart):
             budget.take(self.partition, self.spec.request, adding, leader)
             return unread
         requested = self.alter(target, cause, budget, cancels=False)
-        if isinstance(requested, Change):
-            budget.take(self.partition, self.spec.request, adding, leader)
-        return requested
+        if not isinstance(requested, Change):
+            return requested
+        budget.take(self.partition, self.spec.request, adding, leader)
+        return replace(requested, records=(*self.first_asked(target), *requested.records))
+
+    def first_asked(self, target: Replicas) -> tuple[records.Record, ...]:
+        """
+        Return the record of the alter entry with which an approved entry begins.
+
+        The entry may be carried out when nobody reads the topic znode. The record shows a later
+        daemon that these replicas are not another client's.
+        """
+        if self.spec.expected is None:
+            return ()
+        if approvals.standing_of(self.spec, self.assignment) is approvals.Standing.BEGUN:
+            return self.approval_used()
+        if self.spec.asked == target:
+            return ()
+        return (records.SpecRecord(self.partition, replace(self.spec, asked=target)),)
+
+    def drifted(self, budget: Budget) -> Change | Blocked:
+        """
+        Refuse an approved entry whose partition another client changed before it began.
+
+        A request that may still be carried out is taken back first, as before any other end.
+        """
+        if not self.reassignment.may_be_made:
+            return self.refused_as_drifted()
+        if self.assignment.is_reassigning:
+            return Blocked(
+                BlockedBy.FOREIGN_MOVES,
+                f"a foreign reassignment leads to {gates.ids(self.assignment.target_replicas)}",
+            )
+        if self.reassignment.in_doubt:
+            return self.take_back(budget)
+        return self.unanswered() or self.refused_as_drifted()
 
     def unread(self) -> Change | Blocked | None:
         """Have a state read that may have changed: no compare-and-set would notice that."""
@@ -225,6 +264,8 @@ class DelegatedContext(StepStart):
         """Follow the step to its end; retarget it where it does not lead to the spec's target."""
         if not self.assignment.is_reassigning:
             return self.step_ended(budget)
+        if self.has_drifted:
+            return self.drifted(budget)
         if not foreign.is_ours(self.view, self.spec, self.assignment):
             return Blocked(
                 BlockedBy.FOREIGN_MOVES,

@@ -336,6 +336,8 @@ def advance(
     context = NativeContext.of(view, partition, now)
     if not isinstance(context, NativeContext):
         return context
+    if context.has_drifted:
+        return context.refused_as_drifted()
     edited = _edited(view, partition, context.reassignment)
     if edited is not None:
         return edited

@@ -81,7 +81,7 @@ class StepStart(PartitionContext):
             budget: Leader moves are counted against it.
 
         """
-        written: tuple[records.Record, ...] = (*before, *self.listing())
+        written: tuple[records.Record, ...] = (*before, *self.approval_used(), *self.listing())
         if assignment != self.assignment:
             written += (records.AssignmentRecord(self.partition, assignment),)
         for broker in assignment.adding_replicas:

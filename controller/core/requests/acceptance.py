@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from controller.core import cycle, model, outcomes, records, request_records
+from controller.core import approvals, cycle, model, outcomes, records, request_records
 from controller.core.cached_znodes import PlanNode
 from controller.core.model import Replicas, RequestId, Route, TopicPartition
 from controller.core.partition.gates import ids
@@ -29,7 +29,8 @@ def legacy_request_id(czxid: model.Zxid) -> RequestId:
 
 SPECS_PATH: Final = "/admin/reassignments"
 """The prefix by which unreadable records are named."""
-KILL_SWITCH: Final = "/admin/reassign_cancel"
+DISABLED: Final = "reassignments are disabled: /admin/reassign_cancel exists"
+"""The reason for which an entry is refused while the kill switch is on."""
 
 
 @dataclass(slots=True)
@@ -116,8 +117,47 @@ def refused_as_disabled(
         request,
         entry,
         model.RefusalReason.DISABLED,
-        f"reassignments are disabled: {KILL_SWITCH} exists",
+        DISABLED,
         partition,
+    )
+
+
+def refused_as_drifted(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    expected: Replicas | None,
+) -> model.Refusal | None:
+    """Return why an entry that ``refusal_of`` accepts is not what was approved; None if it is."""
+    assignment = view.session.known_assignment(partition)
+    if expected is None or assignment is None:
+        return None
+    running = view.work.reassignments.get(partition)
+    spec = model.ReassignmentSpec(target, None, request, Route.REQUEST, expected=expected)
+    if approvals.has_drifted(spec, assignment):
+        detail = approvals.drift_text(expected, assignment)
+    elif running is not None and (running.in_flight or running.may_be_made):
+        detail = f"it is being reassigned by {running.spec.request}"
+    else:
+        return None
+    return model.Refusal(
+        request,
+        entry_text(partition, target),
+        model.RefusalReason.DRIFTED,
+        detail,
+        partition,
+    )
+
+
+def refused_without_approval(
+    view: ClusterView, request: RequestId, entry: str, partition: TopicPartition | None
+) -> model.Refusal | None:
+    """Return the refusal of an entry that is not part of an approved plan, where it has to be."""
+    if not view.options.require_approval:
+        return None
+    return model.Refusal(
+        request, entry, model.RefusalReason.NOT_APPROVED, approvals.REQUIRED, partition
     )
 
 
@@ -178,6 +218,8 @@ def _judge(
         outcome.is_complete = False
         return
     refusal = refusal_of(view, request, partition, target)
+    if refusal is None:
+        refusal = refused_without_approval(view, request, entry_text(partition, target), partition)
     if refusal is None and view.session.kill_switch and running is None:
         refusal = refused_as_disabled(request, entry_text(partition, target), partition)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
@@ -203,16 +245,29 @@ def _judge(
     outcome.changes.append(accept_entry(view, request, partition, target, Route.LEGACY))
 
 
-def accept_entry(
+def accept_entry(  # noqa: PLR0913 - the parts of an entry
     view: ClusterView,
     request: RequestId,
     partition: TopicPartition,
     target: Replicas,
     route: Route = Route.REQUEST,
+    *,
+    expected: Replicas | None = None,
 ) -> Change:
-    """Return the acceptance of an entry; one that is at its target already is done."""
+    """
+    Return the acceptance of an entry; one that is at its target already is done.
+
+    Args:
+        view: Everything known.
+        request: The request of the entry.
+        partition: The partition of the entry.
+        target: Its target replicas.
+        route: The route of the request.
+        expected: The replicas that an approved entry names.
+
+    """
     assignment = view.session.topics[partition.topic].partitions[partition.partition]
-    spec = spec_of(view, request, partition, target, route)
+    spec = replace(spec_of(view, request, partition, target, route), expected=expected)
     if not is_there(view, partition, assignment, target) or partition in view.work.reassignments:
         return Change(accepted(view, partition, spec), partition=partition)
     done = found_done(partition, spec)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from controller.core import model, records
+from controller.core import approvals, model, records
 from controller.core.model import RequestId, TopicPartition
 from controller.core.partition.orphans import left_where_it_stands
 from controller.core.reassignments import AtomicCheck, Reassignment, TopicCheck
@@ -34,6 +34,9 @@ def _take_back(
     """
     spec, request = running.spec, running.spec.request
     if spec.rolls_back:
+        return None
+    if approvals.has_drifted(spec, view.session.known_assignment(partition)):
+        # It is refused for itself: the original replicas would undo what another client did.
         return None
     # Where that is stale, the end is written on the condition that the topic is unchanged.
     original, assignment = spec.original, view.session.known_assignment(partition)

@@ -19,7 +19,7 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
-from controller.core import model, options, outcomes, records
+from controller.core import approvals, model, options, outcomes, records
 from controller.core.model import Instant, RequestId, Route, TopicPartition
 from controller.core.partition import gates, orphans
 from controller.core.reassignments import Reassignment
@@ -163,7 +163,7 @@ class NotReversed(Enum):
     """It cannot be judged before a read."""
 
 
-def _reverse(  # noqa: PLR0911 - one return per case
+def _reverse(  # noqa: C901, PLR0911 - one return per case
     view: ClusterView,
     cancellation: Cancellation,
     partition: TopicPartition,
@@ -181,6 +181,9 @@ def _reverse(  # noqa: PLR0911 - one return per case
     if assignment is None:
         return NotReversed.NOT_YET
     spec = reassignment.spec
+    if approvals.has_drifted(spec, assignment):
+        # It is refused instead: the original replicas would undo what another client did.
+        return NotReversed.NEEDLESS
     if spec.original is None:
         return undo.skipped(cancellation, partition, "its former replicas are unknown")
     has_begun = reassignment.in_flight or reassignment.may_be_made

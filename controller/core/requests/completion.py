@@ -37,6 +37,8 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Sum
         fates=dict(request.fates),
         reason=request.options.reason,
         requested_by=request.options.requested_by,
+        approved=request.options.approved,
+        approved_by=request.options.approved_by,
         submitted_ms=min(created, default=0),
         ended_ms=0 if unix_s is None else int(unix_s * 1000),
         moved_bytes=request.moved_bytes,

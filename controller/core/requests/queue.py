@@ -80,8 +80,11 @@ def _entry(
     if acceptance.is_unread(view, partition.topic):
         return None
     left = records.QueueEntryEndedRecord(partition)
-    refusal = acceptance.refusal_of(view, request, partition, target) or refusal_for_foreign(
-        view, request, partition, acceptance.entry_text(partition, target)
+    entry = acceptance.entry_text(partition, target)
+    refusal = (
+        acceptance.refusal_of(view, request, partition, target)
+        or acceptance.refused_without_approval(view, request, entry, partition)
+        or refusal_for_foreign(view, request, partition, entry)
     )
     if refusal is not None:
         return Change((left, records.RefusalRecord((refusal,))), partition=partition)

@@ -33,9 +33,13 @@ def opening(view: ClusterView, submission: Submission) -> list[records.Change]:
     known = view.work.requests.get(submission.request)
     if known is not None and submission.name in known.parts:
         return malformed(view, submission.request, malformed_in(submission))
+    return [records.Change((records.PartRecord(submission.request, part_of(submission)),))]
+
+
+def part_of(submission: Submission) -> outcomes.Part:
+    """Return what is kept of a submitted znode."""
     total = len(submission.entries) + len(submission.refused)
-    part = outcomes.Part(submission.name, total, submission.created_ms, submission.options)
-    return [records.Change((records.PartRecord(submission.request, part),))]
+    return outcomes.Part(submission.name, total, submission.created_ms, submission.options)
 
 
 def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:

@@ -13,11 +13,17 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 
-from controller.core import cycle, effects, model, records, topic_configs
+from controller.core import approvals, cycle, effects, model, records, topic_configs
 from controller.core.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.records import Change, Decision
-from controller.core.requests import acceptance, atomic, cancellation, submission_parts
+from controller.core.requests import (
+    acceptance,
+    approved,
+    atomic,
+    cancellation,
+    submission_parts,
+)
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
@@ -59,17 +65,36 @@ def read_submissions(view: ClusterView) -> Decision:
     return Decision(effects=tuple(following))
 
 
-def refuse_disabled(view: ClusterView) -> Decision:
-    """Refuse every request while reassignments are disabled: that needs no controller role."""
-    if not view.session.kill_switch or cancellation.is_choosing(view):
+def refuse_wholes(view: ClusterView) -> Decision:
+    """
+    Refuse every request whose entries do not matter: that needs no controller role.
+
+    All while reassignments are disabled, and those without an approval that has to be there.
+    """
+    if cancellation.is_choosing(view):
         return Decision()
     changes = chain.from_iterable(
-        _whole_refused(view, s) for s in view.session.submissions.values()
+        _whole_refused(view, s, *why)
+        for s in view.session.submissions.values()
+        if (why := refused_as_whole(view, s)) is not None
     )
     return Decision(tuple(changes))
 
 
-def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
+def refused_as_whole(
+    view: ClusterView, submission: Submission
+) -> tuple[model.RefusalReason, str] | None:
+    """Return why a request is refused whatever its entries are; None if they matter."""
+    if view.session.kill_switch:
+        return model.RefusalReason.DISABLED, acceptance.DISABLED
+    if view.options.require_approval and not submission.options.approved:
+        return model.RefusalReason.NOT_APPROVED, approvals.REQUIRED
+    return None
+
+
+def _whole_refused(
+    view: ClusterView, submission: Submission, reason: model.RefusalReason, detail: str
+) -> list[Change]:
     if submission_parts.is_skipped(view, submission) or submission.request in view.work.unlearned:
         return []
     freed = submission_parts.name_freed(view, submission)
@@ -81,24 +106,15 @@ def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
     if opened:
         return opened
     if submission.options.atomic:
-        taken = atomic.take_back(
-            view, submission.request, "all or nothing, and the rest is disabled"
-        )
+        rest = "is disabled" if reason is model.RefusalReason.DISABLED else "is not approved"
+        taken = atomic.take_back(view, submission.request, f"all or nothing, and the rest {rest}")
         if taken:
             # That needs the role; without it the rest waits to be judged.
             return taken if view.tenure.held is not None else []
     left = max(len(submission.entries) - submission_parts.settled_count(view, submission), 0)
-    refusal = acceptance.refused_as_disabled(submission.request, f"all {left} entries", None)
-    written: tuple[records.Record, ...] = (
-        (records.RefusalRecord((_of(refusal, left),)),) if left else ()
-    )
+    refusal = model.Refusal(submission.request, f"all {left} entries", reason, detail, None, left)
+    written: tuple[records.Record, ...] = (records.RefusalRecord((refusal,)),) if left else ()
     return [Change((*written, records.SubmissionEndedRecord(submission.name, submission.version)))]
-
-
-def _of(refusal: model.Refusal, entries: int) -> model.Refusal:
-    return model.Refusal(
-        refusal.request, refusal.entry, refusal.reason, refusal.detail, None, entries
-    )
 
 
 def accept_submissions(view: ClusterView, now: Instant) -> Decision:
@@ -114,8 +130,11 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     ]
     if not waiting or not view.own_records.history_read:
         return Decision()
-    if session.kill_switch:
-        return refuse_disabled(view)
+    refused = refuse_wholes(view).changes
+    if not cancellation.is_choosing(view):
+        waiting = [s for s in waiting if refused_as_whole(view, s) is None]
+    if session.kill_switch or not waiting:
+        return Decision(refused)
     chunk = max(cycle.cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
     asked: set[str] = set()
@@ -128,7 +147,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     following: list[effects.Effect] = (
         topic_configs.ask(view, asked, now, REQUEST_CONFIG_TIMER) if asked else []
     )
-    return Decision(tuple(changes), tuple(following))
+    return Decision((*refused, *changes), tuple(following))
 
 
 def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Change]:
@@ -172,9 +191,9 @@ def is_due(view: ClusterView, submission: Submission) -> bool:
 
 
 def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
-    """Return whether parts of an atomic request are missing, so that it cannot be judged."""
+    """Return whether parts are missing of a request that is judged as a whole."""
     options = submission.options
-    if not options.atomic:
+    if not (options.atomic or options.approved):
         return False
     known = view.work.requests.get(submission.request)
     there = {s.name for s in view.session.submissions.values() if s.request == submission.request}
@@ -182,7 +201,7 @@ def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
     return len(there) < options.parts
 
 
-def _accept(  # noqa: PLR0911 - one return per stage
+def _accept(  # noqa: C901, PLR0911 - one return per stage
     view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
 ) -> _Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
@@ -196,6 +215,9 @@ def _accept(  # noqa: PLR0911 - one return per stage
         return _Judgement([submission_parts.unreadable(view, submission, submission.unreadable)])
     if submission_parts.is_surplus(view, submission):
         return _Judgement([submission_parts.surplus(view, submission)])
+    unverified = _verify(view, submission)
+    if unverified is not None:
+        return _Judgement(unverified)
     judged = _Judgement()
     if submission.options.atomic and not cancellation.is_choosing(view):
         whole = wholes.get(submission.request)
@@ -215,6 +237,16 @@ def _accept(  # noqa: PLR0911 - one return per stage
         return judged
     _judge_chunk(view, submission, chunk, judged)
     return judged
+
+
+def _verify(view: ClusterView, submission: Submission) -> list[Change] | None:
+    """Return the verification of an approved request, or its refusal; None if it is verified."""
+    if not submission.options.approved or cancellation.is_choosing(view):
+        return None
+    verified = approved.verify(view, submission)
+    if not isinstance(verified, str):
+        return verified
+    return _whole_refused(view, submission, model.RefusalReason.NOT_APPROVED, verified)
 
 
 def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: _Judgement) -> None:
@@ -261,13 +293,16 @@ def _judge(
             records.AcceptedRecord(request, counted),
         )
         judged.changes.append(Change(written, partition=partition))
-    elif _is_good(view, request, partition, target, judged):
-        judged.changes.append(acceptance.accept_entry(view, request, partition, target))
+    elif _is_good(view, submission, partition, target, judged):
+        expected = submission.expected.get(partition)
+        judged.changes.append(
+            acceptance.accept_entry(view, request, partition, target, expected=expected)
+        )
 
 
 def _is_good(
     view: ClusterView,
-    request: RequestId,
+    submission: Submission,
     partition: TopicPartition,
     target: Replicas,
     judged: _Judgement,
@@ -280,8 +315,10 @@ def _is_good(
     if acceptance.is_unread(view, partition.topic):
         judged.waits = True
         return False
+    request, expected = submission.request, submission.expected.get(partition)
     refusal = (
         acceptance.refusal_of(view, request, partition, target)
+        or acceptance.refused_as_drifted(view, request, partition, target, expected)
         or _other_route(view, request, partition, target)
         or refusal_for_foreign(view, request, partition, acceptance.entry_text(partition, target))
     )
@@ -334,7 +371,7 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
         ]
         for partition, target in part.entries.items():
             if partition not in settled and (topics is None or partition.topic in topics):
-                _is_good(view, request, partition, target, judged)
+                _is_good(view, part, partition, target, judged)
     known = view.work.requests.get(request)
     if known is not None:
         judged.refused += known.refused
