@@ -95,8 +95,13 @@ def _note_departures(
         for broker in old.replicas if old is not None and old != assignment else ():
             if broker not in assignment.replicas:
                 cluster.departed[broker, TopicPartition(name, number)] = now
-    while len(cluster.departed) > DEPARTURES_KEPT:
-        del cluster.departed[next(iter(cluster.departed))]
+    _forget_old_departures(view)
+
+
+def _forget_old_departures(view: ClusterView) -> None:
+    departed = view.cluster.departed
+    while len(departed) > DEPARTURES_KEPT:
+        del departed[next(iter(departed))]
 
 
 def _forget_topic(view: ClusterView, name: str) -> None:
@@ -241,7 +246,7 @@ def _topic(
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in tenure.states or p in tenure.stateless)
     _reconsider(view, partitions, moved, now)
-    _note_lost(view, name, moved, before)
+    _note_lost(view, name, moved, before, now)
     if was_stale and not topic.stale:
         _settled(view, partitions)
 
@@ -336,16 +341,24 @@ def _note_lost(
     name: str,
     moved: set[TopicPartition],
     before: Mapping[int, model.PartitionAssignment],
+    now: Instant,
 ) -> None:
-    """Note the replicas that another controller dropped while their broker was dead."""
-    work = view.work
+    """
+    Note the replicas that another controller dropped while their broker was dead.
+
+    Those of a broker whose death is read later are found by ``housekeeping.record_lost``.
+    """
+    work, cluster = view.work, view.cluster
     for partition in moved & work.reassignments.keys():
         old = before.get(partition.partition)
-        now = view.session.topics[name].partitions[partition.partition].replicas
-        gone = [r for r in old.replicas if r not in now] if old is not None else []
-        lost = {r for r in gone if r not in view.cluster.brokers}
+        left = view.session.topics[name].partitions[partition.partition].replicas
+        gone = [r for r in old.replicas if r not in left] if old is not None else []
+        lost = {r for r in gone if r not in cluster.brokers}
         reassignment = work.reassignments[partition]
-        reassignment.lost = (reassignment.lost - set(now)) | lost or model.NO_BROKERS
+        reassignment.lost = (reassignment.lost - set(left)) | lost or model.NO_BROKERS
+        if view.role.engine is options.EngineName.DELEGATED:
+            cluster.departed.update(((r, partition), now) for r in gone if r not in lost)
+            _forget_old_departures(view)
 
 
 def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each

@@ -161,7 +161,8 @@ class DelegatedEngine:
             state_polling.poll_states(view, due, now),
             state_polling.read_missing(view, due, missing, now),
         ]
-        return [state_polling.follow_watched(view, due), *read, elected, answers]
+        lost = housekeeping.record_lost(view, due, now)
+        return [state_polling.follow_watched(view, due), *read, elected, answers, lost]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

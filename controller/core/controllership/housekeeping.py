@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import Final
 
 from controller.core import effects, events, records, wakeups
 from controller.core.controllership import duties
@@ -23,6 +24,12 @@ from controller.core.worklist import Worklist
 BALANCE_TIMER = "leader_balance"
 NAMES_AT_ONCE = 200
 """Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""
+LOST_WITHIN_S: Final = 5.0
+"""
+The time within which a broker carries out the StopReplica for a dropped replica, in seconds.
+
+One whose death is read within it after the drop may have missed the request.
+"""
 
 
 def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
@@ -219,6 +226,32 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
             following = duties.send_leader_and_isr(view, partition, leader) if is_informed else ()
             written = orphan_records(view, partition, left)
             changes.append(Change(written, partition=partition, effects=following))
+    return Decision(tuple(changes))
+
+
+def record_lost(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """
+    Record replicas that the cluster's controller dropped from brokers that prove to be dead.
+
+    A topic znode may be read before the registrations of brokers, though these changed first. The
+    controller sends StopReplica once; a broker that misses it keeps the log.
+    """
+    if not due.brokers_changed:
+        return Decision()
+    changes = []
+    for (broker, partition), seen in view.cluster.departed.items():
+        is_gone = broker not in view.cluster.brokers or broker in due.bounced
+        if not is_gone or now - seen > LOST_WITHIN_S:
+            continue
+        reassignment = view.work.reassignments.get(partition)
+        if reassignment is not None and broker in reassignment.lost:
+            continue
+        assignment = view.session.assignment(partition)
+        if assignment is None or broker in assignment.replicas:
+            continue
+        if (broker, partition) not in view.work.orphans:
+            left = ((broker, "its broker died when the controller dropped the replica"),)
+            changes.append(Change(orphan_records(view, partition, left), partition=partition))
     return Decision(tuple(changes))
 
 

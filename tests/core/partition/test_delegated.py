@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.controllership.eligibility import native_refusals, refusals
+from controller.core.controllership.housekeeping import LOST_WITHIN_S
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     BeginTenure,
@@ -155,11 +156,41 @@ def test_an_undeleted_copy_is_recorded_before_the_next_step() -> None:
     assert (BrokerId(1), tp()) in driver.view.work.orphans
 
 
+@pytest.mark.parametrize(("after_s", "is_recorded"), [(0.2, True), (5.0, True), (5.1, False)])
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_death_that_is_read_after_the_drop_is_recorded(
+    after_s: float,
+    is_recorded: bool,  # noqa: FBT001 - pytest passes parameters by name
+    is_back: bool,  # noqa: FBT001
+) -> None:
+    """The topic znode is often read first, and the reassignment may have ended by then."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 0, 1)
+    assert at(driver) == (0, 1)
+    assert driver.view.work.reassignments == {}
+    driver.now = Instant(driver.now + after_s)
+    live = {BrokerId(b): broker(b) for b in (0, 1, 3)}
+    back = {BrokerId(2): broker(2, epoch=200)} if is_back else {}
+    driver.observe(BrokersRead({**live, **back}))
+    assert ((BrokerId(2), tp()) in driver.view.work.orphans) == is_recorded
+
+
+def test_a_broker_that_receives_the_replica_again_has_no_orphan_of_it() -> None:
+    """Its log is in use."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 0, 1)
+    ask(driver, 0, 1, 2, name="request_0000000001")
+    driver.run(tp())
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1)}))
+    assert driver.view.work.orphans == {}
+
+
 def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
     """The controller had it deleted before any broker died."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
     driver.change_isr(tp(), at(driver))
+    driver.now = Instant(driver.now + LOST_WITHIN_S + 1.0)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
     driver.run(tp())
     assert driver.view.work.orphans == {}
