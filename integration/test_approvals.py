@@ -16,6 +16,7 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import run_reassigner
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.plans import Daemons, await_end, plan_of, specs
 from integration.rigs.requests import await_outcome, reassigner, submit_request
@@ -62,6 +63,16 @@ def approved(cluster: Cluster, directory: Path, targets: dict[tuple[str, int], A
     return [str(out), "--approved", named, "--approved-by", "ann", "--requested-by", "bob"]
 
 
+def executed(cluster: Cluster, *arguments: str) -> str:
+    """Submit a plan; return its request."""
+    submitted = run_reassigner(
+        *("execute", *arguments, "--json", "--zookeeper", cluster.zookeeper_connect),
+        errors_too=False,
+    )
+    assert submitted.code == 0, submitted.stdout
+    return str(json.loads(submitted.stdout)["request"])
+
+
 def test_only_the_approved_plan_is_carried_out(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, row: Row, tmp_path: Path
 ) -> None:
@@ -72,12 +83,9 @@ def test_only_the_approved_plan_is_carried_out(
     unapproved = submit_request(cluster, {(topic, 1): (3, 4)})
     (refused,) = await_outcome(cluster, unapproved, within_s=30)["refused"]
     assert refused["reason"] == "not_approved"
-    submitted = reassigner(
-        cluster, "execute", *approved(cluster, tmp_path, targets), "--wait", "--json"
-    )
-    assert submitted.code == 0, submitted.stdout
+    request = executed(cluster, *approved(cluster, tmp_path, targets), "--wait")
     await_end(cluster, targets, within_s=60)
-    outcome = await_outcome(cluster, json.loads(submitted.stdout)["request"], within_s=20)
+    outcome = await_outcome(cluster, request, within_s=20)
     assert (outcome["requested_by"], outcome["approved_by"]) == ("bob", "ann")
     assert cluster.replicas(topic, 1) == [1, 2]
 
@@ -90,8 +98,7 @@ def test_a_partition_that_drifts_before_its_first_step_is_refused(
     daemon = daemons.start("--engine", row.wanted, "--tenure-linger", "1")
     assert reassigner(cluster, "pause").code == 0
     arguments = approved(cluster, tmp_path, {(topic, 0): (3, 4), (topic, 1): (3, 4)})
-    submitted = reassigner(cluster, "execute", *arguments, "--json")
-    assert submitted.code == 0, submitted.stdout
+    request = executed(cluster, *arguments)
     eventually(lambda: len(specs(cluster)) == 2, within_s=20, what="both are accepted")
     daemon.kill()
     drifted = tmp_path / "drifted.json"
@@ -103,7 +110,7 @@ def test_a_partition_that_drifts_before_its_first_step_is_refused(
     assert again.code == REFUSED, again.stdout
     daemons.start("--engine", row.wanted, "--tenure-linger", "1")
     assert reassigner(cluster, "resume").code == 0
-    outcome = await_outcome(cluster, json.loads(submitted.stdout)["request"], within_s=90)
+    outcome = await_outcome(cluster, request, within_s=90)
     (refused,) = outcome["refused"]
     assert (refused["reason"], refused["partition"]) == ("drifted", 0)
     assert (outcome["done"], cluster.replicas(topic, 1)) == (1, [3, 4])
