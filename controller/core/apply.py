@@ -187,12 +187,14 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
     # it.
     is_ours = record.version is not None
     if reassignment is not None and (is_ours or reassignment.spec.request == record.request):
-        if view.is_of_former_topic(record.partition) or reassignment.spec.expected is not None:
+        is_of_former = view.is_of_former_topic(record.partition)
+        if is_of_former or reassignment.spec.expected is not None:
             # The partition may be reassigned by others, which the record concealed.
             view.tenure.may_have_foreign = True
         _count_bytes(view, record.partition, reassignment, request)
         in_flight.drop(view, record.partition, now)
-        _want_preferred(view, record.partition, reassignment)
+        if not is_of_former:
+            _want_preferred(view, record.partition, reassignment)
     view.tenure.acked.pop(record.partition, None)
     if record.partition not in view.work.orphaned:
         view.tenure.confirmed.pop(record.partition, None)

@@ -21,10 +21,16 @@ def policy_of(view: ClusterView) -> options.ForeignMoves:
     return options.ForeignMoves.ADOPT
 
 
-def foreign_spec(assignment: model.PartitionAssignment) -> model.ReassignmentSpec:
+def foreign_spec(
+    assignment: model.PartitionAssignment, topic_czxid: model.Zxid
+) -> model.ReassignmentSpec:
     """Return the spec of a foreign reassignment: its target and its origin."""
     return model.ReassignmentSpec(
-        assignment.target_replicas, assignment.origin_replicas, FOREIGN, Route.FOREIGN
+        assignment.target_replicas,
+        assignment.origin_replicas,
+        FOREIGN,
+        Route.FOREIGN,
+        topic_czxid=topic_czxid,
     )
 
 

@@ -325,9 +325,7 @@ def _reconsider(
         reassignment = work.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
             # Stale or not: the read after an invalidation may show the same, which is no change.
-            work.participants.put(
-                partition, reassignment.spec, view.session.known_assignment(partition)
-            )
+            in_flight.reflect_participants(view, partition)
             if reassignment.in_flight and engines.holds_role(view):
                 in_flight.restart_step(view, partition, reassignment, now)
         if partition in moved:

@@ -30,10 +30,13 @@ class AlterPreconditions(NamedTuple):
 
 
 def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
-    """Return the facts; None where one is unknown or may have changed since it was read."""
+    """Return the facts; None where one is unknown, outdated, or of a former topic."""
     reassignment = view.work.reassignments.get(partition)
     assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
     if reassignment is None or assignment is None or state is None:
+        return None
+    if view.is_of_former_topic(partition):
+        # The present topic may be equal in all else.
         return None
     if view.tenure.watched.get(partition) is not True:
         return None

@@ -44,9 +44,14 @@ class PartitionContext:
     def of(
         cls, view: ClusterView, partition: TopicPartition, now: Instant
     ) -> Self | Blocked | None:
-        """Return a partition's context, or which fact is unknown; None if it is not reassigning."""
+        """
+        Return a partition's context, or which fact is unknown; None if there is nothing to do.
+
+        It is not reassigning, or its reassignment is of a former topic and ends when it is examined
+        (``decide``). Pending reassignments are considered before that.
+        """
         reassignment = view.work.reassignments.get(partition)
-        if reassignment is None:
+        if reassignment is None or view.is_of_former_topic(partition):
             return None
         assignment = view.session.assignment(partition)
         state = view.tenure.states.get(partition)

@@ -391,7 +391,9 @@ class DelegatedContext(StepStart):
             gone = records.SpecEndedRecord(self.partition, None, self.spec.request, cause)
             return self.change(self.phase(phases.Ended(), cause), gone)
         if assignment.target_replicas != self.spec.target:
-            return self.change(records.SpecRecord(self.partition, foreign.foreign_spec(assignment)))
+            czxid = self.view.session.topics[self.partition.topic].czxid
+            spec = foreign.foreign_spec(assignment, czxid)
+            return self.change(records.SpecRecord(self.partition, spec))
         return self.unsynced(assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )

@@ -161,8 +161,15 @@ def refused_without_approval(
     )
 
 
-def is_unread(view: ClusterView, topic: str) -> bool:
-    """Return whether a read that is still to come decides about a topic."""
+def is_undecidable(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Return whether a read of the topic, or the end of a record of a former topic, comes first.
+
+    That record would be taken for a reassignment of the present topic, by this route or another.
+    """
+    if view.is_of_former_topic(partition):
+        return True
+    topic = partition.topic
     known = view.session.topics.get(topic)
     awaits_read = topic in (view.session.listed or ()) if known is None else known.stale
     return awaits_read and topic not in view.session.unreadable_topics
@@ -214,7 +221,7 @@ def _judge(
     if is_taken(view, partition, target):
         return
     running = view.work.reassignments.get(partition)
-    if is_unread(view, partition.topic):
+    if is_undecidable(view, partition):
         outcome.is_complete = False
         return
     refusal = refusal_of(view, request, partition, target)
@@ -300,7 +307,7 @@ def spec_of(
     assignment = topic.partitions[partition.partition]
     running = view.work.reassignments.get(partition)
     version = None if running is None else running.spec.version
-    if running is None or _has_ended(running, assignment) or view.is_of_former_topic(partition):
+    if running is None or _has_ended(running, assignment):
         original = original_of(view, partition, assignment)
         if route is Route.LEGACY and view.intake.legacy is not None:
             original = _original_of_entry(

@@ -180,7 +180,8 @@ def adopt_foreign(view: ClusterView) -> Decision:
             partition = TopicPartition(name, number)
             if not assignment.is_reassigning or partition in view.work.reassignments:
                 continue
-            adopted = records.SpecRecord(partition, foreign.foreign_spec(assignment))
+            spec = foreign.foreign_spec(assignment, topic.czxid)
+            adopted = records.SpecRecord(partition, spec)
             changes.append(Change((adopted,), partition=partition))
     if not any(topic.stale for topic in session.topics.values()):
         changes.append(Change((records.ForeignAdoptedRecord(),)))

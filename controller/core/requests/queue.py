@@ -77,7 +77,7 @@ def _entry(
     target: Replicas,
     unknown: set[str],
 ) -> Change | None:
-    if acceptance.is_unread(view, partition.topic):
+    if acceptance.is_undecidable(view, partition):
         return None
     left = records.QueueEntryEndedRecord(partition)
     entry = acceptance.entry_text(partition, target)

@@ -312,7 +312,7 @@ def _is_good(
 
     Every fact that it is judged by is part of the ``AtomicCheck`` of an atomic request.
     """
-    if acceptance.is_unread(view, partition.topic):
+    if acceptance.is_undecidable(view, partition):
         judged.waits = True
         return False
     request, expected = submission.request, submission.expected.get(partition)

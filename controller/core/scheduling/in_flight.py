@@ -182,14 +182,20 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
 
 def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Update throttles, sizes and health for a reassignment that is new or has another spec."""
-    reassignment = view.work.reassignments[partition]
-    view.work.participants.put(
-        partition, reassignment.spec, view.session.known_assignment(partition)
-    )
+    reflect_participants(view, partition)
     partition_sizes.size_wanted(view, partition, now)
     disk_space.reserve(view, partition, now)
     isr_health.judge(view, partition)
     wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
+
+
+def reflect_participants(view: ClusterView, partition: TopicPartition) -> None:
+    """Have throttles follow a reassignment; one of a former topic copies nothing."""
+    if view.is_of_former_topic(partition):
+        view.work.participants.drop(partition)
+        return
+    spec = view.work.reassignments[partition].spec
+    view.work.participants.put(partition, spec, view.session.known_assignment(partition))
 
 
 def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 import pytest
 
 from controller.core import events, model, records, submissions
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import RequestId, Route, ZkVersion, Zxid
+from controller.core.options import Options
+from controller.core.partition.alter_entries import preconditions_of
 from controller.core.requests.acceptance import legacy_request_id
 from tests.core.builders import Driver, plan, replicas, tp
+from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
 from tests.core.requests.test_submitted import submission, submit
 
 NAME = "request_0000000000"
@@ -110,17 +115,21 @@ def test_an_entry_for_the_new_topic_takes_its_own_original_replicas() -> None:
     assert spec.abandoned == frozenset()
 
 
-def test_an_entry_that_replaces_the_record_takes_its_version() -> None:
-    """Acceptance may come before the end of the record: it is replaced, with nothing of it kept."""
+def test_an_entry_waits_for_the_end_of_the_record() -> None:
+    """Nothing of the record is kept: it ends with an outcome of its own first."""
     driver = Driver({tp(): (1, 2)})
     driver.observe(PAUSED)
     submit(driver, submission(NAME, {tp(): (5, 6)}))
-    known = driver.view.work.reassignments[tp()]
-    known.spec = of_topic(FORMER, "old")
-    submit(driver, submission("request_0000000001", {tp(): (3, 4)}))
+    driver.view.work.reassignments[tp()].spec = of_topic(FORMER, NAME)
+    later = "request_0000000001"
+    submit(driver, submission(later, {tp(): (3, 4)}))
+    assert [spec.request for spec in accepted_specs(driver)] == [NAME]
+    driver.view.due.add((tp(),))
+    driver.settle()
+    assert refusals(driver) == [(NAME, "the topic was deleted and created again")]
     spec = accepted_specs(driver)[-1]
-    assert (spec.original, spec.target, spec.version) == ((1, 2), (3, 4), 3)
-    assert (spec.topic_czxid, spec.abandoned) == (PRESENT, frozenset())
+    assert (spec.request, spec.original, spec.target) == (later, (1, 2), (3, 4))
+    assert (spec.topic_czxid, spec.abandoned, spec.version) == (PRESENT, frozenset(), None)
 
 
 def test_the_entry_of_a_newer_plan_is_judged_by_itself() -> None:
@@ -173,3 +182,148 @@ def test_a_foreign_reassignment_that_is_rolled_back_is_recorded_for_its_topic() 
     driver.observe(events.CancellationRead(named))
     written = [spec for spec in accepted_specs(driver) if spec.rolls_back]
     assert [spec.topic_czxid for spec in written] == [PRESENT]
+
+
+# --- records that are not examined yet -----------------------------------------------------------
+
+
+def claim_at_once(
+    driver: Driver,
+    specs: Mapping[model.TopicPartition, model.ReassignmentSpec],
+    listed: model.LegacyPlan | None = None,
+) -> None:
+    """Claim where an earlier daemon left these records; everything is read in the first cycle."""
+    topics = {
+        name: model.TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+        for name, topic in driver.view.session.topics.items()
+    }
+    driver.observe(events.Deposed("a new process"))
+    for read in (
+        *driver.own_records(),
+        events.SpecsRead(specs, {}),
+        events.ControllerClaimed(model.ControllerEpoch(30)),
+        *(
+            events.UpdateMetadataAnswered(b, driver.epoch(b), 0)
+            for b in driver.view.cluster.brokers
+        ),
+        events.LegacyPlanRead(listed),
+        events.TopicsRead(topics),
+        events.StatesRead(driver.first_states, armed=frozenset(driver.first_states)),
+    ):
+        driver.fold(read)
+    driver.observe(events.TopicConfigsRead({t: model.TopicConfig(1, False) for t in topics}))  # noqa: FBT003
+
+
+MANY: Final = [tp(number) for number in range(8)]
+
+
+def test_very_many_records_move_nothing_before_each_is_examined() -> None:
+    """A cycle considers pending reassignments that it does not examine."""
+    driver = Driver(dict.fromkeys(MANY, (1, 2)), options=Options(look_chunk=1))
+    claim_at_once(driver, dict.fromkeys(MANY, of_topic(FORMER)))
+    assert driver.view.work.reassignments == {}
+    assert not any(driver.history.values())
+    assert not any(driver.states.values())
+
+
+def test_very_many_records_order_nothing_of_the_controller() -> None:
+    """The delegated engine considers them in the same way."""
+    options = replace(delegated(), look_chunk=1)
+    driver = DelegatedDriver(dict.fromkeys(MANY, (1, 2)), options=options)
+    claim_at_once(driver, dict.fromkeys(MANY, of_topic(FORMER)))
+    assert driver.view.work.reassignments == {}
+    assert driver.orders == []
+
+
+def test_the_entries_of_a_plan_are_not_accepted_again_for_the_new_topic() -> None:
+    """They leave the plan with their records, in whatever cycle those are examined."""
+    driver = Driver(dict.fromkeys(MANY, (1, 2)), options=Options(look_chunk=1))
+    request = legacy_request_id(Zxid(50))
+    former = replace(of_topic(FORMER, request), route=Route.LEGACY)
+    listed = plan(dict.fromkeys(MANY, (5, 6)))
+    claim_at_once(driver, dict.fromkeys(MANY, former), listed)
+    assert accepted_specs(driver) == []
+    assert not any(driver.history.values())
+    assert driver.view.intake.legacy is None
+    ended = "the topic was deleted and created again"
+    assert refusals(driver) == [(request, ended)] * len(MANY)
+
+
+# --- entries for the new topic -------------------------------------------------------------------
+
+
+def test_an_entry_of_a_plan_is_not_refused_for_a_request_for_the_former_topic() -> None:
+    """It waits for the end of the record, which is decided in the same cycle."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(PAUSED)
+    submit(driver, submission(NAME, {tp(): (3, 4)}))
+    driver.fold(created_again(2, 3))
+    driver.observe(events.LegacyPlanRead(plan({tp(): (5, 6)})))
+    driver.observe(events.TopicConfigsRead({"t": model.TopicConfig(1, False)}))  # noqa: FBT003
+    assert refusals(driver) == [(NAME, "the topic was deleted and created again")]
+    spec = driver.view.work.reassignments[tp()].spec
+    assert (spec.route, spec.original, spec.target) == (Route.LEGACY, (2, 3), (5, 6))
+
+
+def test_a_request_is_not_refused_for_a_plan_for_the_former_topic() -> None:
+    """It waits for the ends of the records, which may take several cycles."""
+    driver = Driver(dict.fromkeys(MANY, (1, 2)), options=Options(look_chunk=1))
+    driver.observe(PAUSED, events.Deposed("a broker is the controller"), *driver.own_records())
+    submit(driver, submission(NAME, dict.fromkeys(MANY, (5, 6))))
+    request = legacy_request_id(Zxid(40))
+    former = replace(of_topic(FORMER, request), route=Route.LEGACY)
+    claim_at_once(driver, dict.fromkeys(MANY, former))
+    ended = "the topic was deleted and created again"
+    assert refusals(driver) == [(request, ended)] * len(MANY)
+    kept = {p: (r.spec.request, r.spec.original) for p, r in driver.view.work.reassignments.items()}
+    assert kept == dict.fromkeys(MANY, (NAME, (1, 2)))
+
+
+# --- what else a record causes -------------------------------------------------------------------
+
+
+def test_the_end_of_the_record_moves_no_leadership_of_the_new_topic() -> None:
+    """No reassignment of it has ended that would have left another leader."""
+    driver = Driver({tp(): (1, 2)}, leaders={tp(): 2})
+    former = replace(of_topic(FORMER, legacy_request_id(Zxid(50))), route=Route.LEGACY)
+    claim_at_once(driver, {tp(): former}, plan({tp(): (5, 6)}))
+    assert driver.view.work.reassignments == {}
+    assert driver.states[tp()] == []
+
+
+def test_the_record_throttles_nothing() -> None:
+    """It may wait for the next tenure: its request may be paused."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(events.Deposed("a new process"), *driver.own_records())
+    driver.observe(events.SpecsRead({tp(): of_topic(FORMER)}, {}))
+    assert tp() in driver.view.work.reassignments
+    assert not driver.view.work.participants.requests
+    driver.observe(events.SpecsRead({tp(): of_topic(PRESENT)}, {}))
+    assert driver.view.work.participants.requests
+    driver.observe(created_again(2, 3))
+    assert not driver.view.work.participants.requests
+
+
+def test_an_alter_entry_for_the_former_topic_is_withdrawn() -> None:
+    """The new topic may be equal in every other respect."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    submit(driver, submission(NAME, {tp(): (1, 3)}))
+    assert preconditions_of(driver.view, tp()) is not None
+    driver.view.session.topics["t"].czxid = Zxid(90)
+    assert preconditions_of(driver.view, tp()) is None
+
+
+def test_a_foreign_reassignment_of_the_former_topic_is_not_rolled_back() -> None:
+    """Its original replicas are those of the former topic."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers_states=False)
+    assignment = model.PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    begun = model.TopicAssignment({0: assignment}, ZkVersion(1), PRESENT)
+    driver.observe(events.TopicsRead({"t": begun}))
+    assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
+    driver.fold(created_again(2, 3))
+    named = submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000, partitions=frozenset({tp()}))
+    driver.observe(events.CancellationRead(named))
+    state = replace(driver.first_states[tp()], leader=model.BrokerId(2), isr=replicas(2, 3))
+    driver.observe(events.StatesRead({tp(): state}))
+    assert accepted_specs(driver)[1:] == []
+    assert driver.view.work.reassignments == {}
