@@ -352,6 +352,8 @@ class AcceptedEntry:
     partition: TopicPartition
     original: Replicas | None
     target: Replicas
+    recorded_in: Zxid | None = None
+    """The transaction that recorded it, as ZooKeeper reports it; None where it was not read."""
 
 
 class AlterOutcome(StrEnum):

@@ -220,7 +220,7 @@ class OutcomeZnodes:
             self._znodes,
             sorted(shards, key=lambda shard: (shard.epoch, shard.number)),
             lambda shard: paths.shard_path(request, shard),
-            lambda _, znode: decode_accepted(znode.data),
+            lambda _, znode: decode_accepted(znode.data, znode.czxid),
             window=self._window,
         )
 

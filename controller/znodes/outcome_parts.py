@@ -68,15 +68,17 @@ def encode_part(part: Part) -> bytes:
 # --- accepted entries ----------------------------------------------------------------------------
 
 
-def decode_accepted(data: bytes) -> tuple[model.AcceptedEntry, ...] | str:
-    """Decode a shard of accepted entries, all or nothing."""
+def decode_accepted(
+    data: bytes, recorded_in: model.Zxid | None = None
+) -> tuple[model.AcceptedEntry, ...] | str:
+    """Decode a shard of accepted entries, all or nothing; its czxid is when they were recorded."""
     document = _document(data)
     rows = document if isinstance(document, str) else _rows(document, "accepted")
     if isinstance(rows, str):
         return rows
     entries: list[model.AcceptedEntry] = []
     for row in rows:
-        entry = _accepted(row)
+        entry = _accepted(row, recorded_in)
         if entry is None:
             return f"{documents.excerpt(row)} is not an accepted entry"
         entries.append(entry)
@@ -93,7 +95,7 @@ def accepted_row(entry: model.AcceptedEntry) -> list[object]:
     return [entry.partition.topic, entry.partition.partition, entry.original, entry.target]
 
 
-def _accepted(row: object) -> model.AcceptedEntry | None:
+def _accepted(row: object, recorded_in: model.Zxid | None) -> model.AcceptedEntry | None:
     match row:
         case [topic, number, before, after]:
             partition, target = read_partition(topic, number), documents.read_replicas(after)
@@ -102,7 +104,7 @@ def _accepted(row: object) -> model.AcceptedEntry | None:
             )
             if partition is None or isinstance(original, str) or isinstance(target, str):
                 return None
-            return model.AcceptedEntry(partition, original, target)
+            return model.AcceptedEntry(partition, original, target, recorded_in)
         case _:
             return None
 

@@ -185,7 +185,7 @@ class SimRequests:
 
     def _rows(self, path: str) -> Iterator[AcceptedEntry]:
         znode = self._zookeeper.get(path)
-        read = "gone" if znode is None else decode_accepted(znode.data)
+        read = "gone" if znode is None else decode_accepted(znode.data, Zxid(znode.czxid))
         yield from () if isinstance(read, str) else read
 
     def applied_throttles(self) -> AppliedThrottlesRead:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from controller.core.model import RequestId
+from dataclasses import replace
+
+from controller.core.model import AcceptedEntry, BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.outcomes import Part
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader
 from controller.znodes import paths
-from controller.znodes.outcome_parts import encode_part
+from controller.znodes.outcome_parts import encode_accepted, encode_part
 from tests.zk.fakes import FakeClient, connected_session
 
 CANCELLATION = RequestId("cancel-00000000000000ad")
@@ -33,3 +35,13 @@ def test_a_part_that_cannot_be_understood_is_known_to_be_there() -> None:
     client.put(f"{paths.history_path(REQUEST)}/part-{REQUEST}", b"nonsense")
     client.put(f"{paths.history_path(REQUEST)}/part-nobody", b"nonsense")
     assert _open_parts(client, REQUEST) == {REQUEST: Part(REQUEST, 0, 0)}
+
+
+def test_accepted_entries_are_read_with_the_czxid_of_their_shard() -> None:
+    """A cancellation of scope ``all`` does not undo what was completed in a former topic."""
+    client = FakeClient()
+    entry = AcceptedEntry(TopicPartition("t", 0), (BrokerId(1),), (BrokerId(2),))
+    path = paths.shard_path(REQUEST, paths.Shard("accepted", 7, 0, 1))
+    client.put(path, encode_accepted([entry]))
+    read = OutcomeZnodes(Reader(connected_session(client))).accepted(REQUEST)
+    assert read.entries == (replace(entry, recorded_in=Zxid(client.nodes[path][1].czxid)),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from controller.core.model import (
     RefusalReason,
     RequestId,
     ZkVersion,
+    Zxid,
 )
 from controller.core.outcomes import Part
 from controller.znodes.outcome_parts import (
@@ -78,6 +81,8 @@ def test_a_part_keeps_the_version_that_was_verified() -> None:
 def test_accepted_entries_come_back_in_their_order(entries: list[AcceptedEntry]) -> None:
     """A round trip loses nothing; unknown originals stay unknown."""
     assert decode_accepted(encode_accepted(entries)) == tuple(entries)
+    recorded = tuple(replace(entry, recorded_in=Zxid(7)) for entry in entries)
+    assert decode_accepted(encode_accepted(entries), Zxid(7)) == recorded
 
 
 @given(st.lists(REFUSALS, max_size=4), st.lists(ENDINGS, max_size=4))

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core import effects, model, outcomes, records, submissions, topic_configs
+from controller.core.cached_znodes import Topic
 from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.requests.acceptance import refusal_of
 from controller.core.scheduling.limits import own_throttle
@@ -184,6 +185,9 @@ def _undo(  # noqa: PLR0911 - one return per case
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:
         return None
+    entries = [(name, e) for name, e in entries if not _is_of_former_topic(e, topic)]
+    if not entries:
+        return skipped(cancellation, partition, "the topic was deleted and created again")
     now = assignment.replicas
     undone = list(_chain(now, entries))
     if not undone and any(entry.original == now for _, entry in entries):
@@ -210,6 +214,11 @@ def _undo(  # noqa: PLR0911 - one return per case
         (records.SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),
         partition=partition,
     )
+
+
+def _is_of_former_topic(entry: model.AcceptedEntry, topic: Topic) -> bool:
+    """Return whether the topic was created after the entry was accepted for one of its name."""
+    return entry.recorded_in is not None and topic.czxid > entry.recorded_in
 
 
 def _chain(now: Replicas, entries: list[Past]) -> Iterator[model.AcceptedEntry]:

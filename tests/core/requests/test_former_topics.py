@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from controller.core import events, model, records, submissions
+from controller.core import events, model, outcomes, records, submissions
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import RequestId, Route, ZkVersion, Zxid
 from controller.core.options import Options
@@ -16,6 +16,8 @@ from controller.core.partition.alter_entries import preconditions_of
 from controller.core.requests.acceptance import legacy_request_id
 from tests.core.builders import Driver, plan, replicas, tp
 from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
+from tests.core.requests.test_cancellation import CANCEL, undo
+from tests.core.requests.test_submitted import outcomes as outcomes_of
 from tests.core.requests.test_submitted import submission, submit
 
 NAME = "request_0000000000"
@@ -327,3 +329,17 @@ def test_a_foreign_reassignment_of_the_former_topic_is_not_rolled_back() -> None
     driver.observe(events.StatesRead({tp(): state}))
     assert accepted_specs(driver)[1:] == []
     assert driver.view.work.reassignments == {}
+
+
+@pytest.mark.parametrize("recorded_in", [Zxid(8), Zxid(10), None])
+def test_what_was_finished_in_the_former_topic_is_not_undone(recorded_in: Zxid | None) -> None:
+    """The new topic may have been created with the very replicas that the request led to."""
+    driver = Driver({tp(): (3, 4)})
+    name = RequestId(NAME)
+    driver.observe(events.HistoryRead({}, {name: outcomes.EndedHistory(("summary",), Zxid(40))}))
+    entry = model.AcceptedEntry(tp(), replicas(1, 2), replicas(3, 4), recorded_in)
+    undo(driver, events.AcceptedRead(name, (entry,)))
+    is_former = recorded_in == Zxid(8)
+    assert [spec.target for spec in accepted_specs(driver)] == ([] if is_former else [(1, 2)])
+    if is_former:
+        assert outcomes_of(driver)[CANCEL].fates == {model.OutcomeKind.SKIPPED: 1}
