@@ -25,6 +25,8 @@ from controller.web.report_index import IndexedReport
 
 ACTIONS: Final = ("pause", "resume", "cancel")
 REFRESH_S: Final = 5
+UNGUARDED_MAX: Final = 5
+"""The most brokers without a guard that the overview names."""
 _PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 
 
@@ -71,6 +73,7 @@ def render_page(shown: Overview | None) -> str:
         examples=_examples(status),
         phases=_PHASES,
         progress_of=progress_of,
+        unguarded_max=UNGUARDED_MAX,
     )
 
 

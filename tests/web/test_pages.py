@@ -7,7 +7,15 @@ from datetime import timedelta
 from html.parser import HTMLParser
 
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Refusal, RefusalReason
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    MinFree,
+    Refusal,
+    RefusalReason,
+)
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
@@ -17,6 +25,7 @@ from controller.telemetry.progress import ProgressTracker
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timeline, Timelines
 from controller.web.pages import (
+    UNGUARDED_MAX,
     Overview,
     render_form,
     render_history,
@@ -147,6 +156,21 @@ def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
     assert "1 copying" in html
     assert "<td>copying since " in html
     assert "1 partitions are stalled: replica_not_in_isr" in html
+
+
+def test_the_page_shows_what_copies_leave_free_and_which_brokers_are_not_guarded() -> None:
+    """Of many brokers, some with the reason."""
+    view = a_view(*range(7)).view
+    assert "min_free is none" in page(view)
+    view.options = replace(view.options, min_free=MinFree(share=0.02))
+    html = page(view)
+    assert "Copies leave 2% free" in html
+    assert "copies may fill" not in html
+    view.tenure.disks.silent.update(dict.fromkeys(map(BrokerId, range(7)), "<no permission>"))
+    html = page(view)
+    assert html.count("copies may fill the disks of broker") == UNGUARDED_MAX
+    assert "broker 0: &lt;no permission&gt;" in html
+    assert "2 more brokers" in html
 
 
 def test_values_from_the_cluster_are_escaped() -> None:
