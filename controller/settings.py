@@ -213,7 +213,8 @@ class Settings(BaseSettings):
     min_free: Annotated[MinFree | None, BeforeValidator(parse_min_free)] = Field(
         MinFree(share=0.02),
         description="Space that copies leave free in each log directory: bytes, or a percentage of "
-        "its volume. A copy that would take more waits. With none, disks are not guarded.",
+        "its volume. A copy that would take more waits. Below half of it, copies that are not in "
+        "sync are taken back. With none, disks are not guarded.",
     )
     disk_capacities: Path | None = Field(
         None,

@@ -10,7 +10,7 @@ Invariant: ``BrokerDisk.reserved`` and ``unplaced`` equal a recount over the cop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -84,6 +84,8 @@ class BrokerDisk:
     only: str | None = None
     """The directory that takes every copy; None where there are several, or none is known."""
     copies: dict[TopicPartition, Copy] = field(default_factory=dict)
+    without_room: set[TopicPartition] = field(default_factory=set)
+    """Copies that would fill a directory which fell below its floor."""
     ended: list[tuple[TopicPartition, Copy]] = field(default_factory=list)
     """Copies that ended after the report, or whose end it may not include."""
     dropped: list[tuple[Instant, int]] = field(default_factory=list)
@@ -113,6 +115,7 @@ class BrokerDisk:
     def end(self, partition: TopicPartition, at: Instant) -> None:
         """Keep the reservation of a copy that ended until a later report."""
         copy = self.copies.pop(partition)
+        self.without_room.discard(partition)
         copy.ended = at
         self.ended.append((partition, copy))
 
@@ -214,6 +217,10 @@ class BrokerDisk:
         self.base = _Base(report.at, usable)
 
     # --- questions -----------------------------------------------------------------------------
+
+    def left_in(self, paths: Container[str]) -> list[tuple[int, TopicPartition]]:
+        """Return the copies into these directories with the bytes they still take, least first."""
+        return sorted((c.left, p) for p, c in self.copies.items() if c.directory in paths)
 
     def still_kept(self, now: Instant) -> int:
         """Return the bytes of deleted logs that an estimate does not contain."""

@@ -26,6 +26,7 @@ Instant = NewType("Instant", float)
 
 Replicas = tuple[BrokerId, ...]
 
+GB: Final = 10**9
 NO_LEADER: Final = BrokerId(-1)
 LEADER_DURING_DELETE: Final = BrokerId(-2)
 """
@@ -181,7 +182,9 @@ class MinFree:
         return max(self.bytes, math.ceil(self.share * (total or 0)))
 
     def __str__(self) -> str:
-        return f"{100 * self.share:g}%" if self.share else f"{self.bytes} bytes"
+        if self.share:
+            return f"{100 * self.share:g}%"
+        return f"{self.bytes / GB:.3g} GB" if self.bytes >= GB else f"{self.bytes} bytes"
 
 
 class ConfigQuestion(NamedTuple):

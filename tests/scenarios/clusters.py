@@ -18,6 +18,7 @@ from controller.core.controls import Limits, Pause, Pauses
 from controller.core.events import WallClockRead
 from controller.core.model import (
     BrokerId,
+    MinFree,
     PartitionAssignment,
     RequestId,
     TopicConfig,
@@ -27,7 +28,9 @@ from controller.core.options import EngineName, ForeignMoves, LegacyMode, Option
 from controller.core.submissions import CancelScope, RequestOptions, StepSize
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
+from controller.setting_values import parse_min_free
 from controller.telemetry.partition_documents import Clocks, Filter, listing_of
+from controller.units import parse_bytes
 from controller.znodes import paths
 from controller.znodes.legacy_plans import encode_legacy_plan
 from integration.rigs.failpoint_names import NamedFailpoints
@@ -39,6 +42,7 @@ from tests.sim.alter_api import SimAlterApi
 from tests.sim.alter_rules import AlterRules
 from tests.sim.builders import ids
 from tests.sim.daemons import Ports, SimDaemon
+from tests.sim.disks import SimDisks, SimSizes
 from tests.sim.histories import SilentObserver
 from tests.sim.schedule import Schedule
 from tests.sim.store import SimStore
@@ -50,6 +54,9 @@ QUIET_S: Final = 5.0
 COMMAND_MAX_S: Final = 120.0
 """A command that has no such pause ends then."""
 AWAKE_EVERY_S: Final = 1.0
+DISK_BYTES: Final = 10**12
+RECORD_BYTES: Final = 10**7
+"""A partition grows by 50 MB in a second."""
 
 
 class MeanDelays(random.Random):
@@ -102,6 +109,7 @@ class ScenarioCluster:
             "broker-restart": self._broker_restart,
             "stop-fetching": self._stop_fetching,
             "resume-fetching": self._resume_fetching,
+            "free-space": self._free_space,
             "delay-answers": self._delay_answers,
             "assign": self._assign,
             "alter": self._alter,
@@ -155,6 +163,7 @@ class ScenarioCluster:
         self._options = _daemon_options(options)
         self._world = world = World(0, brokers=brokers, schedule=MeanSchedule())
         world.fabric.network.delay_s = (0.01, 0.01)
+        self._disks = SimDisks(world.fabric, DISK_BYTES, RECORD_BYTES)
         world.run_for(5.0)
         self._transcript = Transcript(world)
         self._start_daemon()
@@ -215,6 +224,16 @@ class ScenarioCluster:
             for partition, replica in self._world.brokers[broker].hosted.items():
                 replica.fetch_due = False
                 replication.schedule_fetch(partition)
+
+    def _free_space(self, command: Command) -> None:
+        """Let other logs leave so much free on a broker, which has one disk."""
+        number, free = command.words
+        broker = self._world.brokers[BrokerId(int(number))]
+        for directory in broker.directories:
+            here = (broker.id, directory)
+            self._disks.others.pop(here, None)
+            others = self._disks.free(broker, directory) - parse_bytes("free-space", free)
+            self._disks.others[here] = others
 
     def _delay_answers(self, command: Command) -> None:
         broker, delay = command.words
@@ -306,6 +325,7 @@ class ScenarioCluster:
                 store=ports.store,
                 channels=ports.channels,
                 configs=ports.configs,
+                sizes=SimSizes(world.fabric, inbox) if options.min_free is not None else None,
                 clock=ports.clock,
                 observer=SilentObserver(),
                 reassignments=alter_api if is_delegated else None,
@@ -388,6 +408,7 @@ def _daemon_options(given: dict[str, str]) -> Options:
         tenure=TenurePolicy(given.pop("tenure", "on_demand")),
         tenure_linger_s=float(given.pop("tenure_linger", "30")),
         stop_replica_timeout_s=float(given.pop("stop_replica_timeout", "60")),
+        min_free=cast("MinFree | None", parse_min_free(given.pop("min_free", "none"))),
     )
     if given:
         raise ScenarioError(f"no setting {', '.join(given)}")

@@ -34,10 +34,13 @@ class DiskFullError(AssertionError):
 class SimDisks:
     """The directories of all brokers, each of the same size."""
 
-    def __init__(self, fabric: Fabric, size: int) -> None:
+    def __init__(self, fabric: Fabric, size: int, record_bytes: int = RECORD_BYTES) -> None:
         """Limit every directory; what is there already counts."""
         self._fabric = fabric
         self.size = size
+        self.record_bytes = record_bytes
+        self.others: dict[tuple[BrokerId, int], int] = {}
+        """Bytes of other logs, by broker and directory."""
         self.least_free = size
         """The least free bytes that a copy left."""
         self._deleted: list[tuple[float, BrokerId, int, int]] = []
@@ -46,7 +49,7 @@ class SimDisks:
     def deleted(self, broker: BrokerId, log: Log) -> None:
         """Keep the bytes of a deleted log for a while."""
         until = self._fabric.schedule.now() + DELETE_DELAY_S
-        self._deleted.append((until, broker, log.directory, log.end * RECORD_BYTES))
+        self._deleted.append((until, broker, log.directory, log.end * self.record_bytes))
 
     def free(self, broker: SimBroker, directory: int) -> int:
         """Return the free bytes of a directory."""
@@ -55,7 +58,8 @@ class SimDisks:
         here = (broker.id, directory)
         kept = sum(size for _, b, d, size in self._deleted if (b, d) == here)
         logs = [log for log in broker.logs.values() if log.directory == directory]
-        return self.size - kept - sum(log.end for log in logs) * RECORD_BYTES
+        used = sum(log.end for log in logs) * self.record_bytes
+        return self.size - kept - self.others.get(here, 0) - used
 
     def copied(self, broker: SimBroker, log: Log) -> None:
         """
@@ -91,6 +95,8 @@ class SimSizes:
         found: dict[BrokerId, BrokerDisks] = {}
         errors: dict[BrokerId, str] = {}
         left = [b for b in self._fabric.brokers.values() if b.is_alive]
+        disks = self._fabric.disks
+        record_bytes = RECORD_BYTES if disks is None else disks.record_bytes
 
         def look(broker: SimBroker, at: float) -> None:
             if not broker.is_alive:
@@ -98,7 +104,7 @@ class SimSizes:
                 return
             for partition, log in broker.logs.items():
                 if partition in wanted and log.is_online:
-                    replicas.setdefault(partition, {})[broker.id] = log.end * RECORD_BYTES
+                    replicas.setdefault(partition, {})[broker.id] = log.end * record_bytes
                     placed.setdefault(partition, {})[broker.id] = _path(log.directory)
             dirs = tuple(self._described(broker, d, whole=whole) for d in broker.directories)
             found[broker.id] = BrokerDisks(broker.epoch, Instant(at), dirs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import cast
+from typing import Final, cast
 
 import pytest
 
-from controller.core.model import BlockedBy, MinFree, TopicPartition
+from controller.core.model import BlockedBy, BrokerId, MinFree, TopicPartition
 from controller.core.options import EngineName, Options
-from controller.core.records import BlockedRecord, Change
+from controller.core.partition.retarget import NO_ROOM
+from controller.core.records import BlockedRecord, Change, PhaseRecord
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.znodes import paths
@@ -29,26 +30,31 @@ END_S = 2000.0
 SHARE = 0.55
 
 
-class WaitsForRoom(SilentObserver):
-    """Counts how often a partition had to wait for room."""
+class RoomObserver(SilentObserver):
+    """Counts how often a partition waited for room, and which copies were taken back."""
 
     def __init__(self) -> None:
         self.waits = 0
+        self.taken_back: list[TopicPartition] = []
 
     def on_committed(self, change: Change, view: ClusterView) -> None:  # noqa: ARG002 - the port's
         """Count."""
         for record in change.records:
             if isinstance(record, BlockedRecord) and record.blocked is not None:
                 self.waits += record.blocked.by is BlockedBy.DISK_FULL
+            if isinstance(record, PhaseRecord) and record.cause == NO_ROOM:
+                self.taken_back.append(record.partition)
 
 
-def guarded(world: World, options: Options, observer: SilentObserver) -> Build:
-    """Return a builder of daemons that measure the room on disks."""
+def guarded(
+    world: World, options: Options, observer: SilentObserver, *, loss: float = 0.1
+) -> Build:
+    """Return a builder of daemons that measure the room on disks; some alter entries are lost."""
     rules = AlterRules(world, None) if options.engine is EngineName.DELEGATED else None
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
-        orders = None if rules is None else SimAlterApi(world, inbox, rules, loss=0.1)
+        orders = None if rules is None else SimAlterApi(world, inbox, rules, loss=loss)
         return Reactor(
             view=ClusterView(options=options),
             store=ports.store,
@@ -65,12 +71,19 @@ def guarded(world: World, options: Options, observer: SilentObserver) -> Build:
     return build
 
 
-def fill(world: World, chance: Random) -> None:
+def fill(world: World, chance: Random, least: int = 50) -> None:
     """Give every partition a log of some size, the same on all its replicas."""
-    replicas = [(p, r) for p in world.partitions() for r in world.assignment(p).replicas]
-    world.run_until(lambda: all(p in world.brokers[r].logs for p, r in replicas), within_s=10.0)
+    world.run_until(
+        lambda: all(
+            p in world.brokers[r].logs
+            for p in world.partitions()
+            for r in world.assignment(p).replicas
+        ),
+        within_s=10.0,
+        look_every_s=0.1,
+    )
     for partition in world.partitions():
-        records = chance.randint(50, 1500)
+        records = chance.randint(least, 1500)
         state = world.state(partition)
         assert state is not None
         for broker in world.brokers.values():
@@ -112,7 +125,7 @@ def test_no_disk_is_ever_full_and_the_plan_ends(engine: EngineName, seed: int) -
     target = {TopicPartition("t", n): chance.sample(range(1, 6), 2) for n in range(PARTITIONS)}
     disks.size = disks.least_free = largest(world, target)
     world.producer.start()
-    observer = WaitsForRoom()
+    observer = RoomObserver()
     options = Options(
         engine=engine,
         min_free=RESERVE,
@@ -150,7 +163,7 @@ def test_without_the_guard_a_disk_is_filled() -> None:
         disks.size = largest(world, {TopicPartition("t", n): [1] for n in range(2)}) // 2
         disks.size = max(disks.size, 1800 * RECORD_BYTES)
         try:
-            world.add_daemon(guarded(world, Options(), WaitsForRoom()))
+            world.add_daemon(guarded(world, Options(), RoomObserver()))
             world.run_for(3.0)
             world.submit_request(target)
             world.run_for(60.0)
@@ -167,7 +180,7 @@ def test_daemon_waits_where_there_is_no_room() -> None:
     world.settle()
     fill(world, Random(1))
     disks.size = 3000 * RECORD_BYTES
-    observer = WaitsForRoom()
+    observer = RoomObserver()
     world.add_daemon(guarded(world, Options(min_free=RESERVE, size_refresh_s=4.0), observer))
     world.run_for(3.0)
     world.submit_request({TopicPartition("t", n): [5] for n in range(8)})
@@ -175,3 +188,81 @@ def test_daemon_waits_where_there_is_no_room() -> None:
     assert observer.waits
     assert disks.least_free >= RESERVE.bytes
     assert any(world.assignment(TopicPartition("t", n)).replicas == (5,) for n in range(8))
+
+
+LARGE_RECORD: Final = 10**6
+"""Directories with records of this size differ by more than volumes do."""
+FLOOR_RECORDS: Final = 600
+SLOW_FETCH_S: Final = 20.0
+
+
+def copies_of(world: World) -> list[tuple[BrokerId, TopicPartition]]:
+    """Return the copies in progress of which much is left."""
+    found = []
+    for partition in world.partitions():
+        state = world.state(partition)
+        for broker in world.assignment(partition).adding_replicas if state is not None else ():
+            log = world.brokers[broker].logs.get(partition)
+            held = [b.logs[partition].end for b in world.brokers.values() if partition in b.logs]
+            if log is not None and log.end + FLOOR_RECORDS < max(held):
+                found.append((broker, partition))
+    return found
+
+
+@pytest.mark.parametrize("engine", [EngineName.NATIVE, EngineName.DELEGATED])
+@pytest.mark.parametrize("seed", range(6))
+def test_copies_are_taken_back_before_other_logs_and_they_fill_a_disk(
+    engine: EngineName, seed: int
+) -> None:
+    """Other logs take the room of a copy in progress; with room again the plan ends."""
+    chance = Random(f"floor {seed}")
+    world = World(seed, produce_every_s=5.0)
+    disks = SimDisks(world.fabric, 10**12, LARGE_RECORD)
+    if engine is EngineName.DELEGATED:
+        world.invariants.records.fence = paths.EPOCH
+        world.invariants.records.owes_logs = False
+    world.create_topic("t", {n: chance.sample(range(1, 6), 2) for n in range(PARTITIONS)})
+    world.settle()
+    fill(world, chance, least=2 * FLOOR_RECORDS)
+    for broker in world.brokers.values():
+        broker.replication.extra_fetch_s = SLOW_FETCH_S
+    target = {TopicPartition("t", n): chance.sample(range(1, 6), 2) for n in range(PARTITIONS)}
+    observer = RoomObserver()
+    options = Options(
+        engine=engine,
+        min_free=MinFree(bytes=2 * FLOOR_RECORDS * LARGE_RECORD),
+        size_refresh_s=4.0,
+        copy_refresh_s=1.0,
+        max_incoming_per_broker=1,
+        step_size=chance.choice((1, 2, None)),
+    )
+    # While its entries are lost, the delegated engine takes no copy back.
+    build = guarded(world, options, observer, loss=0.0)
+    daemon = world.add_daemon(build)
+    world.run_for(3.0)
+    world.submit_request(target)
+    world.run_until(lambda: bool(copies_of(world)), within_s=60.0, look_every_s=0.5)
+    filled = [(b, p, world.brokers[b].logs[p].directory) for b, p in copies_of(world)]
+    for receiver, _, directory in filled:
+        host = world.brokers[receiver]
+        left = chance.randint(FLOOR_RECORDS * 3 // 4, FLOOR_RECORDS - 1) * LARGE_RECORD
+        disks.others[receiver, directory] = disks.free(host, directory) - left
+    world.run_until(lambda: bool(observer.taken_back), within_s=10.0, look_every_s=0.01)
+    if seed % 2:
+        daemon.crash()
+        world.add_daemon(build)
+
+    def is_held(receiver: BrokerId, partition: TopicPartition, directory: int) -> bool:
+        log = world.brokers[receiver].logs.get(partition)
+        return log is not None and log.directory == directory
+
+    world.run_until(lambda: not any(is_held(*f) for f in filled), within_s=40.0, look_every_s=0.1)
+    world.run_for(100.0)
+    assert observer.waits
+    disks.others.clear()
+    for broker in world.brokers.values():
+        broker.replication.extra_fetch_s = 0.0
+    world.producer.start()
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    assert all(list(world.assignment(p).replicas) == r for p, r in target.items())
+    assert disks.least_free > 0

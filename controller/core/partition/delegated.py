@@ -271,24 +271,27 @@ class DelegatedContext(StepStart):
                 BlockedBy.FOREIGN_MOVES,
                 f"a foreign reassignment leads to {gates.ids(self.assignment.target_replicas)}",
             )
-        target = self.corrected_target()
-        if target is not None:
-            return self.correct(target, budget)
+        corrected = self.corrected_target()
+        if corrected is not None:
+            return self.correct(*corrected, budget)
         return self.unsynced(self.assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )
 
-    def corrected_target(self) -> Replicas | None:
+    def corrected_target(self) -> tuple[Replicas, str] | None:
         """
-        Return the request's target that corrects the step; None: the step is right.
+        Return the request's target that corrects the step, with the cause; None: the step is right.
 
         The controller drops at once whatever the request omits of what is being added, and it keeps
         what it was to drop. A dead replica that is not wanted would keep the step from ending.
         """
         assignment, spec = self.assignment, self.spec
-        if retarget.is_off_course(self):
-            added = (r for r in assignment.adding_replicas if r in spec.target)
+        cause = retarget.changed_cause(spec)
+        is_off, copies = retarget.is_off_course(self), retarget.without_room(self)
+        if is_off or copies:
+            added = (r for r in assignment.adding_replicas if r in spec.target and r not in copies)
             kept = (*assignment.origin_replicas, *added)
+            cause = cause if is_off else retarget.NO_ROOM
         else:
             target = assignment.target_replicas
             lost = [
@@ -299,9 +302,9 @@ class DelegatedContext(StepStart):
             if not lost:
                 return None
             kept = tuple(r for r in target if r not in lost)
-        return spec.target if set(kept) == set(spec.target) else kept
+        return (spec.target if set(kept) == set(spec.target) else kept), cause
 
-    def correct(self, target: Replicas, budget: Budget) -> Change | Blocked:
+    def correct(self, target: Replicas, cause: str, budget: Budget) -> Change | Blocked:
         """Ask the controller for another target, as far as the gate permits the immediate drops."""
         assignment, isr = self.assignment, self.state.isr
         going = tuple(r for r in assignment.replicas if r not in target)
@@ -319,7 +322,6 @@ class DelegatedContext(StepStart):
         unread = self.unread()
         if unread is not None:
             return unread
-        cause = "rolled back" if self.spec.rolls_back else "the target changed"
         return self.alter(target, cause, budget, cancels=target == assignment.origin_replicas)
 
     def step_ended(self, budget: Budget) -> Change | Blocked | None:

@@ -1,28 +1,44 @@
 """
-Retarget a step in flight whose target changed: the drop set of KIP-236, and the rollback.
+Retarget a step in flight: its target changed (the drop set of KIP-236), or a disk has no room.
 
 Nothing is added here. An added replica that is not wanted any more leaves, at once where it is not
 in sync, otherwise through the gate of every drop; a removed replica that is wanted again stays, and
-so does a good copy that waits for replicas which only a later step adds. From there the ordinary
-steps continue. Pure arithmetic over one partition's facts; the writes are in ``step_start``.
+so does a good copy that waits for replicas which only a later step adds. A copy that would fill its
+disk is taken back before it is in sync. From there the ordinary steps continue. Pure arithmetic
+over one partition's facts; the writes are in ``step_start``.
 """
 
 from __future__ import annotations
 
-from controller.core.model import BlockedBy, PartitionAssignment, Replicas
+from typing import Final
+
+from controller.core.model import (
+    BlockedBy,
+    PartitionAssignment,
+    ReassignmentSpec,
+    Replicas,
+    Route,
+)
 from controller.core.partition.context import PartitionContext
+from controller.core.scheduling import disk_space
 from controller.core.steps import drop_set
 
+NO_ROOM: Final = "a log directory fills"
+"""The cause of a step's retarget that takes copies back."""
 
-def retargeted_step(context: PartitionContext) -> PartitionAssignment | None:
+
+def retargeted_step(context: PartitionContext) -> tuple[PartitionAssignment, str] | None:
     """
-    Return the retargeted entry of the topic znode, or None where the step is right.
+    Return the retargeted entry of the topic znode with its cause; None: the step is right.
 
     A replica that leaves while it is being added is listed as both adding and removing until its
     deletion is acknowledged: a Kafka controller that takes over removes it then.
     """
-    if not is_off_course(context) and not _is_stuck(context):
-        return None
+    is_off = is_off_course(context)
+    if not is_off and not _is_stuck(context):
+        copies = without_room(context)
+        return (_taken_back(context, copies), NO_ROOM) if copies else None
+    cause = changed_cause(context.spec) if is_off else "good copies wait for a later step"
     assignment, target = context.assignment, context.spec.target
     dropping = _dropping(context)
     if dropping and set(dropping) == {r for r in assignment.replicas if r not in target}:
@@ -31,7 +47,7 @@ def retargeted_step(context: PartitionContext) -> PartitionAssignment | None:
         kept = tuple(r for r in assignment.replicas if r not in dropping)
     replicas = kept + dropping
     adding = tuple(r for r in replicas if r in assignment.adding_replicas)
-    return PartitionAssignment(replicas, adding, dropping)
+    return PartitionAssignment(replicas, adding, dropping), cause
 
 
 def is_off_course(context: PartitionContext) -> bool:
@@ -42,6 +58,45 @@ def is_off_course(context: PartitionContext) -> bool:
     # A replica in both sets was reduced to the step size, or is leaving already.
     missed = any(r in target and r not in adding for r in removing)
     return unwanted or missed
+
+
+def changed_cause(spec: ReassignmentSpec) -> str:
+    """Return the cause of a step's retarget to the present target."""
+    return "rolled back" if spec.rolls_back else "the target changed"
+
+
+def without_room(context: PartitionContext) -> Replicas:
+    """
+    Return the added replicas that would fill their disks and are not in the ISR.
+
+    A foreign reassignment continues: once it is not in the topic znode, nothing records it.
+    """
+    if context.spec.route is Route.FOREIGN:
+        return ()
+    assignment, isr = context.assignment, context.state.isr
+    copying = (
+        r
+        for r in assignment.adding_replicas
+        if r not in isr and r not in assignment.removing_replicas
+    )
+    return tuple(r for r in copying if disk_space.has_no_room(context.view, r, context.partition))
+
+
+def _taken_back(context: PartitionContext, copies: Replicas) -> PartitionAssignment:
+    """
+    Return the entry of the topic znode without these copies; all other replicas stay.
+
+    So does a replica that the step removes, unless it is leaving as an unwanted copy: it may be the
+    one that the copy was to replace.
+    """
+    assignment, isr = context.assignment, context.state.isr
+    adding = assignment.adding_replicas
+    leaving = tuple(r for r in assignment.removing_replicas if r in adding and r not in isr)
+    dropping = copies + leaving
+    staying = tuple(r for r in assignment.replicas if r not in dropping)
+    original = context.spec.original or ()
+    kept = original if set(original) == set(staying) else staying
+    return PartitionAssignment(kept + dropping, adding, dropping)
 
 
 def _is_stuck(context: PartitionContext) -> bool:

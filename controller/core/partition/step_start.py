@@ -10,7 +10,7 @@ from __future__ import annotations
 from controller.core import phases, records
 from controller.core.model import Blocked, BlockedBy, BrokerId, PartitionAssignment, Replicas
 from controller.core.partition.context import PartitionContext
-from controller.core.partition.retarget import is_off_course, retargeted_step
+from controller.core.partition.retarget import retargeted_step
 from controller.core.records import Change
 from controller.core.scheduling.budget import Budget
 from controller.core.steps import Step
@@ -121,16 +121,14 @@ class StepStart(PartitionContext):
         return (records.LeaderMovedRecord((old, leader), self.now),)
 
     def retargeted(self, budget: Budget) -> Change | Blocked | None:
-        """Retarget a step that does not lead to the present target."""
+        """Retarget a step that does not lead to the present target, or lacks room on a disk."""
         retargeted = retargeted_step(self)
-        if retargeted is None or retargeted == self.assignment:
+        if retargeted is None or retargeted[0] == self.assignment:
             return None
+        assignment, cause = retargeted
         leader: BrokerId | None = None
-        if retargeted.removing_replicas:
-            leader = self.leader_within(retargeted.target_replicas)
+        if assignment.removing_replicas:
+            leader = self.leader_within(assignment.target_replicas)
             if leader is None:
                 return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
-        cause = "rolled back" if self.spec.rolls_back else "the target changed"
-        if not is_off_course(self):
-            cause = "good copies wait for a later step"
-        return self.start(retargeted, leader, (), cause, budget)
+        return self.start(assignment, leader, (), cause, budget)

@@ -11,11 +11,14 @@ report and the time that the copies of the broker need at its throttle. Where th
 directory, every directory that it could choose must have room.
 
 A dropped log frees nothing before a report shows it: brokers keep deleted logs for a while.
+
+Where the free space of a directory falls below a floor nevertheless, as other logs grow, the copies
+in progress are taken back that could fill it (``retarget``). They wait then like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +26,7 @@ from controller.core import disk_ledger, wakeups
 from controller.core.applied_throttles import FOLLOWER_RATE
 from controller.core.events import SizesRead
 from controller.core.model import (
+    GB,
     Blocked,
     BlockedBy,
     BrokerId,
@@ -43,6 +47,10 @@ COPY_TIME_MAX_S: Final = 86_400.0
 """The longest time for which growth is reserved; reports correct it meanwhile."""
 REPORTS_VALID: Final = 3
 """A report is too old after so many ``size_refresh``."""
+FLOOR_SHARE: Final = 0.5
+"""The share of ``min_free`` that is the floor of a directory."""
+NEARLY_DONE_SHARE: Final = 0.5
+"""Below the floor, copies continue that together take less than this share of the free bytes."""
 SPARE_PLACEMENTS: Final = 1
 """Logs that others may create on a broker after it counted them."""
 
@@ -103,7 +111,7 @@ class _Room:
     volume: tuple[str, ...]
     """The directories that share its volume."""
     free: float | None
-    """Bytes above the reserve without what copies take; None where it is unknown."""
+    """Bytes above ``min_free`` without what copies take; None where they are unknown."""
     growth: float
     """Bytes per second that producers add, to copies as well."""
     after: int
@@ -187,7 +195,7 @@ class DiskBudget:
             is_new = not work.orphans or (broker, partition) not in work.orphans
             room = known.full(size, growth, path, is_new=is_new)
             if room is not None:
-                return _no_room(broker, known, room, size, growth)
+                return _no_room(broker, known, room, size, growth, self._min_free)
         return None
 
     def take(self, partition: TopicPartition, adding: Replicas) -> None:
@@ -231,12 +239,17 @@ class DiskBudget:
         return _Room(directory.path, volume, free, growth, after)
 
 
-def _no_room(
-    broker: BrokerId, known: _BrokerRoom, room: _Room, size: int, growth: float
+def _no_room(  # noqa: PLR0913, PLR0917 - the facts of one copy
+    broker: BrokerId,
+    known: _BrokerRoom,
+    room: _Room,
+    size: int,
+    growth: float,
+    min_free: MinFree,
 ) -> Blocked:
     time_s = known.age_s + min((known.left + size) / known.rate, COPY_TIME_MAX_S)
     free = max(0.0, (room.free or 0.0) - (room.growth + growth) * time_s)
-    detail = f"{_show(size)} needed, {_show(free)} free above the reserve"
+    detail = f"{_show(size)} needed, {_show(free)} free above min_free ({min_free})"
     return Blocked(BlockedBy.DISK_FULL, f"broker {broker}, {room.path}: {detail}")
 
 
@@ -296,13 +309,39 @@ def unguarded(view: ClusterView) -> dict[BrokerId, str]:
 
 
 def _show(amount: float) -> str:
-    return f"{amount / 1e9:.3g} GB"
+    return f"{amount / GB:.3g} GB"
 
 
 def reserved_in(disk: disk_ledger.BrokerDisk, directory: LogDir) -> int:
     """Return the bytes that copies still take in a directory, or may take."""
     known = disk.reserved.get(directory.path)
     return disk.unplaced.bytes + (0 if known is None else known.bytes)
+
+
+# --- copies to be taken back ---------------------------------------------------------------------
+
+
+def has_no_room(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> bool:
+    """Return whether a copy in progress would fill a directory that fell below its floor."""
+    disk = view.tenure.disks.brokers.get(broker)
+    return disk is not None and partition in disk.without_room
+
+
+def _without_room(disk: disk_ledger.BrokerDisk, min_free: MinFree) -> Iterator[TopicPartition]:
+    """Yield the copies that have no room, as of the report; those nearly done continue."""
+    for directory in disk.directories:
+        if disk.report is None or directory.usable is None:
+            continue
+        usable = directory.usable
+        if directory.is_estimate:
+            usable -= disk.still_kept(disk.report.at)
+        if usable >= FLOOR_SHARE * min_free.of(directory.total):
+            continue
+        room = NEARLY_DONE_SHARE * usable
+        for left, partition in disk.left_in(volume_of(directory, disk.directories)):
+            room -= left
+            if room < 0:
+                yield partition
 
 
 # --- what is folded into the view ----------------------------------------------------------------
@@ -390,7 +429,8 @@ def log_dropped(
 
 def disks_read(view: ClusterView, event: SizesRead) -> None:
     """Take the reports of brokers; those from before the claim say nothing of copies since."""
-    if view.options.min_free is None:
+    min_free = view.options.min_free
+    if min_free is None:
         return
     ledger, held_since = view.tenure.disks, view.tenure.held
     ledger.sizeless |= event.unmeasured
@@ -408,6 +448,8 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
             p: event.placed[p][broker] for p in disk.copies if broker in event.placed.get(p, {})
         }
         disk.reported(report, held, placed)
+        disk.without_room = set(_without_room(disk, min_free))
+        view.due.add(disk.without_room)
     for broker in [b for b in ledger.brokers if b not in view.cluster.brokers]:
         if not (ledger.brokers[broker].copies or ledger.brokers[broker].leaving):
             del ledger.brokers[broker]

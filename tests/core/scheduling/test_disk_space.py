@@ -85,13 +85,13 @@ def test_step_waits_until_size_and_free_space_are_measured() -> None:
 
 
 def test_copy_without_room_waits_for_the_report_that_shows_it() -> None:
-    """The reason names broker, directory, the need and the room above the reserve."""
+    """The reason names broker, directory, the need and the room above ``min_free``."""
     driver = guarded([0])
     driver.submit({tp(): [4]})
     driver.observe(reported(driver, {4: one(40 * GB)}, {tp(): 50 * GB}))
     assert waits(driver) == (
         BlockedBy.DISK_FULL,
-        "broker 4, /data: 50 GB needed, 30 GB free above the reserve",
+        "broker 4, /data: 50 GB needed, 30 GB free above min_free (10 GB)",
     )
     driver.observe(reported(driver, {4: one(60 * GB)}))
     assert waits(driver) is None
@@ -105,7 +105,7 @@ def test_copies_of_one_cycle_share_the_room() -> None:
     assert waits(driver, 0) is None
     assert waits(driver, 1) == (
         BlockedBy.DISK_FULL,
-        "broker 4, /data: 50 GB needed, 40 GB free above the reserve",
+        "broker 4, /data: 50 GB needed, 40 GB free above min_free (10 GB)",
     )
 
 
@@ -266,7 +266,7 @@ def test_copy_waits_for_room_in_each_directory_that_may_take_it() -> None:
     driver.observe(full)
     assert waits(driver) == (
         BlockedBy.DISK_FULL,
-        "broker 4, /data/0: 50 GB needed, 10 GB free above the reserve",
+        "broker 4, /data/0: 50 GB needed, 10 GB free above min_free (10 GB)",
     )
     driver.observe(reported(driver, {4: dirs(9, 3, usable=(20 * GB, 500 * GB))}))
     assert waits(driver) is None
@@ -327,7 +327,7 @@ def test_deleted_log_counts_in_an_estimate_until_the_delay_has_passed() -> None:
     driver.observe(reported(driver, {4: one(109 * GB, is_estimate=True)}, sizes))
     assert waits(driver, 1) == (
         BlockedBy.DISK_FULL,
-        "broker 4, /data: 50 GB needed, 49 GB free above the reserve",
+        "broker 4, /data: 50 GB needed, 49 GB free above min_free (10 GB)",
     )
     after(driver, DELETE_DELAY_S - 10)
     driver.observe(reported(driver, {4: one(109 * GB, is_estimate=True)}, sizes))
@@ -338,7 +338,8 @@ def test_min_free_is_bytes_or_a_share_of_the_volume() -> None:
     """Whatever the volume has."""
     assert MinFree(bytes=7).of(None) == 7
     assert MinFree(share=0.02).of(1000) == 20
-    assert [str(MinFree(bytes=7)), str(MinFree(share=0.025))] == ["7 bytes", "2.5%"]
+    texts = [str(MinFree(bytes=7)), str(MinFree(bytes=10 * GB)), str(MinFree(share=0.025))]
+    assert texts == ["7 bytes", "10 GB", "2.5%"]
 
 
 def test_without_min_free_nothing_is_reserved_and_nothing_waits() -> None:
