@@ -117,7 +117,7 @@ class DelegatedContext(StepStart):
         """
         Return the record of the alter entry with which an approved entry begins.
 
-        The entry may be carried out when nobody reads the topic znode. The record shows a later
+        The controller may carry the entry out while no daemon runs. The record shows the next
         daemon that these replicas are not another client's.
         """
         if self.spec.expected is None:
