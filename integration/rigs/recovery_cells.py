@@ -47,6 +47,9 @@ OPTIONS: Final = (
     "1",
     "--max-partitions-in-flight",
     "2",
+    # Steps have to begin towards a frozen broker, which does not report its free space.
+    "--min-free",
+    "none",
 )
 DIES_WITHIN_S: Final = 60.0
 HEIR_WITHIN_S: Final = 30.0
