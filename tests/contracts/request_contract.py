@@ -7,6 +7,8 @@ leading daemon writes it. Subclasses say which store (``rigs``).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.core.applied_throttles import (
@@ -422,7 +424,11 @@ class RequestContract(Rigs):
         ending = PartitionOutcome(R1, P0, OutcomeKind.CANCELLED, "as requested")
         rig.put(f"{parent}/ended-6-1-1", encode_ended([], [ending]))
         rig.store.read_accepted(R1)
-        assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, rows, elsewhere=frozenset({P0}))
+        read = rig.wait_for(AcceptedRead)
+        written_at = read.entries[0].recorded_in
+        assert written_at is not None
+        dated = tuple(replace(row, recorded_in=written_at) for row in rows)
+        assert read == AcceptedRead(R1, dated, elsewhere=frozenset({P0}))
         rig.put(f"{parent}/ended-6-3-2", b"garbage")
         rig.store.read_accepted(R1)
         read = rig.wait_for(AcceptedRead, lambda e: len(e.elsewhere) > 1)
