@@ -1,5 +1,5 @@
 """
-A survey of a whole cluster, for a snapshot: replicas and sizes by broker, leaders, ISRs.
+A survey of a whole cluster, for a snapshot: replicas, sizes, log directories, leaders, ISRs.
 
 One DescribeLogDirs per broker and one Metadata in all: nothing is queried per partition. Answers
 are passed on as they arrive, so that only one of them is in memory. Reads only.
@@ -8,9 +8,9 @@ are passed on as they arrive, so that only one of them is in memory. Reads only.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -21,9 +21,11 @@ from kafka.protocol.metadata import MetadataRequest
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.log_dirs import Capacities, description_of, no_capacities
 from controller.brokers.messages import frame_of
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.model import BrokerId, LiveBroker, LogDir, TopicPartition
 from controller.errors import BrokerUnreachableError, ControllerError
+from controller.planning.volumes import volume_names
 
 WITHIN_S: Final = 120.0
 CLUSTER_ID_WITHIN_S: Final = 30.0
@@ -54,6 +56,9 @@ class Holdings:
     replicas: tuple[HeldReplica, ...]
     capacity: int | None
     """Bytes that its replicas may take in all; None: the broker does not report it."""
+    dirs: tuple[LogDir, ...] = ()
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """The volume of each directory; those of one volume have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +81,23 @@ class Leading:
 class ClusterSurvey:
     """Queries all brokers at once."""
 
-    def __init__(self, security: Security, listeners: ListenerChoice) -> None:
+    def __init__(
+        self,
+        security: Security,
+        listeners: ListenerChoice,
+        capacities: Capacities = no_capacities,
+    ) -> None:
         """
         Prepare; nothing is connected.
 
         Args:
             security: TLS and SASL settings.
             listeners: The choice of a broker's listener.
+            capacities: Returns the configured capacities of a broker's directories.
 
         """
         self._settings = ConnectionSettings(security, listeners, LIMITS)
+        self._capacities = capacities
 
     def holdings(
         self, brokers: Collection[LiveBroker], *, within_s: float = WITHIN_S
@@ -97,9 +109,16 @@ class ClusterSurvey:
             BrokerUnreachableError: a broker does not answer: a snapshot needs all of them.
 
         """
+
+        async def hold(broker: LiveBroker, connection: Connection) -> Holdings:
+            version = _version(connection, DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION_MAX)
+            request = DescribeLogDirsRequest(topics=None, version=version)
+            answer = await connection.ask(frame_of(request))
+            return holdings_of(broker.id, answer, self._capacities(broker.id))
+
         deadline = time.monotonic() + within_s
         missing = len(brokers)
-        with closing(ask_all(self._settings, brokers, _hold, deadline=deadline)) as answers:
+        with closing(ask_all(self._settings, brokers, hold, deadline=deadline)) as answers:
             for broker, answer in answers:
                 if isinstance(answer, ControllerError):
                     why = f"broker {broker} does not report its log directories: {answer}"
@@ -136,17 +155,15 @@ class ClusterSurvey:
         raise BrokerUnreachableError("no broker answers for all topics") from problem
 
 
-async def _hold(broker: LiveBroker, connection: Connection) -> Holdings:
-    version = _version(connection, DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION_MAX)
-    request = DescribeLogDirsRequest(topics=None, version=version)
-    return holdings_of(broker.id, await connection.ask(frame_of(request)))
-
-
 def _version(connection: Connection, key: int, highest: int) -> int:
     return min(highest, connection.understood.get(key, (0, highest))[1])
 
 
-def holdings_of(broker: BrokerId, answer: Any) -> Holdings:  # noqa: ANN401 - kafka-python has no types
+def holdings_of(
+    broker: BrokerId,
+    answer: Any,  # noqa: ANN401 - kafka-python has no types
+    capacities: Mapping[str, int],
+) -> Holdings:
     """Decode a DescribeLogDirs response, without future replicas of moves between disks."""
     replicas = tuple(
         HeldReplica(
@@ -158,20 +175,14 @@ def holdings_of(broker: BrokerId, answer: Any) -> Holdings:  # noqa: ANN401 - ka
         for row in topic.partitions
         if not row.is_future_key
     )
-    # Directories of one volume report the same numbers: the volume counts once.
-    volumes = {
-        (directory.total_bytes, directory.usable_bytes)
-        for directory in answer.results
-        if not directory.error_code and _reports_volume(directory)
-    }
-    held = sum(replica.size for replica in replicas)
-    capacity = held + sum(usable for _, usable in volumes) if volumes else None
-    return Holdings(broker, replicas, capacity)
-
-
-def _reports_volume(directory: Any) -> bool:  # noqa: ANN401 - kafka-python has no types
-    usable = getattr(directory, "usable_bytes", None)
-    return usable is not None and usable >= 0
+    described = description_of(answer, {}).dirs
+    dirs = tuple(directory.log_dir(capacities, is_whole=True) for directory in described)
+    held = {directory.path: directory.bytes for directory in described}
+    volumes = volume_names(dirs, held, separate=capacities)
+    # A volume counts once.
+    usable = {volumes[d.path]: d.usable for d in dirs if d.usable is not None}
+    capacity = sum(r.size for r in replicas) + sum(usable.values()) if usable else None
+    return Holdings(broker, replicas, capacity, dirs, volumes)
 
 
 def leading_of(answer: Any) -> Leading:  # noqa: ANN401 - kafka-python has no types

@@ -23,6 +23,7 @@ from controller.zk.operator_client import OperatorClient
 
 if TYPE_CHECKING:
     from controller.brokers.cluster_survey import ClusterSurvey
+    from controller.pipeline.snapshot_writer import DirectoryRow
 
 
 def snapshot(  # noqa: PLR0913 - the options of the command
@@ -97,6 +98,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
                 rows.assigned_rows(),
                 rows.topic_rows(),
                 rated,
+                rows.log_dir_rows(),
             )
             manifest = Manifest(rows.cluster_id, taken_at, "cluster")
             counted = commands.snapshot_of_cluster(spark, source, rows.broker_rows(), manifest, out)
@@ -112,7 +114,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
 
 @dataclass(slots=True)
 class ClusterRows:
-    """The state of a cluster as rows; ``capacities`` is complete after ``held_rows``."""
+    """The state of a cluster as rows; ``held_rows`` completes ``capacities`` and ``dirs``."""
 
     survey: ClusterSurvey
     brokers: Mapping[model.BrokerId, model.LiveBroker]
@@ -123,11 +125,17 @@ class ClusterRows:
     led: tuple[Any, ...] = ()
     cluster_id: str = ""
     capacities: dict[model.BrokerId, int | None] = field(default_factory=dict)
+    dirs: list[DirectoryRow] = field(default_factory=list)
 
     def held_rows(self) -> Iterator[tuple[str, int, int, int, str]]:
         """Yield topic, partition, broker, bytes and log directory."""
         for holdings in self.survey.holdings(self.brokers.values()):
             self.capacities[holdings.broker] = holdings.capacity
+            self.dirs += [
+                (int(holdings.broker), d.path, volume, d.total, d.usable, d.is_failed)
+                for d in holdings.dirs
+                for volume in (holdings.volumes[d.path],)
+            ]
             for replica in holdings.replicas:
                 topic, partition = replica.partition
                 yield topic, partition, holdings.broker, replica.size, replica.log_dir
@@ -158,6 +166,10 @@ class ClusterRows:
             rack = None if live is None else live.rack
             yield int(broker), rack, host, self.capacities.get(broker), live is not None
 
+    def log_dir_rows(self) -> Iterator[DirectoryRow]:
+        """Yield every log directory."""
+        yield from sorted(self.dirs)
+
     @property
     def reassigning(self) -> int:
         """The number of reassigning partitions."""
@@ -174,10 +186,14 @@ def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
 
     """
     from controller.brokers.cluster_survey import ClusterSurvey  # noqa: PLC0415 - only this needs brokers
+    from controller.brokers.disk_capacities import DiskCapacities  # noqa: PLC0415 - as above
     from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
+    from controller.brokers.log_dirs import no_capacities  # noqa: PLC0415 - as above
 
     topic_survey = broker_survey(settings)
-    survey = ClusterSurvey(security_of(settings), listeners_of(settings))
+    path = settings.disk_capacities
+    capacities = no_capacities if path is None else DiskCapacities(path, print_note)
+    survey = ClusterSurvey(security_of(settings), listeners_of(settings), capacities)
     brokers = operator.cluster.brokers()
     topics = operator.survey_topics()
     leading = survey.leading(brokers.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import InvalidInputError
 from controller.pipeline.tables import (
     BROKERS,
+    LOG_DIRS,
     Manifest,
     Tables,
     check_tables,
@@ -38,6 +39,8 @@ Assigned = tuple[str, int, tuple[int, ...]]
 """Topic, partition, replicas."""
 BrokerRow = tuple[int, str | None, str | None, int | None, bool]
 """Id, rack, host, capacity, and whether the broker is alive."""
+DirectoryRow = tuple[int, str, str, int | None, int | None, bool]
+"""Broker, directory, volume, total and usable bytes, and whether the directory has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class SnapshotSource:
     """Topic, min.insync.replicas, topic settings."""
     rates: Iterable[tuple[str, int | None, float]] = ()
     """Topic, partition (None: the topic's sum), bytes per second that producers write."""
+    log_dirs: Iterable[DirectoryRow] = ()
+    """Read last: the responses with the replicas have them."""
 
 
 def write_snapshot(
@@ -63,7 +68,7 @@ def write_snapshot(
     directory: Path,
 ) -> Tables:
     """
-    Write a snapshot. ``brokers`` is read after the source, as the responses show which are alive.
+    Write a snapshot. ``brokers`` is read after the replicas, whose responses show which are alive.
 
     Raises:
         InvalidInputError: the directory cannot be written, or the contents are inconsistent.
@@ -82,6 +87,9 @@ def write_snapshot(
     except OSError as error:
         raise InvalidInputError(f"{directory}: {error.strerror or error}") from error
     tables = _joined(spark, spool, list(brokers), manifest)
+    log_dirs = list(source.log_dirs)
+    if log_dirs:
+        tables = replace(tables, log_dirs=spark.createDataFrame(log_dirs, LOG_DIRS))
     # Persisted between check and write, so that the spool is read and joined once.
     kept = [table.persist(StorageLevel.MEMORY_AND_DISK) for table in _joins_of(tables)]
     try:

@@ -1,9 +1,9 @@
 """
 The tables of a snapshot: columns, reading, writing and checks.
 
-A snapshot is a directory of Parquet tables (``brokers``, ``replicas``, ``topics``, and ``rates`` if
-they are measured) and a manifest. Errors name the table, the column and the first rows; nothing is
-guessed or left out.
+A snapshot is a directory of Parquet tables (``brokers``, ``replicas``, ``topics``, and ``log_dirs``
+and ``rates`` if they are known) and a manifest. Errors name the table, the column and the first
+rows; nothing is guessed or left out.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ REPLICAS: Final = (
 TOPICS: Final = (
     "topic STRING, replication_factor INT, min_insync_replicas INT, configs MAP<STRING, STRING>"
 )
+LOG_DIRS: Final = (
+    "broker INT, log_dir STRING, volume STRING, total_bytes BIGINT, usable_bytes BIGINT, "
+    "is_failed BOOLEAN"
+)
 RATES: Final = "topic STRING, partition INT, bytes_in_per_s DOUBLE"
 MANIFEST: Final = "schema_version INT, cluster_id STRING, taken_at STRING, source STRING"
 
@@ -43,10 +47,13 @@ _NEEDED: Final = {
     },
     "topics": {"topic": frozenset({"string"}), "replication_factor": _NUMBERS},
 }
-_RATED: Final = {
-    "topic": frozenset({"string"}),
-    "partition": _NUMBERS,
-    "bytes_in_per_s": _NUMBERS | {"float", "double"},
+_NEEDED_IF_ANY: Final = {
+    "log_dirs": {"broker": _NUMBERS, "log_dir": frozenset({"string"})},
+    "rates": {
+        "topic": frozenset({"string"}),
+        "partition": _NUMBERS,
+        "bytes_in_per_s": _NUMBERS | {"float", "double"},
+    },
 }
 _OPTIONAL: Final = {
     "brokers": {
@@ -57,6 +64,13 @@ _OPTIONAL: Final = {
     },
     "replicas": {"log_dir": "string", "is_leader": "boolean", "in_isr": "boolean"},
     "topics": {"min_insync_replicas": "int", "configs": "map<string,string>"},
+    "log_dirs": {
+        "volume": "string",
+        "total_bytes": "bigint",
+        "usable_bytes": "bigint",
+        "is_failed": "boolean",
+    },
+    "rates": {},
 }
 
 
@@ -80,6 +94,8 @@ class Tables:
     manifest: Manifest
     rates: Any | None = None
     """Produce rates of partitions; None: unknown."""
+    log_dirs: Any | None = None
+    """Log directories of brokers; None: unknown."""
 
 
 def read_tables(spark: Any, directory: str) -> Tables:
@@ -99,7 +115,8 @@ def read_tables(spark: Any, directory: str) -> Tables:
         _with_optional("replicas", found["replicas"]),
         _with_optional("topics", found["topics"]),
         manifest,
-        _rates(spark, f"{directory}/rates"),
+        _table_if_any(spark, directory, "rates"),
+        _table_if_any(spark, directory, "log_dirs"),
     )
 
 
@@ -109,8 +126,12 @@ def write_tables(tables: Tables, directory: str) -> None:
     tables.brokers.coalesce(1).write.mode("overwrite").parquet(f"{directory}/brokers")
     tables.replicas.write.mode("overwrite").parquet(f"{directory}/replicas")
     tables.topics.coalesce(1).write.mode("overwrite").parquet(f"{directory}/topics")
-    rates = spark.createDataFrame([], RATES) if tables.rates is None else tables.rates
-    rates.coalesce(1).write.mode("overwrite").parquet(f"{directory}/rates")
+    for name, table, schema in (
+        ("rates", tables.rates, RATES),
+        ("log_dirs", tables.log_dirs, LOG_DIRS),
+    ):
+        written = spark.createDataFrame([], schema) if table is None else table
+        written.coalesce(1).write.mode("overwrite").parquet(f"{directory}/{name}")
     about = tables.manifest
     row = (about.schema_version, about.cluster_id, about.taken_at, about.source)
     # The manifest comes last: a directory without one is an unfinished snapshot.
@@ -150,16 +171,17 @@ def _unreadable(path: str, error: AnalysisException) -> InvalidInputError:
     return InvalidInputError(f"{path}: cannot be read as a table: {reason}")
 
 
-def _rates(spark: Any, path: str) -> Any | None:
-    """Read the one table that may be missing or empty."""
+def _table_if_any(spark: Any, directory: str, name: str) -> Any | None:
+    """Read a table that may be missing or empty."""
+    path = f"{directory}/{name}"
     try:
         table = spark.read.parquet(path)
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
         raise _unreadable(path, error) from error
-    _check_columns(path, _RATED, table)
-    return None if table.isEmpty() else table
+    _check_columns(path, _NEEDED_IF_ANY[name], table)
+    return None if table.isEmpty() else _with_optional(name, table)
 
 
 def _check_columns(path: str, needed: Mapping[str, frozenset[str]], table: Any) -> None:
@@ -234,6 +256,8 @@ def check_tables(tables: Tables, directory: str) -> None:
     )
     if tables.rates is not None:
         _check_rates(f"{directory}/rates", tables.rates, named)
+    if tables.log_dirs is not None:
+        _check_log_dirs(f"{directory}/log_dirs", tables.log_dirs, known)
 
 
 def _check_rates(path: str, rates: Any, named: Any) -> None:
@@ -248,6 +272,21 @@ def _check_rates(path: str, rates: Any, named: Any) -> None:
         ],
     )
     _refuse_twice(path, rates, ["topic", "partition"])
+
+
+def _check_log_dirs(path: str, log_dirs: Any, known: Any) -> None:
+    total, usable = F.col("total_bytes"), F.col("usable_bytes")
+    _refuse(
+        path,
+        log_dirs.join(known, "broker", "left"),
+        [
+            ("broker", "is not in the table brokers", F.col("is_known").isNull()),
+            ("log_dir", "is missing", F.col("log_dir").isNull()),
+            ("total_bytes", "is negative", total < 0),
+            ("usable_bytes", "is negative or above total_bytes", (usable < 0) | (usable > total)),
+        ],
+    )
+    _refuse_twice(path, log_dirs, ["broker", "log_dir"])
 
 
 def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> None:

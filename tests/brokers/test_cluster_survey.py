@@ -16,7 +16,7 @@ from controller.brokers.cluster_survey import (
     leading_of,
 )
 from controller.brokers.endpoints import Security
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, LogDir
 from controller.errors import BrokerUnreachableError
 from tests.core.builders import tp
 
@@ -42,7 +42,7 @@ def test_every_replica_is_listed_with_its_directory() -> None:
             a_directory("/c", (2, 30, False), error=56),
         ]
     )
-    found = holdings_of(BROKER, answer)
+    found = holdings_of(BROKER, answer, {})
     assert found.replicas == (HeldReplica(tp(0), "/a", 10), HeldReplica(tp(1), "/b", 20))
     assert found.capacity is None
 
@@ -56,13 +56,13 @@ def test_capacity_is_what_is_held_and_what_is_free_on_each_volume_once() -> None
             a_directory("/c", total_bytes=900, usable_bytes=70),
         ]
     )
-    assert holdings_of(BROKER, answer).capacity == 10 + 20 + 300 + 70
+    assert holdings_of(BROKER, answer, {}).capacity == 10 + 20 + 300 + 70
 
 
 def test_a_broker_that_does_not_report_its_volumes_has_no_known_capacity() -> None:
     """Brokers before Kafka 3.3 answer -1."""
     answer = SimpleNamespace(results=[a_directory("/a", total_bytes=-1, usable_bytes=-1)])
-    assert holdings_of(BROKER, answer).capacity is None
+    assert holdings_of(BROKER, answer, {}).capacity is None
 
 
 def test_a_volume_without_free_space_is_full_and_not_unknown() -> None:
@@ -70,7 +70,39 @@ def test_a_volume_without_free_space_is_full_and_not_unknown() -> None:
     answer = SimpleNamespace(
         results=[a_directory("/a", (0, 10, False), total_bytes=10, usable_bytes=0)]
     )
-    assert holdings_of(BROKER, answer).capacity == 10
+    assert holdings_of(BROKER, answer, {}).capacity == 10
+
+
+def test_directories_have_their_volumes_and_failed_ones_are_marked() -> None:
+    """The replicas that a directory will get are not free space; a failed one has no size."""
+    answer = SimpleNamespace(
+        results=[
+            a_directory("/a", (0, 10, False), total_bytes=500, usable_bytes=300),
+            a_directory("/b", (1, 20, False), total_bytes=500, usable_bytes=300),
+            a_directory("/c", error=56, total_bytes=-1, usable_bytes=-1),
+        ]
+    )
+    found = holdings_of(BROKER, answer, {})
+    assert found.dirs == (
+        LogDir("/a", 500, 300, 1),
+        LogDir("/b", 500, 300, 1),
+        LogDir("/c", is_failed=True),
+    )
+    assert found.volumes == {"/a": "/a", "/b": "/a", "/c": "/c"}
+
+
+def test_configured_capacities_stand_in_where_none_are_reported() -> None:
+    """Each configured directory is a volume of its own, of which its replicas take a part."""
+    answer = SimpleNamespace(
+        results=[
+            a_directory("/a", (0, 10, False), (1, 5, True), total_bytes=-1, usable_bytes=-1),
+            a_directory("/b", total_bytes=-1, usable_bytes=-1),
+        ]
+    )
+    found = holdings_of(BROKER, answer, {"/a": 100, "/b": 100})
+    assert [(d.path, d.total, d.usable) for d in found.dirs] == [("/a", 100, 85), ("/b", 100, 100)]
+    assert found.volumes == {"/a": "/a", "/b": "/b"}
+    assert found.capacity == 10 + 85 + 100
 
 
 def test_leaders_and_isrs_are_those_of_metadata() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 
 from controller.errors import InvalidInputError
 from controller.pipeline import commands
-from controller.pipeline.tables import read_tables
+from controller.pipeline.snapshot_writer import (
+    BrokerRow,
+    DirectoryRow,
+    SnapshotSource,
+    write_snapshot,
+)
+from controller.pipeline.tables import LOG_DIRS, Manifest, check_tables, read_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -164,3 +171,29 @@ def test_a_snapshot_without_rates_has_none(spark: Any, tmp_path: Path) -> None:
     assert read_tables(spark, str(out)).rates is None
     shutil.rmtree(out / "rates")
     assert read_tables(spark, str(out)).rates is None
+
+
+DIRS: tuple[DirectoryRow, ...] = (
+    (1, "/a", "/a", 100, 40, False),
+    (1, "/b", "/b", None, None, True),
+    (2, "/a", "/a", 100, 90, False),
+)
+
+
+def test_log_directories_are_recorded_and_checked(spark: Any, tmp_path: Path) -> None:
+    """They are read after the replicas; a snapshot without them has none."""
+    listed = [("t", 0, (1,))]
+    source = SnapshotSource([("t", 0, 1, 60, "/a")], [("t", 0, 1, (1,))], listed, [("t", 1, {})])
+    brokers: list[BrokerRow] = [(1, None, None, None, True), (2, None, None, None, True)]
+    about = Manifest("c", "now", "test")
+    tables = write_snapshot(spark, replace(source, log_dirs=DIRS), brokers, about, tmp_path)
+    assert tables.log_dirs is not None
+    assert sorted(tuple(row) for row in tables.log_dirs.collect()) == sorted(DIRS)
+    wrong = (9, "/a", "/a", 100, 101, False)
+    changed = replace(tables, log_dirs=spark.createDataFrame([wrong], LOG_DIRS))
+    with pytest.raises(InvalidInputError) as raised:
+        check_tables(changed, "s")
+    assert "s/log_dirs: column broker is not in the table brokers in 1 row" in str(raised.value)
+    assert "column usable_bytes is negative or above total_bytes in 1 row" in str(raised.value)
+    shutil.rmtree(tmp_path / "log_dirs")
+    assert read_tables(spark, str(tmp_path)).log_dirs is None
