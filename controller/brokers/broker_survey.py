@@ -18,6 +18,12 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.log_dirs import (
+    DESCRIBE_LOG_DIRS,
+    SPACE_VERSION,
+    VERSION,
+    description_of,
+)
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
 from controller.core.events import Event, TopicConfigsRead
@@ -26,8 +32,6 @@ from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import ControllerError
 
 WITHIN_S: Final = 30.0
-VERSION: Final = 1
-"""Version of DescribeLogDirs, served since Kafka 2.0; later ones only add sizes of volumes."""
 SILENT: Final = "no answer in time"
 
 
@@ -103,8 +107,10 @@ class BrokerSurvey:
         return found
 
 
-async def _disks_on(_: LiveBroker, connection: Connection) -> Disks | str:
-    request = DescribeLogDirsRequest(topics=None, version=VERSION)
+async def _disks_on(_broker: LiveBroker, connection: Connection) -> Disks | str:
+    highest = connection.understood.get(DESCRIBE_LOG_DIRS, (0, VERSION))[1]
+    version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
+    request = DescribeLogDirsRequest(topics=None, version=version)
     return disks_of(await connection.ask(frame_of(request)))
 
 
@@ -150,4 +156,7 @@ def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no 
         if not partition.is_future_key
     }
     failed = tuple(d.log_dir for d in answer.results if d.error_code)
-    return Disks(frozenset(sizes), failed, sizes)
+    found = description_of(answer, sizes)
+    dirs = tuple(d.log_dir({}, is_whole=True) for d in found.dirs)
+    placed = {partition: path for partition, (_, path) in found.replicas.items()}
+    return Disks(frozenset(sizes), failed, sizes, dirs, placed)

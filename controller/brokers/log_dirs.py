@@ -15,7 +15,7 @@ that does not answer is named in it, and delays it by no more than its timeouts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -253,7 +253,7 @@ class Description(NamedTuple):
 
 def description_of(
     answer: Any,  # noqa: ANN401 - kafka-python has no types
-    wanted: Mapping[TopicPartition, None],
+    wanted: Container[TopicPartition],
 ) -> Description:
     """Decode a response; failed directories and future replicas have no size."""
     replicas: dict[TopicPartition, tuple[int, str]] = {}

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from controller.core.model import LiveBroker, RequestId, TopicPartition
-from controller.doctor.snapshot import BrokerAnswers
+from controller.core.model import BrokerId, LiveBroker, RequestId, TopicPartition
+from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError, TransientError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
+from controller.units import MS_PER_S
 from controller.zk.operator_client import OperatorClient
 
 if TYPE_CHECKING:
@@ -39,6 +40,20 @@ STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
 AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
 AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
 """Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """What the preview of a plan asks, besides ZooKeeper."""
+
+    min_insync: AskMinInsync
+    log_dirs: Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
+    """Returns the log directories of brokers; a text is the reason why they are unknown."""
+    status: Callable[[OperatorClient], Mapping[str, Any] | None]
+    """Returns the status of the leading daemon, None if it does not answer."""
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    unix_s: Callable[[], float]
 
 
 def fetch_status(address: str) -> Mapping[str, Any]:
@@ -175,11 +190,22 @@ class CommandContext:
     @contextmanager
     def inspected(
         self, zookeeper: str | None, config: Path | None
-    ) -> Iterator[tuple[OperatorClient, AskMinInsync]]:
-        """Connect to ZooKeeper to validate a plan, which also needs settings from brokers."""
+    ) -> Iterator[tuple[OperatorClient, Inquiry]]:
+        """Connect to ZooKeeper to preview a plan, which also takes answers of brokers."""
         settings = self.settings({"zookeeper": zookeeper}, config)
         with self.connect(settings) as operator:
-            yield operator, partial(self.ask_min_insync, settings)
+            yield operator, self.inquiry(settings)
+
+    def inquiry(self, settings: Settings) -> Inquiry:
+        """Return what a preview asks brokers and the daemon."""
+        return Inquiry(
+            min_insync=partial(self.ask_min_insync, settings),
+            log_dirs=lambda brokers: self.ask_brokers(settings, brokers, ()).disks,
+            status=self.status_of_leader,
+            now=self.now,
+            sleep=self.sleep,
+            unix_s=lambda: self.wall_ms() / MS_PER_S,
+        )
 
     def status_of_leader(self, operator: OperatorClient) -> Mapping[str, Any] | None:
         """Return the status of the leading daemon, None if it does not answer."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +13,12 @@ from controller.cli import options, proposal
 from controller.cli.context import CommandContext, context_of
 from controller.cli.execute import Execution
 from controller.cli.exits import Exit
+from controller.cli.forecast_table import forecast_lines
 from controller.cli.output import ids, print_json, print_line, print_note
+from controller.cli.plan_facts import Preview, forecast_of
 from controller.cli.plan_files import document_of
 from controller.cli.progress_display import display_of
+from controller.cli.request_state import read_entries
 from controller.cli.stock.files import read_brokers, read_text, read_topics
 from controller.cli.stock.texts import proposal_text
 from controller.cli.submitting import SubmitOptions
@@ -99,8 +101,8 @@ def generate(  # noqa: PLR0913 - the options of the command
     Example: reassigner generate orders payments --remove-broker 5 --zookeeper zk1:2181/kafka
 
     No partition loses a rack. Prints the current and the proposed replicas of the partitions that
-    change, as Kafka's tool does, and a summary on standard error. Exit code: 0 proposed (with
-    --execute: as of execute), 1 error.
+    change, as Kafka's tool does; a summary and a forecast go to standard error. Exit code:
+    0 proposed (with --execute: as of execute), 1 error.
     """
     context = context_of(ctx)
     names = options.topics_of(topics)
@@ -136,13 +138,18 @@ def generate(  # noqa: PLR0913 - the options of the command
         basis = proposal.read_basis(operator, goal)
         sizes = {} if no_sizes else _sizes(context, settings, operator)
         found = propose(basis.before, basis.goal, sizes)
-        _print(found, basis, sizes, as_json=as_json and not execute)
+        preview = None
+        if not (execute or no_sizes):
+            entries = read_entries(operator, found.changed)
+            ask, wanted = context.inquiry(settings), submit.options
+            preview = forecast_of(operator, entries, ask, wanted)
+        _print(found, basis, sizes, preview, as_json=as_json and not execute)
         if output is not None:
             output.write_text(json.dumps(document_of(found.changed), indent=1) + "\n")
         if not execute or not found.changed:
             raise typer.Exit(Exit.DONE)
         display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
-        ask = partial(context.ask_min_insync, settings)
+        ask = context.inquiry(settings)
         execution = Execution(context, operator, found.changed, submit, display, ask=ask)
         raise typer.Exit(execution.run())
 
@@ -165,13 +172,17 @@ def _print(
     found: Proposal,
     basis: proposal.ProposalBasis,
     sizes: dict[TopicPartition, int],
+    preview: Preview | None,
     *,
     as_json: bool,
 ) -> None:
     if as_json:
-        print_json(proposal.proposal_document(found, basis, sizes))
+        document = proposal.proposal_document(found, basis, sizes)
+        print_json(document | ({} if preview is None else {"forecast": preview.document()}))
         return
     for line in proposal.summary_lines(found, basis, sizes):
+        print_note(line)
+    for line in () if preview is None else forecast_lines(preview):
         print_note(line)
     if not found.changed:
         print_note("Nothing has to move.")

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controller.cli.context import AskMinInsync
+from controller.cli.context import Inquiry
 from controller.cli.exits import Exit
+from controller.cli.forecast_table import forecast_lines
 from controller.cli.output import (
     NOTHING_WRITTEN,
     ids,
@@ -24,6 +25,7 @@ from controller.cli.output import (
     print_lines,
     print_note,
 )
+from controller.cli.plan_facts import Preview
 from controller.cli.plan_files import Plan, approval_document, document_of
 from controller.cli.request_state import Entry
 from controller.cli.status_text import since_words
@@ -72,7 +74,7 @@ class Validation:
     """Topics with unknown settings, with the reason. Their entries would not be accepted."""
 
 
-def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsync) -> Validation:
+def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -> Validation:
     """
     Check entries as the daemon does when it accepts them.
 
@@ -86,7 +88,7 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsy
     topics = operator.partitions.topics(p.topic for p in plan)
     brokers = operator.cluster.brokers()
     known = {n: t for n, t in topics.items() if isinstance(t, model.TopicAssignment)}
-    least = ask(brokers.values(), known) if known else {}
+    least = ask.min_insync(brokers.values(), known) if known else {}
     view = ClusterView(Options())
     view.cluster.brokers = dict(brokers)
     view.session.deletions = operator.partitions.deletions()
@@ -167,6 +169,7 @@ def show_preview(  # noqa: PLR0913 - what is shown
     conflicts: Sequence[Conflict],
     *,
     as_json: bool,
+    preview: Preview,
     plan: Plan | None = None,
     approval: Approval | None = None,
 ) -> Exit:
@@ -178,13 +181,12 @@ def show_preview(  # noqa: PLR0913 - what is shown
         validation: The result of checking them.
         conflicts: The requests that reassign their partitions.
         as_json: Print JSON.
+        preview: The forecast.
         plan: Printed in JSON in place of the entries.
         approval: The file that was written for approval.
 
     """
-    problems = validation.problems
-    refused = {e.partition for e, _ in problems}
-    refused |= {e.partition for c in conflicts if c.is_refused for e in c.entries}
+    problems, refused = validation.problems, refused_of(validation, conflicts)
     if as_json:
         entries = [_preview_of(e, refused) for e in before]
         print_json(
@@ -194,14 +196,24 @@ def show_preview(  # noqa: PLR0913 - what is shown
                 "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
                 "settings_unknown": dict(validation.unknown),
                 "conflicts": [c.document() for c in conflicts],
+                "forecast": preview.document(),
                 **({} if approval is None else {"approval": approval.document()}),
             }
         )
     else:
         print_lines((*changes_of(before), *_validation_lines(validation), *map(str, conflicts)))
+        print_lines(forecast_lines(preview))
         print_line(NOTHING_WRITTEN if approval is None else str(approval))
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
+
+
+def refused_of(
+    validation: Validation, conflicts: Iterable[Conflict]
+) -> frozenset[model.TopicPartition]:
+    """Return the partitions whose entries would be refused."""
+    clashing = {e.partition for c in conflicts if c.is_refused for e in c.entries}
+    return frozenset(clashing | {e.partition for e, _ in validation.problems})
 
 
 class Approval(NamedTuple):

@@ -11,13 +11,15 @@ from typing import Annotated
 import typer
 
 from controller.cli import options, plan_preview
-from controller.cli.context import AskMinInsync, context_of
+from controller.cli.context import Inquiry, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, ids, listed, print_json, print_line, print_note
+from controller.cli.plan_facts import forecast_of
 from controller.cli.plan_files import Plan, document_of, read_plan_file
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import pause_lines
 from controller.core.requests.queue import queue_request_id
+from controller.core.submissions import RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import QUEUE
@@ -69,7 +71,7 @@ def add(  # noqa: PLR0913 - the options of the command
 
 
 def add_to_queue(
-    operator: OperatorClient, plan: Plan, ask: AskMinInsync, *, dry_run: bool, as_json: bool
+    operator: OperatorClient, plan: Plan, ask: Inquiry, *, dry_run: bool, as_json: bool
 ) -> Exit:
     """
     Create the queue.
@@ -88,7 +90,11 @@ def add_to_queue(
     conflicts = plan_preview.conflicts_of(before, None)
     if dry_run:
         validation = plan_preview.validate(operator, before, ask)
-        return plan_preview.show_preview(before, validation, conflicts, as_json=as_json, plan=plan)
+        refused = plan_preview.refused_of(validation, conflicts)
+        preview = forecast_of(operator, before, ask, RequestOptions(), refused)
+        return plan_preview.show_preview(
+            before, validation, conflicts, as_json=as_json, preview=preview, plan=plan
+        )
     for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
         print_note(f"Note: {line}")
     request = queue_request_id(operator.writes.create_queue(plan))

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from controller.cli import plan_preview
-from controller.cli.context import AskMinInsync, CommandContext
+from controller.cli.context import CommandContext, Inquiry
 from controller.cli.exits import Exit
 from controller.cli.output import print_note
+from controller.cli.plan_facts import forecast_of
 from controller.cli.plan_files import Plan
 from controller.cli.progress_display import DisplayOpener
 from controller.cli.request_state import read_entries
@@ -114,7 +115,7 @@ class PlanExecution(ABC):
         submit: SubmitOptions,
         display: DisplayOpener,
         *,
-        ask: AskMinInsync,
+        ask: Inquiry,
     ) -> None:
         """Prepare the submission of ``plan``."""
         self._context = context
@@ -145,8 +146,11 @@ class PlanExecution(ABC):
             if out is not None:
                 plan_preview.check_approvable(before, validation, conflicts)
                 approval = plan_preview.write_for_approval(self._operator, out, before)
+            refused = plan_preview.refused_of(validation, conflicts)
+            wanted = self._options.options
+            preview = forecast_of(self._operator, before, self._ask, wanted, refused)
             return plan_preview.show_preview(
-                before, validation, conflicts, as_json=as_json, approval=approval
+                before, validation, conflicts, as_json=as_json, preview=preview, approval=approval
             )
         for line in self._notes(conflicts):
             print_note(f"Note: {line}")

@@ -28,6 +28,10 @@ class Disks:
     """Log directories that are offline."""
     sizes: Mapping[model.TopicPartition, int] = field(default_factory=dict)
     """Bytes of each replica."""
+    dirs: tuple[model.LogDir, ...] = ()
+    """Its log directories, with the space of their volumes where the broker reports it."""
+    placed: Mapping[model.TopicPartition, str] = field(default_factory=dict)
+    """The directory of each replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ def disks_of(view: ClusterView) -> dict[str, Any]:
     min_free = view.options.min_free
     return {
         "min_free": None if min_free is None else str(min_free),
+        "min_free_bytes": 0 if min_free is None else min_free.bytes,
+        "min_free_share": 0.0 if min_free is None else min_free.share,
         "unguarded": {str(broker): why for broker, why in unguarded(view).items()},
         "log_dirs": [
             {

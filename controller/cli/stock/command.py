@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -271,7 +270,7 @@ def _queue(context: CommandContext, action: str, options: Options) -> Exit:
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
-        ask = partial(context.ask_min_insync, _settings(context, options))
+        ask = context.inquiry(_settings(context, options))
         dry_run = "dry-run" in options
         return add_to_queue(operator, plan, ask, dry_run=dry_run, as_json=False)
 

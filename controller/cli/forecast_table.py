@@ -1,0 +1,131 @@
+"""Forecasts as lines of at most 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from controller.cli.output import listed
+from controller.cli.plan_facts import Preview
+from controller.planning.forecast import DirectoryShare, Forecast, TimeRange, Wait
+from controller.units import show_bytes, show_duration
+
+ROWS_MAX: Final = 40
+"""Brokers and directories that are printed; ``--json`` has all of them."""
+PATH_MAX: Final = 24
+BASES: Final = {"throttle": "the throttle", "past_copies": "past copies"}
+
+
+def forecast_lines(preview: Preview) -> Iterator[str]:
+    """Describe a forecast: a summary, tables of brokers and directories, waits and notes."""
+    found = preview.forecast
+    if not found.changes:
+        return
+    yield ""
+    yield from summary_lines(found)
+    yield from _brokers(found)
+    yield from _directories(found)
+    for wait in found.waits:
+        yield _wait(wait, found.changes)
+    for note in preview.notes:
+        yield f"Note: {note}"
+
+
+def summary_lines(found: Forecast) -> Iterator[str]:
+    """Describe amount and time in two lines."""
+    unknown = f" and {found.sizes_unknown} of unknown size" if found.sizes_unknown else ""
+    yield (
+        f"{_count(found.changes, 'partition')} in {_count(found.steps, 'step')}: "
+        f"{_count(found.copies, 'replica')} to copy ({show_bytes(found.bytes)}{unknown}), "
+        f"{_count(found.leaders_moved, 'leader')} to move"
+    )
+    yield f"Time: {time_words(found.time)}"
+
+
+def time_words(time: TimeRange | None) -> str:
+    """Describe a range of time."""
+    if time is None:
+        return "unknown: there is no throttle, and no past copies to go by"
+    low = show_duration(time.low_s)
+    basis = " and ".join(BASES[name] for name in time.basis)
+    busiest = "" if time.busiest is None else f"; broker {time.busiest} is the busiest"
+    by = f" (by {basis}{busiest})" if basis else ""
+    if time.high_s is None:
+        return f"at least {low}, without an upper bound{by}"
+    return f"{low} to {show_duration(time.high_s)}{by}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _brokers(found: Forecast) -> Iterator[str]:
+    rows = [("broker", "copies", "in", "serves", "out", "drops", "freed", "leaders")]
+    rows += [
+        (
+            str(broker),
+            str(share.copies_in),
+            show_bytes(share.bytes_in),
+            str(share.copies_served),
+            show_bytes(share.bytes_served),
+            str(share.dropped),
+            show_bytes(share.bytes_dropped),
+            f"+{share.leaders_gained} -{share.leaders_lost}",
+        )
+        for broker, share in sorted(found.brokers.items())
+    ]
+    yield from _table(rows, "brokers")
+
+
+def _directories(found: Forecast) -> Iterator[str]:
+    if not found.directories:
+        return
+    rows: list[tuple[str, ...]] = [("directory", "in", "freed", "size", "now", "peak", "end")]
+    for row in sorted(found.directories, key=_fullest_first)[:ROWS_MAX]:
+        path = row.place.path
+        short = path if len(path) <= PATH_MAX else f"...{path[3 - PATH_MAX :]}"
+        rows.append(
+            (
+                f"{row.place.broker} {short}",
+                show_bytes(row.bytes_in),
+                show_bytes(row.bytes_dropped),
+                "-" if row.total is None else show_bytes(row.total),
+                *(_share(amount, row.total) for amount in (row.used, row.peak, row.end)),
+            )
+        )
+    yield from _table(rows, "directories", more=len(found.directories) - len(rows) + 1)
+
+
+def _fullest_first(row: DirectoryShare) -> tuple[float, int, str]:
+    return -(row.peak_share or 0.0), row.place.broker, row.place.path
+
+
+def _share(amount: int | None, total: int | None) -> str:
+    return "-" if amount is None or not total else f"{100 * amount / total:.1f}%"
+
+
+def _table(rows: Sequence[tuple[str, ...]], noun: str, more: int = 0) -> Iterator[str]:
+    """Align columns to the right, the first one to the left."""
+    if len(rows) == 1:
+        return
+    more += max(0, len(rows) - 1 - ROWS_MAX)
+    shown = rows[: ROWS_MAX + 1]
+    widths = [max(len(row[n]) for row in shown) for n in range(len(shown[0]))]
+    yield ""
+    for row in shown:
+        cells = (cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))
+        yield "  ".join((row[0].ljust(widths[0]), *cells))
+    if more:
+        yield f"and {more} more {noun}"
+    if noun == "directories":
+        yield ""
+
+
+def _wait(wait: Wait, changes: int) -> str:
+    if wait.partitions:
+        who = listed(wait.partitions)
+    elif wait.count:
+        who = f"{wait.count} partitions"
+    else:
+        who = "all" if changes > 1 else "it"
+    return f"Will wait for {wait.by.value}: {who}: {wait.detail}"

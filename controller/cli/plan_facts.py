@@ -1,0 +1,208 @@
+"""
+Read what the forecast of a plan depends on: ZooKeeper, log directories, and the daemon's status.
+
+Whatever cannot be read is left out of the forecast and named in a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controller.cli.context import Inquiry
+from controller.cli.output import ids
+from controller.cli.request_state import Entry
+from controller.core import model
+from controller.core.controls import UNTHROTTLED, Controls
+from controller.core.model import BlockedBy, BrokerId, TopicPartition
+from controller.core.options import Options
+from controller.core.scheduling.holds import is_open, opens_in_s
+from controller.core.submissions import RequestOptions
+from controller.doctor.snapshot import Disks
+from controller.planning.copy_schedule import Limits, Move
+from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
+from controller.units import show_duration
+from controller.zk.operator_client import OperatorClient
+
+GROWTH_AFTER_S: Final = 3.0
+"""The time between two looks at the sizes of logs, which show what producers add."""
+
+DisksRead = Mapping[BrokerId, Disks | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The forecast of a plan, and what it does not know."""
+
+    forecast: Forecast
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it for ``--json``."""
+        return {**self.forecast.document(), "notes": list(self.notes)}
+
+
+def forecast_of(
+    operator: OperatorClient,
+    entries: Sequence[Entry],
+    ask: Inquiry,
+    wanted: RequestOptions,
+    refused: Collection[TopicPartition] = (),
+) -> Preview:
+    """
+    Forecast what a plan does.
+
+    Args:
+        operator: The connection to ZooKeeper.
+        entries: The entries of the plan.
+        ask: Asks brokers and the daemon.
+        wanted: The options of the request.
+        refused: Partitions whose entries would be refused.
+
+    """
+    changing = [e for e in entries if _changes(e) and e.partition not in refused]
+    brokers = operator.cluster.brokers()
+    status = ask.status(operator) or {}
+    controls = operator.requests.controls()
+    states = operator.partitions.states(e.partition for e in changing)
+    concerned = {b for e in changing for b in (*e.target, *_present(e))}
+    asked = [brokers[b] for b in sorted(concerned & brokers.keys())]
+    read = ask.log_dirs(asked) if asked else {}
+    began = ask.now()
+    sizes = _sizes(read)
+    growth: dict[TopicPartition, float] = {}
+    if any(sizes.get(e.partition) for e in changing):
+        ask.sleep(max(0.0, GROWTH_AFTER_S - (ask.now() - began)))
+        later = _sizes(ask.log_dirs(asked))
+        elapsed = max(GROWTH_AFTER_S, ask.now() - began)
+        growth = {p: max(0, later.get(p, s) - s) / elapsed for p, s in sizes.items()}
+    moves = [_move(e, states.get(e.partition), read, sizes, growth) for e in changing]
+    sizeless = [m.partition for m in moves if m.partition not in sizes and m.copies]
+    throttle = controls.throttle if wanted.throttle is None else wanted.throttle
+    plan = Plan(
+        moves=moves,
+        sizeless=sizeless,
+        disks={b: d.dirs for b, d in read.items() if isinstance(d, Disks)},
+        live=brokers,
+        limits=_limits(status, controls, wanted),
+        throttle=None if throttle == UNTHROTTLED else throttle,
+        measured=_rates(status),
+        holds=tuple(_holds(controls, wanted, moves, ask.unix_s())),
+    )
+    return Preview(forecast(plan), tuple(_notes(plan, read, status)))
+
+
+def _changes(entry: Entry) -> bool:
+    now = entry.assignment
+    return now is not None and (now.replicas != entry.target or now.is_reassigning)
+
+
+def _present(entry: Entry) -> model.Replicas:
+    return () if entry.assignment is None else entry.assignment.replicas
+
+
+def _sizes(read: DisksRead) -> dict[TopicPartition, int]:
+    """Return the size of each partition, that of its largest replica."""
+    sizes: dict[TopicPartition, int] = {}
+    for disks in read.values():
+        if isinstance(disks, Disks):
+            for partition, size in disks.sizes.items():
+                sizes[partition] = max(size, sizes.get(partition, 0))
+    return sizes
+
+
+def _move(
+    entry: Entry,
+    state: model.PartitionState | str | None,
+    read: DisksRead,
+    sizes: Mapping[TopicPartition, int],
+    growth: Mapping[TopicPartition, float],
+) -> Move:
+    partition, present = entry.partition, _present(entry)
+    isr, leader = None, present[0]
+    if isinstance(state, model.PartitionState):
+        isr, leader = state.isr, state.leader
+    return Move(
+        partition=partition,
+        before=present,
+        target=entry.target,
+        leader=leader,
+        size=sizes.get(partition, 0),
+        growth=growth.get(partition, 0.0),
+        isr=isr,
+        directories={
+            broker: disks.placed[partition]
+            for broker, disks in read.items()
+            if isinstance(disks, Disks) and broker in present and partition in disks.placed
+        },
+    )
+
+
+def _limits(status: Mapping[str, Any], controls: Controls, wanted: RequestOptions) -> Limits:
+    """Return the limits in force: the daemon's, or the live ones and the defaults."""
+    found, defaults, live = status.get("limits") or {}, Options(), controls.limits
+
+    def limit(name: str) -> int:
+        own = getattr(live, name)
+        return int(found.get(name, getattr(defaults, name)) if own is None else own)
+
+    size = wanted.step_size or live.step_size or found.get("step_size", defaults.step_size)
+    most = limit("max_partitions_in_flight")
+    disks = status.get("disks") or {}
+    bytes_max = found.get("max_bytes_in_flight")
+    return Limits(
+        step_size=None if size == "all" else size,
+        partitions=min(most, wanted.max_partitions_in_flight or most),
+        incoming=limit("max_incoming_per_broker"),
+        outgoing=limit("max_outgoing_per_broker"),
+        bytes=bytes_max if live.max_bytes_in_flight is None else live.max_bytes_in_flight,
+        min_free=None
+        if disks.get("min_free") is None
+        else model.MinFree(disks.get("min_free_bytes", 0), disks.get("min_free_share", 0.0)),
+    )
+
+
+def _rates(status: Mapping[str, Any]) -> dict[BrokerId, Rates]:
+    return {
+        BrokerId(row["broker"]): Rates(row["low_bytes_per_s"], row["high_bytes_per_s"])
+        for row in status.get("copy_rates") or ()
+    }
+
+
+def _holds(
+    controls: Controls, wanted: RequestOptions, moves: Sequence[Move], unix_s: float
+) -> Iterator[Wait]:
+    """Yield what keeps steps from beginning although nothing is wrong."""
+    if controls.pauses.everything is not None:
+        yield Wait(BlockedBy.PAUSED, "everything is paused")
+    for window in (wanted.window, controls.limits.window):
+        if window is not None and not is_open(window, unix_s):
+            opens = show_duration(opens_in_s(window, unix_s))
+            yield Wait(BlockedBy.WINDOW, f"the window {window} opens in {opens}")
+    for broker in controls.pauses.brokers:
+        concerned = tuple(m.partition for m in moves if _copies_with(m, broker))
+        if concerned:
+            yield Wait(BlockedBy.PAUSED, f"broker {broker} is paused", concerned)
+
+
+def _copies_with(move: Move, broker: BrokerId) -> bool:
+    return bool(move.copies) and broker in (*move.copies, move.leader)
+
+
+def _notes(plan: Plan, read: DisksRead, status: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the forecast does not know."""
+    for broker, why in sorted(read.items()):
+        if isinstance(why, str):
+            yield f"the log directories of broker {broker} are unknown: {why}"
+    if plan.sizeless:
+        yield f"the sizes of {len(plan.sizeless)} partitions are unknown and not counted"
+    blind = [b for b, dirs in sorted(plan.disks.items()) if any(d.total is None for d in dirs)]
+    if blind:
+        yield f"broker {ids(blind)} does not report the size of its volumes (before Kafka 3.3)"
+    if not status:
+        yield "no daemon answers: its settings and the rates of past copies are unknown"
+    counts = status.get("partitions") or {}
+    others = counts.get("in_flight", 0) + counts.get("waiting", 0)
+    if others:
+        yield f"the time does not count {others} partitions of other requests"

@@ -1,0 +1,456 @@
+"""
+Play the steps of a plan ahead in time: when copies end, and how full log directories become.
+
+Copies share the rates of their brokers evenly; a copy gets the lesser of what its leader and its
+receiver have left. A dropped log keeps its bytes for ``DELETE_DELAY_S`` after its step. Steps begin
+in the order of the plan, as limits and the space guard permit; partitions between two steps go
+first. Brokers place new logs in the directory with the fewest.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from controller.core.disk_ledger import DELETE_DELAY_S
+from controller.core.model import BrokerId, LogDir, MinFree, Replicas, TopicPartition
+from controller.core.scheduling.disk_space import volume_of
+from controller.core.steps import Step, steps_to
+
+LOOKED_AT_MAX: Final = 1_000
+"""Blocked partitions that are looked at before the next event."""
+EVEN: Final = 1e-9
+"""Relative differences of rates and bytes below this are rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One entry of a plan that changes replicas, and what is known of its partition."""
+
+    partition: TopicPartition
+    before: Replicas
+    target: Replicas
+    leader: BrokerId
+    """-1: it has none."""
+    size: int = 0
+    """Bytes of its largest replica; 0 where it is unknown."""
+    growth: float = 0.0
+    """Bytes per second that producers add."""
+    isr: Replicas | None = None
+    """None: all its replicas."""
+    directories: Mapping[BrokerId, str] = field(default_factory=dict)
+    """Where its replicas are, and where new ones are to be."""
+
+    @property
+    def source(self) -> BrokerId:
+        """The broker that serves its copies: its leader, which is dropped last."""
+        return self.leader if self.leader >= 0 else self.before[0]
+
+    @property
+    def copies(self) -> Replicas:
+        """The brokers that copy it."""
+        return tuple(b for b in self.target if b not in self.before)
+
+    def steps(self, step_size: int | None) -> tuple[Step, ...]:
+        """Return the steps to its target."""
+        isr = self.before if self.isr is None else self.isr
+        return steps_to(self.before, self.target, self.leader, step_size, isr.__contains__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What bounds how many copies there are at a time."""
+
+    step_size: int | None = 1
+    partitions: int = 100
+    incoming: int = 10
+    outgoing: int = 10
+    bytes: int | None = None
+    min_free: MinFree | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """
+    What bounds how fast copies are.
+
+    Without ``rate`` they take no time, and only the space guard limits them.
+    """
+
+    rate: Callable[[BrokerId], float] | None = None
+    """Bytes per second that a broker receives, and the same that it serves."""
+    burst_s: float = 0.0
+    """Seconds of its rate that each broker copies at once in the beginning."""
+    step_s: float = 0.0
+    """Seconds that a step takes besides its copies."""
+    with_growth: bool = False
+    """Whether copies also take what producers add meanwhile."""
+
+
+class Place(NamedTuple):
+    """A log directory of a broker."""
+
+    broker: BrokerId
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The result of playing a plan."""
+
+    seconds: float
+    """Until its last step ends; infinite if a step never does."""
+    steps: int
+    peaks: Mapping[Place, int]
+    """The most bytes in use on the volume of a directory, as far as they are known."""
+    ends: Mapping[Place, int]
+    """The bytes in use when all is done and deleted."""
+    received: Mapping[Place, int]
+    freed: Mapping[Place, int]
+    delayed: Mapping[TopicPartition, str]
+    """The partitions for which there is no room at first, with the directory that has none."""
+    stuck: Mapping[TopicPartition, str]
+    """Those for which there never is."""
+    limited: int
+    """Partitions that wait for a limit at first."""
+
+
+def play(
+    moves: Iterable[Move],
+    disks: Mapping[BrokerId, tuple[LogDir, ...]],
+    limits: Limits,
+    pace: Pace,
+) -> Schedule:
+    """
+    Play the steps of moves, in this order.
+
+    Args:
+        moves: The moves, of brokers that are live.
+        disks: The log directories of brokers, as far as they are known.
+        limits: What bounds how many copies there are.
+        pace: What bounds their rates.
+
+    """
+    return _Play(moves, disks, limits, pace).run()
+
+
+# --- disks ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Volume:
+    """The volume of one or more directories."""
+
+    used: int
+    usable: int | None
+    floor: int
+    peak: int = 0
+
+    def take(self, size: int) -> None:
+        self.used += size
+        self.peak = max(self.peak, self.used)
+        if self.usable is not None:
+            self.usable -= size
+
+    def has_room(self, size: int) -> bool:
+        return self.usable is None or self.usable - size >= self.floor
+
+
+@dataclass(slots=True)
+class _Directory:
+    place: Place
+    volume: _Volume
+    logs: int
+    received: int = 0
+    freed: int = 0
+
+
+class _Disks:
+    """All log directories."""
+
+    def __init__(
+        self, disks: Mapping[BrokerId, tuple[LogDir, ...]], min_free: MinFree | None
+    ) -> None:
+        self.of: dict[BrokerId, list[_Directory]] = {}
+        self._is_guarded = min_free is not None
+        for broker, found in disks.items():
+            good = [d for d in found if not d.is_failed]
+            volumes: dict[str, _Volume] = {}
+            for directory in good:
+                if directory.path not in volumes:
+                    shared = _volume(directory, min_free or MinFree())
+                    volumes |= dict.fromkeys(volume_of(directory, good), shared)
+            self.of[broker] = [
+                _Directory(Place(broker, d.path), volumes[d.path], d.logs or 0) for d in good
+            ]
+
+    def choice(self, broker: BrokerId, move: Move) -> _Directory | None:
+        """Return the directory that takes a new replica: the wanted one, or that of fewest logs."""
+        found = self.of.get(broker, [])
+        wanted = move.directories.get(broker)
+        named = [d for d in found if d.place.path == wanted]
+        return next(iter(named), None) or min(found, key=lambda d: d.logs, default=None)
+
+    def where(self, broker: BrokerId, move: Move) -> _Directory | None:
+        """Return the directory of a present replica, if it is known."""
+        found = self.of.get(broker, [])
+        if len(found) == 1:
+            return found[0]
+        path = move.directories.get(broker)
+        return next((d for d in found if d.place.path == path), None)
+
+    def full(self, wanted: Iterable[tuple[_Directory, int]]) -> _Directory | None:
+        """Return a directory without room for a copy."""
+        if not self._is_guarded:
+            return None
+        return next((d for d, size in wanted if not d.volume.has_room(size)), None)
+
+    def every(self) -> Iterator[_Directory]:
+        for directories in self.of.values():
+            yield from directories
+
+
+def _volume(directory: LogDir, min_free: MinFree) -> _Volume:
+    used = 0
+    if directory.total is not None and directory.usable is not None:
+        used = directory.total - directory.usable
+    return _Volume(used, directory.usable, min_free.of(directory.total), used)
+
+
+# --- the play ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    """A move between its first step and its end."""
+
+    move: Move
+    steps: tuple[Step, ...]
+    done: int = 0
+    copying: int = 0
+
+    @property
+    def step(self) -> Step:
+        return self.steps[self.done]
+
+
+@dataclass(slots=True, eq=False)
+class _Copy:
+    flight: _Flight
+    source: BrokerId
+    receiver: BrokerId
+    left: float
+    growth: float
+    rate: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        net = self.rate - self.growth
+        if self.left <= 0 or net == math.inf:
+            return 0.0
+        return self.left / net if net > 0 else math.inf
+
+
+class _Play:
+    """The state of a play."""
+
+    def __init__(
+        self,
+        moves: Iterable[Move],
+        disks: Mapping[BrokerId, tuple[LogDir, ...]],
+        limits: Limits,
+        pace: Pace,
+    ) -> None:
+        self._limits = limits
+        self._pace = pace
+        self._now = 0.0
+        self._end = 0.0
+        self._disks = _Disks(disks, limits.min_free)
+        flights = [_Flight(m, m.steps(limits.step_size)) for m in moves]
+        self._waiting = [f for f in flights if f.steps]
+        self._steps = sum(len(f.steps) for f in flights)
+        self._copies: list[_Copy] = []
+        self._in_flight: set[_Flight] = set()
+        self._incoming: dict[BrokerId, int] = {}
+        self._outgoing: dict[BrokerId, int] = {}
+        self._bytes = 0
+        self._bursts: dict[tuple[BrokerId, bool], float] = {}
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = 0
+        self._delayed: dict[TopicPartition, str] = {}
+        self._limited = 0
+
+    def run(self) -> Schedule:
+        """Play until nothing happens any more."""
+        self._begin()
+        while True:
+            self._share()
+            first = min((c.seconds for c in self._copies), default=math.inf)
+            at = min(self._now + first, self._events[0][0] if self._events else math.inf)
+            if at == math.inf:
+                break
+            self._advance(at)
+            self._begin()
+        left = [*self._waiting, *(c.flight for c in self._copies)]
+        return Schedule(
+            math.inf if left else self._end,
+            self._steps,
+            {d.place: d.volume.peak for d in self._disks.every() if d.volume.usable is not None},
+            {d.place: d.volume.used for d in self._disks.every() if d.volume.usable is not None},
+            {d.place: d.received for d in self._disks.every()},
+            {d.place: d.freed for d in self._disks.every()},
+            self._delayed,
+            {
+                f.move.partition: self._delayed[f.move.partition]
+                for f in self._waiting
+                if f.move.partition in self._delayed
+            },
+            self._limited,
+        )
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def _at(self, at: float, happens: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._events, (at, self._number, happens))
+
+    def _advance(self, at: float) -> None:
+        elapsed, self._now = at - self._now, at
+        going = []
+        for copy in self._copies:
+            is_over = copy.seconds <= elapsed * (1 + EVEN) + EVEN
+            copy.left -= 0.0 if is_over else (copy.rate - copy.growth) * elapsed
+            if is_over:
+                self._end_copy(copy)
+            else:
+                going.append(copy)
+        self._copies = going
+        while self._events and self._events[0][0] <= at:
+            heapq.heappop(self._events)[2]()
+
+    def _share(self) -> None:
+        """Share the rates of brokers among their copies, the scarcest rate first."""
+        rate_of = self._pace.rate
+        if rate_of is None:
+            for copy in self._copies:
+                copy.rate = math.inf
+            return
+        users: dict[tuple[BrokerId, bool], dict[_Copy, None]] = {}
+        for copy in self._copies:
+            users.setdefault((copy.source, False), {})[copy] = None
+            users.setdefault((copy.receiver, True), {})[copy] = None
+        left = {end: rate_of(end[0]) for end in users}
+        while users:
+            scarcest = min(users, key=lambda end: left[end] / len(users[end]))
+            rate = left[scarcest] / len(users[scarcest])
+            for copy in users.pop(scarcest):
+                copy.rate = rate
+                is_source = scarcest == (copy.source, False)
+                other = (copy.receiver, True) if is_source else (copy.source, False)
+                left[other] = max(0.0, left[other] - rate)
+                del users[other][copy]
+                if not users[other]:
+                    del users[other]
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Begin the steps that may begin; those that may not stay in their order."""
+        blocked: list[_Flight] = []
+        for number, flight in enumerate(self._waiting):
+            if len(blocked) >= LOOKED_AT_MAX or not self._has_slot:
+                blocked += self._waiting[number:]
+                break
+            if not self._try(flight):
+                blocked.append(flight)
+        self._waiting = blocked
+        if not self._now:
+            self._limited = sum(f.move.partition not in self._delayed for f in blocked)
+
+    @property
+    def _has_slot(self) -> bool:
+        return self._pace.rate is None or len(self._in_flight) < self._limits.partitions
+
+    def _try(self, flight: _Flight) -> bool:
+        move, step = flight.move, flight.step
+        if self._is_limited(flight):
+            return False
+        chosen = [(b, self._disks.choice(b, move)) for b in step.adding]
+        full = self._disks.full((d, move.size) for _, d in chosen if d is not None)
+        if full is not None:
+            self._delayed.setdefault(
+                move.partition, f"broker {full.place.broker}, {full.place.path}"
+            )
+            return False
+        self._in_flight.add(flight)
+        self._bytes += move.size * len(step.adding)
+        flight.copying = len(step.adding)
+        for broker, directory in chosen:
+            if directory is not None:
+                directory.logs += 1
+                directory.received += move.size
+                directory.volume.take(move.size)
+            self._incoming[broker] = self._incoming.get(broker, 0) + 1
+            growth = move.growth if self._pace.with_growth else 0.0
+            left = move.size - self._burst(move.leader, broker, move.size)
+            self._copies.append(_Copy(flight, move.leader, broker, left, growth))
+        if step.adding:
+            self._outgoing[move.leader] = self._outgoing.get(move.leader, 0) + 1
+        else:
+            self._end_copies(flight)
+        return True
+
+    def _is_limited(self, flight: _Flight) -> bool:
+        limits, step, source = self._limits, flight.step, flight.move.leader
+        if self._pace.rate is None or not step.adding:
+            return False
+        size = flight.move.size * len(step.adding)
+        return (
+            any(self._incoming.get(b, 0) >= limits.incoming for b in step.adding)
+            or self._outgoing.get(source, 0) >= limits.outgoing
+            or (limits.bytes is not None and self._bytes > 0 and self._bytes + size > limits.bytes)
+        )
+
+    def _burst(self, source: BrokerId, receiver: BrokerId, size: int) -> float:
+        """Return the bytes of a copy that its brokers pass on at once, before a throttle holds."""
+        if self._pace.rate is None or not self._pace.burst_s:
+            return 0.0
+        ends = ((source, False), (receiver, True))
+        for end in ends:
+            self._bursts.setdefault(end, self._pace.burst_s * self._pace.rate(end[0]))
+        passed = min(float(size), *(self._bursts[end] for end in ends))
+        for end in ends:
+            self._bursts[end] -= passed
+        return passed
+
+    def _end_copy(self, copy: _Copy) -> None:
+        flight = copy.flight
+        flight.copying -= 1
+        self._incoming[copy.receiver] -= 1
+        if not flight.copying:
+            self._outgoing[copy.source] -= 1
+            self._end_copies(flight)
+
+    def _end_copies(self, flight: _Flight) -> None:
+        self._at(self._now + self._pace.step_s, lambda: self._end_step(flight))
+
+    def _end_step(self, flight: _Flight) -> None:
+        move, step = flight.move, flight.step
+        self._bytes -= move.size * len(step.adding)
+        for broker in step.dropping:
+            directory = self._disks.where(broker, move)
+            if directory is not None:
+                directory.logs -= 1
+                directory.freed += move.size
+                self._free(directory.volume, move.size)
+        flight.done += 1
+        self._end = self._now
+        self._in_flight.discard(flight)
+        if flight.done < len(flight.steps):
+            self._waiting.insert(0, flight)
+
+    def _free(self, volume: _Volume, size: int) -> None:
+        self._at(self._now + DELETE_DELAY_S, lambda: volume.take(-size))

@@ -1,0 +1,408 @@
+"""
+Forecast what a plan does: bytes by broker and directory, leaders, steps, waits, and its time.
+
+The time is a range. Its low end is the plan played at the highest known rates, and with the bytes
+that brokers pass on before their throttle holds; its high end is the plan played at the lowest
+known rates, with the time that steps take besides their copies and what producers add meanwhile.
+Both are counted from the moment at which the first step may begin: a pause or a closed window is
+not part of them. Without a throttle and without past copies the time is unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition
+from controller.planning.copy_schedule import Limits, Move, Pace, Place, Schedule, play
+
+PLAYED_MAX: Final = 1_000
+"""Steps of a plan up to which it is played at its rates; beyond it, its busiest broker counts."""
+BURST_S: Final = 10.0
+"""Seconds for which Kafka averages a throttle: so much of it passes before it holds."""
+STEP_LOW_S: Final = 0.02
+STEP_HIGH_S: Final = 1.0
+"""What a step takes besides its copies."""
+START_LOW_S: Final = 0.1
+START_HIGH_S: Final = 5.0
+"""From the submission to the first step, and from the last one to the end of the request."""
+HELD_SHARE: Final = 0.85
+"""The share of a throttle that copies reach at least."""
+CROWDED: Final = 1.3
+"""The time of a large plan, relative to that of its busiest broker."""
+
+
+class Rates(NamedTuple):
+    """Bytes per second that a broker copied, at least and at most."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A plan, and everything about the cluster that its forecast depends on."""
+
+    moves: Sequence[Move]
+    """The entries that change something, in their order."""
+    sizeless: Collection[TopicPartition] = ()
+    """Those of unknown size: their bytes are not counted."""
+    disks: Mapping[BrokerId, tuple[LogDir, ...]] = field(default_factory=dict)
+    live: Collection[BrokerId] = ()
+    limits: Limits = field(default_factory=Limits)
+    throttle: int | None = None
+    """Bytes per second and broker."""
+    measured: Mapping[BrokerId, Rates] = field(default_factory=dict)
+    """What brokers received in past copies without a throttle."""
+    holds: Sequence[Wait] = ()
+    """What keeps all of the plan from beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Entries that will wait, and for what."""
+
+    by: BlockedBy
+    detail: str
+    partitions: tuple[TopicPartition, ...] = ()
+    """Empty: all of the plan."""
+    count: int = 0
+    """The number of partitions, where they are not known by name."""
+
+
+@dataclass(slots=True)
+class BrokerShare:
+    """What the plan does to one broker."""
+
+    copies_in: int = 0
+    bytes_in: int = 0
+    copies_served: int = 0
+    bytes_served: int = 0
+    """Sent to new replicas, as the leader."""
+    dropped: int = 0
+    bytes_dropped: int = 0
+    leaders_gained: int = 0
+    leaders_lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryShare:
+    """What the plan does to one log directory; None: its broker does not report it."""
+
+    place: Place
+    bytes_in: int
+    bytes_dropped: int
+    total: int | None
+    used: int | None
+    peak: int | None
+    end: int | None
+
+    @property
+    def peak_share(self) -> float | None:
+        """Return how full its volume becomes."""
+        return None if self.peak is None or not self.total else self.peak / self.total
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """Seconds that the plan takes, and what they are computed from."""
+
+    low_s: float
+    high_s: float | None
+    """
+    None: no end is foreseen.
+
+    Producers are faster than a throttle, something waits until somebody acts, or sizes are unknown.
+    """
+    basis: tuple[str, ...]
+    """Of ``throttle`` and ``past_copies``."""
+    busiest: BrokerId | None
+    """The broker that copies or serves longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a plan does."""
+
+    changes: int
+    """Entries that change replicas."""
+    steps: int
+    brokers: Mapping[BrokerId, BrokerShare]
+    directories: Sequence[DirectoryShare]
+    leaders_moved: int
+    sizes_unknown: int
+    waits: Sequence[Wait]
+    time: TimeRange | None
+    """None: unknown."""
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes to copy, as far as sizes are known."""
+        return sum(share.bytes_in for share in self.brokers.values())
+
+    @property
+    def copies(self) -> int:
+        """Return the number of replicas to copy."""
+        return sum(share.copies_in for share in self.brokers.values())
+
+    def document(self) -> dict[str, Any]:
+        """Return the forecast for JSON."""
+        return {
+            "changes": self.changes,
+            "steps": self.steps,
+            "copies": self.copies,
+            "bytes": self.bytes,
+            "sizes_unknown": self.sizes_unknown,
+            "leaders_moved": self.leaders_moved,
+            "seconds": _time_document(self.time),
+            "brokers": [
+                {
+                    "broker": broker,
+                    "copies_in": share.copies_in,
+                    "bytes_in": share.bytes_in,
+                    "copies_served": share.copies_served,
+                    "bytes_served": share.bytes_served,
+                    "dropped": share.dropped,
+                    "bytes_dropped": share.bytes_dropped,
+                    "leaders_gained": share.leaders_gained,
+                    "leaders_lost": share.leaders_lost,
+                }
+                for broker, share in sorted(self.brokers.items())
+            ],
+            "directories": [
+                {
+                    "broker": d.place.broker,
+                    "path": d.place.path,
+                    "bytes_in": d.bytes_in,
+                    "bytes_dropped": d.bytes_dropped,
+                    "total_bytes": d.total,
+                    "used_bytes": d.used,
+                    "peak_bytes": d.peak,
+                    "end_bytes": d.end,
+                }
+                for d in self.directories
+            ],
+            "waits": [
+                {
+                    "by": w.by.value,
+                    "detail": w.detail,
+                    "count": w.count or len(w.partitions) or self.changes,
+                    "partitions": [str(p) for p in w.partitions],
+                }
+                for w in self.waits
+            ],
+        }
+
+
+def _time_document(time: TimeRange | None) -> dict[str, Any] | None:
+    if time is None:
+        return None
+    return {
+        "low": round(time.low_s, 1),
+        "high": None if time.high_s is None else round(time.high_s, 1),
+        "basis": list(time.basis),
+        "busiest_broker": time.busiest,
+    }
+
+
+def forecast(plan: Plan) -> Forecast:
+    """Return what a plan does."""
+    blocked = tuple(_blocked(plan))
+    stopped = {p for wait in blocked for p in wait.partitions}
+    going = [m for m in plan.moves if m.partition not in stopped]
+    shares = _shares(plan.moves)
+    fast, slow = _paces(plan, shares)
+    steps = sum(len(m.steps(plan.limits.step_size)) for m in plan.moves)
+    is_played = fast is not None and steps <= PLAYED_MAX
+    played = play(going, plan.disks, plan.limits, fast if fast and is_played else Pace())
+    time = None
+    if fast is not None and slow is not None and not _is_sizeless(plan):
+        slowest = play(going, plan.disks, plan.limits, slow) if is_played else None
+        time = _time(plan, shares, steps, (fast, slow), (played, slowest))
+        if played.stuck or stopped or plan.sizeless:
+            time = replace(time, high_s=None)
+    waits = [*plan.holds, *blocked, *_waits_for_disks(played)]
+    if is_played and played.limited:
+        detail = "more than the limits permit at a time"
+        waits.append(Wait(BlockedBy.LIMIT, detail, count=played.limited))
+    return Forecast(
+        changes=len(plan.moves),
+        steps=steps,
+        brokers=shares,
+        directories=_directories(plan, played),
+        leaders_moved=sum(share.leaders_lost for share in shares.values()),
+        sizes_unknown=len(plan.sizeless),
+        waits=waits,
+        time=time,
+    )
+
+
+def _is_sizeless(plan: Plan) -> bool:
+    """Return whether nothing is known of what is to be copied."""
+    return bool(plan.sizeless) and not any(m.size for m in plan.moves)
+
+
+def next_leader(move: Move) -> BrokerId:
+    """Return the leader after the last step: the present one stays as long as it is a replica."""
+    return move.source if move.source in move.target else move.target[0]
+
+
+def _shares(moves: Iterable[Move]) -> dict[BrokerId, BrokerShare]:
+    """Count what moves do to brokers; all copies of a move come from its present leader."""
+    shares: dict[BrokerId, BrokerShare] = {}
+
+    def of(broker: BrokerId) -> BrokerShare:
+        return shares.setdefault(broker, BrokerShare())
+
+    for move in moves:
+        source = move.source
+        for broker in move.target:
+            if broker not in move.before:
+                of(broker).copies_in += 1
+                of(broker).bytes_in += move.size
+                of(source).copies_served += 1
+                of(source).bytes_served += move.size
+        for broker in move.before:
+            if broker not in move.target:
+                of(broker).dropped += 1
+                of(broker).bytes_dropped += move.size
+        after = next_leader(move)
+        if after != source:
+            of(source).leaders_lost += 1
+            of(after).leaders_gained += 1
+    return shares
+
+
+# --- what waits ----------------------------------------------------------------------------------
+
+
+def _blocked(plan: Plan) -> Iterable[Wait]:
+    """Yield what keeps single entries from beginning until somebody acts."""
+    found: dict[tuple[BlockedBy, str], list[TopicPartition]] = {}
+    for move in plan.moves:
+        why = _why_blocked(move, plan.live)
+        if why is not None:
+            found.setdefault(why, []).append(move.partition)
+    for (by, detail), partitions in found.items():
+        yield Wait(by, detail, tuple(partitions))
+
+
+def _why_blocked(move: Move, live: Collection[BrokerId]) -> tuple[BlockedBy, str] | None:
+    if move.leader not in live:
+        return BlockedBy.NO_LEADER, "no live leader"
+    dead = [b for b in move.target if b not in live]
+    if dead:
+        return BlockedBy.BROKER_DEAD, f"broker {_ids(dead)} is not live"
+    isr = move.before if move.isr is None else move.isr
+    lagging = [b for b in move.before if b in move.target and b not in isr]
+    if lagging:
+        return BlockedBy.REPLICA_NOT_IN_ISR, f"replica {_ids(lagging)} is not in the ISR"
+    return None
+
+
+def _ids(brokers: Iterable[BrokerId]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _waits_for_disks(played: Schedule) -> Iterable[Wait]:
+    found: dict[str, list[TopicPartition]] = {}
+    for partition, where in played.delayed.items():
+        until = "for good" if partition in played.stuck else "until dropped logs are deleted"
+        found.setdefault(f"{where} has no room above min_free, {until}", []).append(partition)
+    for detail, partitions in found.items():
+        yield Wait(BlockedBy.DISK_FULL, detail, tuple(partitions))
+
+
+# --- directories ---------------------------------------------------------------------------------
+
+
+def _directories(plan: Plan, played: Schedule) -> list[DirectoryShare]:
+    rows = []
+    for broker, directories in sorted(plan.disks.items()):
+        for directory in directories:
+            place = Place(broker, directory.path)
+            bytes_in, dropped = played.received.get(place, 0), played.freed.get(place, 0)
+            if not bytes_in and not dropped:
+                continue
+            is_known = directory.total is not None and directory.usable is not None
+            used = (directory.total or 0) - (directory.usable or 0) if is_known else None
+            peak, end = played.peaks.get(place), played.ends.get(place)
+            rows.append(DirectoryShare(place, bytes_in, dropped, directory.total, used, peak, end))
+    return rows
+
+
+# --- the time ------------------------------------------------------------------------------------
+
+
+def _paces(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[Pace | None, Pace | None]:
+    """Return the fastest and the slowest pace; None where nothing is known."""
+    busy = [b for b, share in shares.items() if share.copies_in or share.copies_served]
+    if not busy:
+        return _pace({}, is_fast=True, is_throttled=False), _pace(
+            {}, is_fast=False, is_throttled=False
+        )
+    measured = plan.measured
+    widest = Rates(
+        min((r.low for r in measured.values()), default=0.0),
+        max((r.high for r in measured.values()), default=math.inf),
+    )
+    throttle = plan.throttle
+    if throttle is None and not measured:
+        return None, None
+    fast, slow = {}, {}
+    for broker in busy:
+        known = measured.get(broker, widest)
+        if throttle is None:
+            fast[broker], slow[broker] = known.high, known.low
+        elif not measured:
+            fast[broker], slow[broker] = float(throttle), HELD_SHARE * throttle
+        else:
+            fast[broker] = min(float(throttle), known.high)
+            slow[broker] = min(HELD_SHARE * throttle, known.low)
+    is_throttled = throttle is not None
+    return (
+        _pace(fast, is_fast=True, is_throttled=is_throttled),
+        _pace(slow, is_fast=False, is_throttled=is_throttled),
+    )
+
+
+def _pace(rates: Mapping[BrokerId, float], *, is_fast: bool, is_throttled: bool) -> Pace:
+    return Pace(
+        rate=lambda broker: rates.get(broker, math.inf),
+        burst_s=BURST_S if is_fast and is_throttled else 0.0,
+        step_s=STEP_LOW_S if is_fast else STEP_HIGH_S,
+        with_growth=not is_fast,
+    )
+
+
+def _time(
+    plan: Plan,
+    shares: Mapping[BrokerId, BrokerShare],
+    steps: int,
+    paces: tuple[Pace, Pace],
+    played: tuple[Schedule, Schedule | None],
+) -> TimeRange:
+    (fast, slow), (fastest, slowest) = paces, played
+    amounts = {b: max(s.bytes_in, s.bytes_served) for b, s in shares.items()}
+    needs = {b: amount / _rate(slow, b) for b, amount in amounts.items() if amount}
+    busiest = max(needs, key=lambda b: needs[b], default=None)
+    if slowest is not None:
+        low, high = fastest.seconds, slowest.seconds
+    else:
+        low = max((a / _rate(fast, b) - fast.burst_s for b, a in amounts.items()), default=0.0)
+        at_once = max(1, plan.limits.partitions)
+        high = CROWDED * max(needs.values(), default=0.0) + slow.step_s * steps / at_once
+    if low == math.inf:
+        low = max(needs.values(), default=0.0)
+    return TimeRange(
+        START_LOW_S + max(0.0, low),
+        None if high == math.inf else START_HIGH_S + high,
+        ("throttle",) * (plan.throttle is not None) + ("past_copies",) * bool(plan.measured),
+        busiest,
+    )
+
+
+def _rate(pace: Pace, broker: BrokerId) -> float:
+    return math.inf if pace.rate is None else pace.rate(broker)

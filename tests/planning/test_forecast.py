@@ -1,0 +1,322 @@
+"""Forecasts of plans: examples computed by hand, and what holds for every plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.core.model import BlockedBy, BrokerId, LogDir, MinFree, TopicPartition
+from controller.planning.copy_schedule import Limits, Move, Pace, Place, play
+from controller.planning.forecast import (
+    BURST_S,
+    HELD_SHARE,
+    START_HIGH_S,
+    START_LOW_S,
+    STEP_HIGH_S,
+    STEP_LOW_S,
+    Plan,
+    Rates,
+    Wait,
+    forecast,
+)
+from tests.core.builders import replicas, tp
+
+MB = 1_000_000
+ONE, TWO, THREE, FOUR = map(BrokerId, (1, 2, 3, 4))
+ALL = frozenset(map(BrokerId, range(1, 7)))
+
+
+def a_move(
+    number: int, before: tuple[int, ...], target: tuple[int, ...], size: int, **parts: object
+) -> Move:
+    """Return a move, led by its first replica."""
+    plain = Move(
+        partition=tp(number),
+        before=replicas(*before),
+        target=replicas(*target),
+        leader=BrokerId(before[0]),
+        size=size,
+    )
+    return replace(plain, **parts)  # type: ignore[arg-type]
+
+
+def a_disk(path: str, *, total: int = 1000 * MB, usable: int = 900 * MB, logs: int = 0) -> LogDir:
+    """Return a log directory with a volume of its own."""
+    return LogDir(path, total, usable, logs)
+
+
+def at(rate: float, **parts: object) -> Pace:
+    """Return a pace at which every broker has the same rate."""
+    return replace(Pace(rate=lambda _: rate), **parts)  # type: ignore[arg-type]
+
+
+# --- the schedule --------------------------------------------------------------------------------
+
+
+def test_one_copy_takes_its_bytes_at_the_rate_and_one_step_more_to_drop() -> None:
+    """(1,2) to (1,3): one step adds 3, the next one drops 2."""
+    found = play([a_move(0, (1, 2), (1, 3), 100 * MB)], {}, Limits(), at(10 * MB, step_s=1.0))
+    assert found.steps == 2
+    assert found.seconds == 10 + 1 + 1
+
+
+def test_copies_share_the_rate_of_their_leader() -> None:
+    """Two copies from broker 1 to 2 and 3: each at half its rate."""
+    moves = [a_move(n, (1,), (1, 2 + n), 100 * MB) for n in range(2)]
+    assert play(moves, {}, Limits(), at(10 * MB)).seconds == 20
+
+
+def test_a_copy_takes_what_the_others_leave() -> None:
+    """1 sends to 3 and 4; 2 sends to 3 as well: 5, 5 and 5; then the one to 4 has the rest."""
+    moves = [
+        a_move(0, (1,), (1, 3), 50 * MB),
+        a_move(1, (1,), (1, 4), 100 * MB),
+        a_move(2, (2,), (2, 3), 50 * MB),
+    ]
+    assert play(moves, {}, Limits(), at(10 * MB)).seconds == 10 + 5
+
+
+def test_limits_make_copies_follow_one_another() -> None:
+    """One at a time, though different brokers copy."""
+    moves = [a_move(0, (1,), (1, 2), 100 * MB), a_move(1, (3,), (3, 4), 100 * MB)]
+    found = play(moves, {}, Limits(partitions=1), at(10 * MB))
+    assert (found.seconds, found.limited) == (20, 1)
+    assert play(moves, {}, Limits(), at(10 * MB)).seconds == 10
+
+
+def test_bursts_precede_the_throttle() -> None:
+    """Ten seconds of the rate pass at once; only what is left takes time."""
+    moves = [a_move(0, (1,), (1, 2), 150 * MB)]
+    assert play(moves, {}, Limits(), at(10 * MB, burst_s=10)).seconds == 5
+
+
+def test_copies_that_producers_outrun_never_end() -> None:
+    """And slower ones take longer."""
+    move = a_move(0, (1,), (1, 2), 100 * MB, growth=5.0 * MB)
+    assert play([move], {}, Limits(), at(10 * MB)).seconds == 10
+    assert play([move], {}, Limits(), at(10 * MB, with_growth=True)).seconds == 20
+    assert play([move], {}, Limits(), at(5 * MB, with_growth=True)).seconds == math.inf
+
+
+def test_the_broker_puts_new_logs_where_it_has_the_fewest() -> None:
+    """Unless the directory is named."""
+    disks = {TWO: (a_disk("/a", logs=3), a_disk("/b", logs=1, usable=300 * MB))}
+    moves = [a_move(n, (1,), (1, 2), 10 * MB) for n in range(3)]
+    found = play(moves, disks, Limits(), Pace())
+    assert found.received == {Place(TWO, "/a"): 10 * MB, Place(TWO, "/b"): 20 * MB}
+    named = [replace(m, directories={TWO: "/a"}) for m in moves]
+    assert play(named, disks, Limits(), Pace()).received[Place(TWO, "/a")] == 30 * MB
+
+
+def test_dropped_logs_keep_their_bytes_until_they_are_deleted() -> None:
+    """Two brokers exchange 80 MB each: both directories hold 160 MB for a while."""
+    disks = {b: (a_disk("/a", total=200 * MB, usable=120 * MB),) for b in (ONE, TWO)}
+    moves = [a_move(0, (1,), (2,), 80 * MB), a_move(1, (2,), (1,), 80 * MB)]
+    found = play(moves, disks, Limits(), Pace())
+    assert set(found.peaks.values()) == {160 * MB}
+    assert set(found.ends.values()) == {80 * MB}
+
+
+def test_slow_copies_reuse_what_was_deleted() -> None:
+    """What leaves broker 2 is deleted before something arrives there ten minutes later."""
+    disks = {TWO: (a_disk("/a", total=200 * MB, usable=100 * MB),)}
+    moves = [
+        a_move(n, *w, 60 * MB) for n, w in enumerate([((2,), (1,)), ((3,), (4,)), ((3,), (2,))])
+    ]
+    slow = play(moves, disks, Limits(partitions=1), at(MB / 10))
+    assert slow.peaks == {Place(TWO, "/a"): 100 * MB}
+    assert play(moves, disks, Limits(), Pace()).peaks == {Place(TWO, "/a"): 160 * MB}
+
+
+def test_the_guard_delays_what_has_no_room_yet_and_stops_what_never_has() -> None:
+    """The second copy waits for a deletion; the third one is larger than the disk."""
+    disks = {TWO: (a_disk("/a", total=200 * MB, usable=100 * MB),)}
+    limits = Limits(min_free=MinFree(50 * MB))
+    moves = [
+        a_move(0, (2,), (1,), 60 * MB),
+        a_move(1, (3,), (2,), 60 * MB),
+        a_move(2, (3,), (2,), 300 * MB),
+    ]
+    found = play(moves, disks, limits, at(10 * MB))
+    assert found.delayed == {tp(1): "broker 2, /a", tp(2): "broker 2, /a"}
+    assert found.stuck == {tp(2): "broker 2, /a"}
+    assert found.peaks == {Place(TWO, "/a"): 100 * MB}
+
+
+def test_directories_of_one_volume_fill_together() -> None:
+    """Both report the same free space."""
+    disks = {TWO: (a_disk("/a"), a_disk("/b", logs=9))}
+    found = play([a_move(0, (1,), (1, 2), 10 * MB)], disks, Limits(), Pace())
+    assert set(found.peaks.values()) == {110 * MB}
+    assert found.received == {Place(TWO, "/a"): 10 * MB, Place(TWO, "/b"): 0}
+
+
+# --- the forecast --------------------------------------------------------------------------------
+
+
+def test_bytes_leaders_and_steps_of_a_plan() -> None:
+    """Broker 1 leads and serves both copies of (1,2) to (3,4); 3 leads afterwards."""
+    found = forecast(Plan(moves=[a_move(0, (1, 2), (3, 4), 100 * MB)], live=ALL))
+    assert (found.changes, found.steps, found.copies, found.bytes) == (1, 3, 2, 200 * MB)
+    assert found.leaders_moved == 1
+    one, three = found.brokers[ONE], found.brokers[THREE]
+    assert (one.bytes_in, one.bytes_served, one.bytes_dropped) == (0, 200 * MB, 100 * MB)
+    assert (one.leaders_lost, three.leaders_gained) == (1, 1)
+    assert (three.copies_in, three.bytes_in) == (1, 100 * MB)
+    assert found.time is None
+
+
+def test_the_time_of_a_throttled_plan() -> None:
+    """From what passes before the throttle holds to what the steps add."""
+    plan = Plan(moves=[a_move(0, (1,), (1, 2), 300 * MB)], live=ALL, throttle=10 * MB)
+    time = forecast(plan).time
+    assert time is not None
+    assert time.low_s == 30 - BURST_S + STEP_LOW_S + START_LOW_S
+    assert time.high_s is not None
+    assert math.isclose(time.high_s, 30 / HELD_SHARE + STEP_HIGH_S + START_HIGH_S)
+    assert (time.basis, time.busiest) == (("throttle",), TWO)
+
+
+def test_past_copies_bound_a_throttle_that_brokers_do_not_reach() -> None:
+    """And give a range where there is no throttle."""
+    plan = Plan(
+        moves=[a_move(0, (1,), (1, 2), 300 * MB)],
+        live=ALL,
+        measured={TWO: Rates(10 * MB, 30 * MB)},
+    )
+    time = forecast(plan).time
+    assert time is not None
+    assert math.isclose(time.low_s, 10 + STEP_LOW_S + START_LOW_S)
+    assert time.high_s is not None
+    assert math.isclose(time.high_s, 30 + STEP_HIGH_S + START_HIGH_S)
+    assert time.basis == ("past_copies",)
+    throttled = forecast(replace(plan, throttle=1000 * MB)).time
+    assert throttled is not None
+    assert throttled.high_s == time.high_s
+    assert throttled.basis == ("throttle", "past_copies")
+
+
+def test_what_copies_nothing_takes_its_steps() -> None:
+    """Another order of replicas, or fewer of them; without a throttle as well."""
+    moves = [a_move(0, (1, 2), (2, 1), 9 * MB), a_move(1, (1, 2), (1,), 9 * MB)]
+    found = forecast(Plan(moves=moves, live=ALL))
+    assert (found.steps, found.bytes, found.leaders_moved) == (2, 0, 0)
+    assert found.time is not None
+    assert found.time.high_s == START_HIGH_S + STEP_HIGH_S
+
+
+def test_what_waits_and_for_what() -> None:
+    """A dead target, no leader, a lagging replica, and the limit; the time has no upper bound."""
+    moves = [
+        a_move(0, (1,), (9,), MB),
+        a_move(1, (1, 2), (1, 3), MB, leader=BrokerId(-1)),
+        a_move(2, (1, 2), (1, 2, 3), MB, isr=replicas(1)),
+        a_move(3, (1,), (2,), MB),
+        a_move(4, (1,), (2,), MB),
+    ]
+    hold = Wait(BlockedBy.PAUSED, "everything is paused")
+    plan = Plan(moves=moves, live=ALL, throttle=MB, limits=Limits(partitions=1), holds=[hold])
+    found = forecast(plan)
+    assert [(w.by, w.partitions or w.count) for w in found.waits] == [
+        (BlockedBy.PAUSED, 0),
+        (BlockedBy.BROKER_DEAD, (tp(0),)),
+        (BlockedBy.NO_LEADER, (tp(1),)),
+        (BlockedBy.REPLICA_NOT_IN_ISR, (tp(2),)),
+        (BlockedBy.LIMIT, 1),
+    ]
+    assert found.time is not None
+    assert found.time.high_s is None
+    assert [w["count"] for w in found.document()["waits"]] == [5, 1, 1, 1, 1]
+
+
+def test_large_plans_are_not_played() -> None:
+    """Their busiest broker gives the time, and disks are taken to receive all before any drop."""
+    moves = [a_move(n, (1,), (2,), MB) for n in range(2000)]
+    disks = {TWO: (a_disk("/a", total=9000 * MB, usable=9000 * MB),)}
+    found = forecast(Plan(moves=moves, live=ALL, throttle=10 * MB, disks=disks))
+    assert found.time is not None
+    assert found.time.high_s is not None
+    assert found.time.low_s == 200 - BURST_S + START_LOW_S
+    assert 200 < found.time.high_s < 400
+    assert found.directories[0].peak == 2000 * MB
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+
+@st.composite
+def moves_of(draw: st.DrawFn) -> list[Move]:
+    """Return moves between six brokers."""
+    lists = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)
+    return [
+        a_move(
+            n,
+            tuple(draw(lists)),
+            tuple(draw(lists)),
+            draw(st.integers(0, 100 * MB)),
+            growth=float(draw(st.sampled_from((0, MB // 10)))),
+        )
+        for n in range(draw(st.integers(0, 8)))
+    ]
+
+
+SOME_DISKS = {
+    b: (
+        a_disk("/a", logs=2, usable=(400 + 20 * b) * MB),
+        a_disk("/b", logs=1, usable=(100 + 20 * b) * MB),
+    )
+    for b in ALL
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    moves=moves_of(),
+    throttle=st.sampled_from((None, 2 * MB, 20 * MB)),
+    limits=st.builds(
+        Limits,
+        step_size=st.sampled_from((1, 2, None)),
+        partitions=st.integers(1, 10),
+        incoming=st.integers(1, 3),
+        outgoing=st.integers(1, 3),
+        min_free=st.sampled_from((None, MinFree(90 * MB))),
+    ),
+)
+def test_laws_of_forecasts(moves: list[Move], throttle: int | None, limits: Limits) -> None:
+    """Every byte that arrives was served; peaks bound what is there before and after."""
+    plan = Plan(moves=moves, live=ALL, throttle=throttle, limits=limits, disks=SOME_DISKS)
+    found = forecast(plan)
+    shares = found.brokers.values()
+    assert sum(s.bytes_in for s in shares) == sum(s.bytes_served for s in shares) == found.bytes
+    assert sum(s.copies_in for s in shares) == sum(s.copies_served for s in shares)
+    assert sum(s.leaders_gained for s in shares) == found.leaders_moved
+    stuck: set[TopicPartition] = {
+        p for w in found.waits if w.detail.endswith("for good") for p in w.partitions
+    }
+    for row in found.directories:
+        assert row.peak is not None
+        assert row.used is not None
+        assert row.end is not None
+        assert row.peak >= max(row.used, row.end)
+        assert row.peak <= row.used + row.bytes_in
+    if not stuck:
+        for broker in ALL:
+            share = found.brokers.get(broker)
+            arrived = sum(d.bytes_in for d in found.directories if d.place.broker == broker)
+            assert arrived == (0 if share is None else share.bytes_in)
+    if limits.min_free is not None:
+        for row in found.directories:
+            assert row.peak is not None
+            assert row.used is not None
+            assert row.peak <= max(row.used, 1000 * MB - 90 * MB)
+    if found.time is not None and found.time.high_s is not None:
+        assert found.time.low_s <= found.time.high_s
+        assert not stuck
+    if throttle is not None and not stuck and not any(m.growth for m in moves):
+        assert found.time is not None
+        assert found.time.high_s is not None
+        least = max((s.bytes_served for s in shares), default=0) / throttle
+        assert found.time.high_s >= least
