@@ -292,7 +292,7 @@ def _telemetry(
         engine=settings.engine.value,
         stalled_after_s=settings.stalled_after_s,
     )
-    replay(settings.journal_dir, publisher.timelines)
+    replay(settings.journal_dir, publisher.timelines, publisher.copy_rates)
     routes = Routes(
         metrics=metrics,
         publisher=publisher,

@@ -80,8 +80,8 @@ class Pace:
     Without ``rate`` they take no time, and only the space guard limits them.
     """
 
-    rate: Callable[[BrokerId], float] | None = None
-    """Bytes per second that a broker receives, and the same that it serves."""
+    rate: Callable[[BrokerId, bool], float] | None = None
+    """Bytes per second that a broker receives (true) or serves (false)."""
     burst_s: float = 0.0
     """Seconds of its rate that each broker copies at once in the beginning."""
     step_s: float = 0.0
@@ -342,7 +342,7 @@ class _Play:
         for copy in self._copies:
             users.setdefault((copy.source, False), {})[copy] = None
             users.setdefault((copy.receiver, True), {})[copy] = None
-        left = {end: rate_of(end[0]) for end in users}
+        left = {end: rate_of(*end) for end in users}
         while users:
             scarcest = min(users, key=lambda end: left[end] / len(users[end]))
             rate = left[scarcest] / len(users[scarcest])
@@ -420,7 +420,7 @@ class _Play:
             return 0.0
         ends = ((source, False), (receiver, True))
         for end in ends:
-            self._bursts.setdefault(end, self._pace.burst_s * self._pace.rate(end[0]))
+            self._bursts.setdefault(end, self._pace.burst_s * self._pace.rate(*end))
         passed = min(float(size), *(self._bursts[end] for end in ends))
         for end in ends:
             self._bursts[end] -= passed

@@ -30,6 +30,9 @@ START_HIGH_S: Final = 5.0
 """From the submission to the first step, and from the last one to the end of the request."""
 HELD_SHARE: Final = 0.85
 """The share of a throttle that copies reach at least."""
+PAST_FAST: Final = 1.5
+PAST_SLOW: Final = 0.7
+"""The rates of copies to come, relative to the highest and the lowest of past ones."""
 CROWDED: Final = 1.3
 """The time of a large plan, relative to that of its busiest broker."""
 
@@ -338,42 +341,27 @@ def _directories(plan: Plan, played: Schedule) -> list[DirectoryShare]:
 
 def _paces(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[Pace | None, Pace | None]:
     """Return the fastest and the slowest pace; None where nothing is known."""
-    busy = [b for b, share in shares.items() if share.copies_in or share.copies_served]
-    if not busy:
-        return _pace({}, is_fast=True, is_throttled=False), _pace(
-            {}, is_fast=False, is_throttled=False
-        )
-    measured = plan.measured
-    widest = Rates(
-        min((r.low for r in measured.values()), default=0.0),
+    measured, throttle = plan.measured, plan.throttle
+    if throttle is None and not measured and any(s.copies_in for s in shares.values()):
+        return None, None
+    fastest = math.inf if throttle is None else float(throttle)
+    slowest = math.inf if throttle is None else HELD_SHARE * throttle
+    anywhere = Rates(
+        min((r.low for r in measured.values()), default=math.inf),
         max((r.high for r in measured.values()), default=math.inf),
     )
-    throttle = plan.throttle
-    if throttle is None and not measured:
-        return None, None
-    fast, slow = {}, {}
-    for broker in busy:
-        known = measured.get(broker, widest)
-        if throttle is None:
-            fast[broker], slow[broker] = known.high, known.low
-        elif not measured:
-            fast[broker], slow[broker] = float(throttle), HELD_SHARE * throttle
-        else:
-            fast[broker] = min(float(throttle), known.high)
-            slow[broker] = min(HELD_SHARE * throttle, known.low)
-    is_throttled = throttle is not None
+
+    def fast(broker: BrokerId, receives: bool) -> float:  # noqa: FBT001 - as in Pace
+        # What a broker served at most is not known: it was as much as others received.
+        known = PAST_FAST * measured.get(broker, anywhere).high if receives else math.inf
+        return min(fastest, known)
+
+    def slow(broker: BrokerId, _receives: bool) -> float:  # noqa: FBT001 - as in Pace
+        return min(slowest, PAST_SLOW * measured.get(broker, anywhere).low)
+
     return (
-        _pace(fast, is_fast=True, is_throttled=is_throttled),
-        _pace(slow, is_fast=False, is_throttled=is_throttled),
-    )
-
-
-def _pace(rates: Mapping[BrokerId, float], *, is_fast: bool, is_throttled: bool) -> Pace:
-    return Pace(
-        rate=lambda broker: rates.get(broker, math.inf),
-        burst_s=BURST_S if is_fast and is_throttled else 0.0,
-        step_s=STEP_LOW_S if is_fast else STEP_HIGH_S,
-        with_growth=not is_fast,
+        Pace(rate=fast, step_s=STEP_LOW_S, burst_s=0.0 if throttle is None else BURST_S),
+        Pace(rate=slow, step_s=STEP_HIGH_S, with_growth=True),
     )
 
 
@@ -385,24 +373,28 @@ def _time(
     played: tuple[Schedule, Schedule | None],
 ) -> TimeRange:
     (fast, slow), (fastest, slowest) = paces, played
-    amounts = {b: max(s.bytes_in, s.bytes_served) for b, s in shares.items()}
-    needs = {b: amount / _rate(slow, b) for b, amount in amounts.items() if amount}
-    busiest = max(needs, key=lambda b: needs[b], default=None)
+    least = {b: _needs(b, share, fast) - fast.burst_s for b, share in shares.items()}
+    most = {b: _needs(b, share, slow) for b, share in shares.items()}
     if slowest is not None:
         low, high = fastest.seconds, slowest.seconds
     else:
-        low = max((a / _rate(fast, b) - fast.burst_s for b, a in amounts.items()), default=0.0)
-        at_once = max(1, plan.limits.partitions)
-        high = CROWDED * max(needs.values(), default=0.0) + slow.step_s * steps / at_once
+        low, at_once = max(least.values(), default=0.0), max(1, plan.limits.partitions)
+        high = CROWDED * max(most.values(), default=0.0) + slow.step_s * steps / at_once
     if low == math.inf:
-        low = max(needs.values(), default=0.0)
+        low = max(least.values(), default=0.0)
     return TimeRange(
         START_LOW_S + max(0.0, low),
         None if high == math.inf else START_HIGH_S + high,
         ("throttle",) * (plan.throttle is not None) + ("past_copies",) * bool(plan.measured),
-        busiest,
+        max((b for b in most if most[b]), key=lambda b: most[b], default=None),
     )
 
 
-def _rate(pace: Pace, broker: BrokerId) -> float:
-    return math.inf if pace.rate is None else pace.rate(broker)
+def _needs(broker: BrokerId, share: BrokerShare, pace: Pace) -> float:
+    """Return the seconds that a broker copies or serves."""
+    if pace.rate is None:
+        return 0.0
+    return max(
+        share.bytes_in / pace.rate(broker, True),  # noqa: FBT003 - as in Pace
+        share.bytes_served / pace.rate(broker, False),  # noqa: FBT003 - as in Pace
+    )

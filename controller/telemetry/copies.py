@@ -15,6 +15,7 @@ from controller.core import model
 from controller.core.events import SizesRead, StatesRead
 from controller.core.phases import LABELS, Expanding, Syncing
 from controller.core.records import Change, SpecEndedRecord
+from controller.core.scheduling.limits import throttle_of
 from controller.core.view import ClusterView
 from controller.telemetry.phase_changes import STARTING, EnteredPhase
 
@@ -31,6 +32,8 @@ class _Copy:
     begun: model.Instant
     inherited: bool
     """Whether it may have had bytes before this tenure."""
+    is_throttled: bool = False
+    """Whether its request had a throttle when it began."""
     first: int | None = None
     """Its bytes when they were first reported; 0 for a copy that this tenure started."""
     held: int | None = None
@@ -50,6 +53,7 @@ class Copy:
     bytes: int | None
     """None: no broker reported the size."""
     is_whole: bool
+    is_throttled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +149,12 @@ class Copies:
         if reassignment is None or assignment is None or state is None:
             return
         copies = self._copies.setdefault(partition, {})
+        request = reassignment.spec.request
+        is_throttled = throttle_of(view, request) is not None
         for broker in assignment.adding_replicas:
             if broker in state.isr or broker in assignment.removing_replicas or broker in copies:
                 continue
-            copies[broker] = _Copy(reassignment.spec.request, state.leader, now, inherited)
+            copies[broker] = _Copy(request, state.leader, now, inherited, is_throttled)
         self._isr[partition] = state.isr
 
     def _settle(
@@ -229,4 +235,5 @@ def _over(  # noqa: PLR0913 - the fields of a copy
         seconds=round(now - copy.begun, 3),
         bytes=size,
         is_whole=is_whole,
+        is_throttled=copy.is_throttled,
     )

@@ -17,7 +17,7 @@ from controller.core.model import BrokerId, Instant
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
-from controller.telemetry.copies import CopyEvent
+from controller.telemetry.copies import Copy, CopyEvent
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
 from controller.telemetry.logs import Log, LogLines
@@ -145,6 +145,11 @@ class TelemetryObserver:
             return
         now = self._clock.now()
         self._publisher.progress.count(found, now)
+        for copy in found:
+            if isinstance(copy, Copy) and copy.is_whole and copy.bytes and not copy.is_throttled:
+                ended = self._wall().timestamp()
+                rates = self._publisher.copy_rates
+                rates.add(copy.replica, ended - copy.seconds, ended, copy.bytes)
         self._measurements.copied(found)
         self._write(copy_events(found, now, self._wall()), keep=True)
 

@@ -34,6 +34,8 @@ class _Logged:
     since: Instant
     at: Instant
     progress: tuple[object, ...]
+    is_forecast: bool = False
+    """Whether its forecast was logged."""
 
 
 class RequestEvents:
@@ -94,6 +96,9 @@ class RequestEvents:
                 yield _begun(request)
                 yield _progress(request)
             return
+        if request.get("forecast") is not None and not logged.is_forecast:
+            logged.is_forecast = True
+            yield _forecast(request)
         if not is_open:
             del self._open[name]
             if name in self._concluded:
@@ -159,6 +164,7 @@ def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> It
                         "begun": iso_time(wall - timedelta(seconds=now - event.begun)),
                         "seconds": event.seconds,
                         "bytes": event.bytes,
+                        "throttled": event.is_throttled,
                     },
                 )
             case IsrShrunk():
@@ -207,6 +213,10 @@ def _begun(request: Mapping[str, Any]) -> LogEvent:
         "approved_by": request["approved_by"],
     }
     return LogEvent("request_begun", Level.INFO, fields)
+
+
+def _forecast(request: Mapping[str, Any]) -> LogEvent:
+    return LogEvent("forecast", Level.DEBUG, {"request": request["id"], **request["forecast"]})
 
 
 def _progress(request: Mapping[str, Any]) -> LogEvent:

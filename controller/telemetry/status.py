@@ -26,19 +26,21 @@ from controller.telemetry.incremental import Incremental, in_slices
 from controller.telemetry.json_values import iso_time
 from controller.telemetry.partition_documents import Clocks, partition_document
 from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.request_forecasts import RequestForecasts
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
 REFUSALS_MAX: Final = 100
 
 
-def status_of(
+def status_of(  # noqa: PLR0913 - what it is made of
     view: ClusterView,
     clocks: Clocks,
     work: WorkCounts,
     *,
     engine: str,
     progress: ProgressTracker | None = None,
+    forecasts: RequestForecasts | None = None,
 ) -> Incremental[dict[str, Any]]:
     """
     Return the status document.
@@ -49,6 +51,7 @@ def status_of(
         work: The counts of this view.
         engine: The engine in the settings, until the view has the one that was chosen.
         progress: Bytes, rates and estimates; without it they are unknown.
+        forecasts: The forecasts of requests.
 
     """
     role = view.role
@@ -65,7 +68,7 @@ def status_of(
         "broker_loads": progress.brokers(view.cluster.brokers),
         "disks": disks_of(view),
         "routes": progress.routes(),
-        "requests": _requests(view, clocks, work, progress),
+        "requests": _requests(view, clocks, work, progress, forecasts),
         "partitions": {
             "in_flight": len(work.in_flight),
             "copying": work.copying,
@@ -126,13 +129,18 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
 
 
 def _requests(
-    view: ClusterView, clocks: Clocks, work: WorkCounts, progress: ProgressTracker
+    view: ClusterView,
+    clocks: Clocks,
+    work: WorkCounts,
+    progress: ProgressTracker,
+    forecasts: RequestForecasts | None,
 ) -> list[dict[str, Any]]:
     unjudged = unjudged_entries(view)
     return [
         {
             **_request(view, name, clocks, work, unjudged[name]),
             **progress.of(name, request, unjudged[name]).as_status(),
+            "forecast": None if forecasts is None else forecasts.of(name),
         }
         for name, request in _newest(view.work.requests.items())
     ]

@@ -23,10 +23,12 @@ from controller.reactor.ports import Clock
 from controller.telemetry import cluster_counts as counts
 from controller.telemetry.cluster_health import ClusterHealth, cluster_health
 from controller.telemetry.copies import Copies
+from controller.telemetry.copy_rates import CopyRates
 from controller.telemetry.copy_volumes import volumes_of
 from controller.telemetry.incremental import Incremental
 from controller.telemetry.partition_documents import Clocks, Filter, explanation_of, listing_of
 from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.request_forecasts import RequestForecasts
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timelines
 
@@ -105,6 +107,10 @@ class StatusPublisher:
         """The copies in progress; the observer updates it."""
         self.progress = ProgressTracker()
         """Bytes, rates and estimates."""
+        self.copy_rates = CopyRates()
+        """The rates of past copies; the observer updates it."""
+        self.forecasts = RequestForecasts(self.copy_rates)
+        """The forecasts of requests."""
         self.timelines = Timelines()
         """The phases of partitions; the observer updates it."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
@@ -166,7 +172,12 @@ class StatusPublisher:
         yield from self._measure(view, now, at_once=at_once)
         work = yield from counts.work_counts(view, now, self._stalled_after_s)
         status = yield from status_of(
-            view, clocks, work, engine=self._engine, progress=self.progress
+            view,
+            clocks,
+            work,
+            engine=self._engine,
+            progress=self.progress,
+            forecasts=self.forecasts,
         )
         health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
@@ -175,6 +186,7 @@ class StatusPublisher:
             status={
                 **status,
                 "strain": health.as_status(),
+                "copy_rates": self.copy_rates.as_status(),
                 "orders": orders,
                 "unreachable_brokers": {str(b): why for b, why in unreachable.items()},
             },
@@ -219,6 +231,7 @@ class StatusPublisher:
             return
         volumes = yield from volumes_of(view, self.copies.held)
         self.progress.add(view, volumes, now)
+        yield from self.forecasts.consider(view, now)
         self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
 
     def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:

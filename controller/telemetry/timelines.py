@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, TopicPartition
+from controller.telemetry.copy_rates import CopyRates
 from controller.telemetry.journal import FILE_NAME, VERSION
 from controller.telemetry.phase_changes import EnteredPhase
 
@@ -135,30 +136,33 @@ class Timelines:
 
 
 BYTES_MAX: Final = 16 * 1024 * 1024
-_KINDS: Final = (b'"kind":"phase"', b'"kind":"request_ended"')
+_KINDS: Final = (b'"kind":"phase"', b'"kind":"request_ended"', b'"kind":"copied"')
 
 
-def replay(directory: Path, timelines: Timelines, *, bytes_max: int = BYTES_MAX) -> None:
+def replay(
+    directory: Path, timelines: Timelines, rates: CopyRates, *, bytes_max: int = BYTES_MAX
+) -> None:
     """
-    Restore the timelines from the end of the journal.
+    Restore the timelines and the rates of copies from the end of the journal.
 
     Lines that are cut off, of another version or incomplete are ignored.
 
     Args:
         directory: The journal's; files that are missing or unreadable are ignored.
         timelines: Receives the phases and summaries.
+        rates: Receives the copies.
         bytes_max: Bytes that are read from the end of the journal.
 
     """
     for line in _lines(directory, bytes_max):
         if any(kind in line for kind in _KINDS):
             try:
-                _take(json.loads(line), timelines)
+                _take(json.loads(line), timelines, rates)
             except (ValueError, KeyError, TypeError):
                 continue
 
 
-def _take(document: dict[str, Any], timelines: Timelines) -> None:
+def _take(document: dict[str, Any], timelines: Timelines, rates: CopyRates) -> None:
     if document["v"] != VERSION:
         return
     at = datetime.fromisoformat(document["at"])
@@ -172,6 +176,11 @@ def _take(document: dict[str, Any], timelines: Timelines) -> None:
                 seconds=document["seconds"],
                 wall=at,
             )
+    elif document["kind"] == "copied":
+        if document["bytes"] and not document["throttled"]:
+            ended, seconds = at.timestamp(), float(document["seconds"])
+            replica, size = BrokerId(int(document["replica"])), int(document["bytes"])
+            rates.add(replica, ended - seconds, ended, size)
     elif document["kind"] == "request_ended":
         numbers = {k: document[k] for k in ("seconds", "entries", "done", "refused", "cancelled")}
         summary = {"request": str(document["request"]), "state": str(document["state"])}

@@ -92,6 +92,18 @@ LIFE: Final[Mapping[str, Kind]] = {
             "approved_by": (maybe(TEXT), "who approved it"),
         },
     ),
+    "forecast": Kind(
+        "How long a request takes, forecast when it was accepted and its sizes were known. A "
+        "request that ends before that, or whose time is unknown, has none.",
+        {
+            "request": (TEXT, "its id"),
+            "low_s": (NUMBER, "seconds from its submission to its end, at best"),
+            "high_s": (maybe(NUMBER), "at worst; null: without an upper bound"),
+            "basis": (TEXTS, "throttle, past_copies"),
+            "steps": (INTEGER, "of its partitions"),
+            "bytes": (INTEGER, "to copy"),
+        },
+    ),
     "progress": Kind(
         "The progress of a request: every ten seconds while it makes progress, every minute "
         "otherwise, and once when it ends.",
@@ -173,6 +185,7 @@ LIFE: Final[Mapping[str, Kind]] = {
             "begun": (TEXT, "when its step began"),
             "seconds": (NUMBER, "from then until it was seen in the ISR"),
             "bytes": (maybe(INTEGER), "null: the size is not known"),
+            "throttled": (BOOLEAN, "whether its request had a throttle when it began"),
         },
     ),
     "copy_abandoned": Kind(
@@ -185,6 +198,7 @@ LIFE: Final[Mapping[str, Kind]] = {
             "begun": (TEXT, "when its step began"),
             "seconds": (NUMBER, "how long it lasted"),
             "bytes": (maybe(INTEGER), "copied by then, as last reported by the broker"),
+            "throttled": (BOOLEAN, "whether its request had a throttle when it began"),
         },
     ),
     "isr_shrunk": Kind(

@@ -14,6 +14,7 @@ from controller.core.controls import UNTHROTTLED, Controls, Limits, Pause, Pause
 from controller.core.model import BrokerId, LogDir, TopicPartition
 from controller.core.submissions import Window
 from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot
+from controller.planning.forecast import PAST_FAST, PAST_SLOW
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import replicas, tp
 
@@ -133,8 +134,8 @@ def test_a_daemon_knows_past_copies_limits_and_min_free(terminal: Terminal) -> N
     assert found["seconds"]["high"] is None
     terminal.cluster.statuses = [a_status(copy_rates=RATES)]
     seconds = document(terminal)["seconds"]
-    assert 200 <= seconds["low"] <= 210
-    assert 600 <= seconds["high"] <= 610
+    assert 200 / PAST_FAST <= seconds["low"] <= 210 / PAST_FAST
+    assert 600 / PAST_SLOW <= seconds["high"] <= 610 / PAST_SLOW
 
 
 def test_live_controls_count(terminal: Terminal) -> None:

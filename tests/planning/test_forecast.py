@@ -13,6 +13,8 @@ from controller.planning.copy_schedule import Limits, Move, Pace, Place, play
 from controller.planning.forecast import (
     BURST_S,
     HELD_SHARE,
+    PAST_FAST,
+    PAST_SLOW,
     START_HIGH_S,
     START_LOW_S,
     STEP_HIGH_S,
@@ -50,7 +52,7 @@ def a_disk(path: str, *, total: int = 1000 * MB, usable: int = 900 * MB, logs: i
 
 def at(rate: float, **parts: object) -> Pace:
     """Return a pace at which every broker has the same rate."""
-    return replace(Pace(rate=lambda _: rate), **parts)  # type: ignore[arg-type]
+    return replace(Pace(rate=lambda _broker, _receives: rate), **parts)  # type: ignore[arg-type]
 
 
 # --- the schedule --------------------------------------------------------------------------------
@@ -189,9 +191,9 @@ def test_past_copies_bound_a_throttle_that_brokers_do_not_reach() -> None:
     )
     time = forecast(plan).time
     assert time is not None
-    assert math.isclose(time.low_s, 10 + STEP_LOW_S + START_LOW_S)
+    assert math.isclose(time.low_s, 10 / PAST_FAST + STEP_LOW_S + START_LOW_S)
     assert time.high_s is not None
-    assert math.isclose(time.high_s, 30 + STEP_HIGH_S + START_HIGH_S)
+    assert math.isclose(time.high_s, 30 / PAST_SLOW + STEP_HIGH_S + START_HIGH_S)
     assert time.basis == ("past_copies",)
     throttled = forecast(replace(plan, throttle=1000 * MB)).time
     assert throttled is not None

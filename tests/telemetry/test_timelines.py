@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from controller.telemetry.copy_rates import CopyRates
 from controller.telemetry.journal import FILE_NAME, line_of
 from controller.telemetry.log_events import phase_event
 from controller.telemetry.timelines import (
@@ -129,7 +130,7 @@ def write(path: Path, *lines: str) -> None:
 def recalled(directory: Path, **options: int) -> Timelines:
     """Return what is recalled of a journal."""
     timelines = Timelines()
-    replay(directory, timelines, **options)
+    replay(directory, timelines, CopyRates(), **options)
     return timelines
 
 
