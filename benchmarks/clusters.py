@@ -14,6 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 GIB: Final = 1 << 30
+FULLEST: Final = 0.95
+"""The largest fill of a volume."""
 LARGEST_TOPIC: Final = 8.0
 """Where the power law of topics is cut off, in units of its scale."""
 
@@ -42,12 +44,17 @@ class Shape:
     """How much more than others the hot broker attracts."""
     violations: float = 0.01
     """Share of the partitions with two replicas in one rack."""
+    directories: int = 1
+    """Log directories of each broker, on volumes of their own."""
+    directory_spread: float = 0.4
+    """Standard deviation of the logarithm of how much directories attract replicas."""
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
     "S": Shape(brokers=30, racks=3, partitions=10_000, topics=300),
     "M": Shape(brokers=100, racks=5, partitions=100_000, topics=1_500),
     "L": Shape(brokers=300, racks=6, partitions=333_333, topics=5_000),
+    "J": Shape(brokers=30, racks=3, partitions=10_000, topics=300, directories=4),
 }
 
 
@@ -64,6 +71,10 @@ class MadeCluster:
     """Its number within the topic."""
     size: Any
     replicas: Any
+    directory: Any
+    """Of each replica, the index of its log directory."""
+    volume: Any
+    """Bytes of the volumes of each broker, by directory."""
 
 
 def make_cluster(shape: Shape, seed: int) -> MadeCluster:
@@ -80,6 +91,7 @@ def make_cluster(shape: Shape, seed: int) -> MadeCluster:
     pull[old:] = -np.inf
     keys = pull + rng.normal(0.0, shape.topic_skew, (shape.topics, shape.brokers))
     replicas = _placed(rng, shape, keys, topic, racks)
+    directory, volume = _directories(rng, shape, size, replicas)
     return MadeCluster(
         tuple(f"rack-{r}" for r in racks),
         tuple(f"topic-{t:05d}" for t in range(shape.topics)),
@@ -87,7 +99,22 @@ def make_cluster(shape: Shape, seed: int) -> MadeCluster:
         partition,
         size,
         replicas + 1,
+        directory,
+        volume,
     )
+
+
+def _directories(rng: np.random.Generator, shape: Shape, size: Any, replicas: Any) -> Any:
+    """Choose directories by weight; the volumes of a broker are of one size, and none is full."""
+    pull = rng.normal(0.0, shape.directory_spread, (shape.brokers, shape.directories))
+    directory = np.argmax(
+        pull[replicas] + rng.gumbel(size=(*replicas.shape, pull.shape[1])), axis=2
+    )
+    used = np.zeros(pull.shape, dtype=np.int64)
+    np.add.at(used, (replicas, directory), np.broadcast_to(size[:, None], replicas.shape))
+    fullest = used.max(axis=1) / FULLEST
+    volume = np.maximum(fullest, 2 * used.sum() / used.size).astype(np.int64)
+    return directory, np.repeat(volume[:, None], shape.directories, axis=1)
 
 
 def _partitions(rng: np.random.Generator, shape: Shape) -> tuple[Any, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from benchmarks.clusters import MadeCluster
-from controller.pipeline.tables import BROKERS, Manifest, Tables, write_tables
+from controller.pipeline.tables import BROKERS, LOG_DIRS, Manifest, Tables, write_tables
 
 
 def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
@@ -17,14 +18,16 @@ def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
         made.partition.tolist(),
         made.size.tolist(),
         made.replicas.tolist(),
+        made.directory.tolist(),
         strict=True,
     )
     packed = spark.createDataFrame(
-        list(rows), "t INT, partition INT, size_bytes BIGINT, replicas ARRAY<INT>"
+        list(rows),
+        "t INT, partition INT, size_bytes BIGINT, replicas ARRAY<INT>, dirs ARRAY<INT>",
     )
     names = spark.createDataFrame(list(enumerate(made.topics)), "t INT, topic STRING")
     replicas = (
-        packed.select("t", "partition", "size_bytes", F.posexplode("replicas"))
+        packed.select("t", "partition", "size_bytes", "dirs", F.posexplode("replicas"))
         .join(F.broadcast(names), "t")
         .select(
             "topic",
@@ -32,7 +35,7 @@ def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
             F.col("col").alias("broker"),
             F.col("pos").alias("position"),
             "size_bytes",
-            F.lit("/data").alias("log_dir"),
+            F.concat(F.lit("/data"), F.get("dirs", F.col("pos"))).alias("log_dir"),
             (F.col("pos") == 0).alias("is_leader"),
             F.expr("true").alias("in_isr"),
         )
@@ -48,8 +51,26 @@ def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
             F.create_map().cast("map<string,string>").alias("configs"),
         )
     )
-    brokers = [(n, rack, f"host-{n}", None, True) for n, rack in enumerate(made.racks, start=1)]
+    capacity = made.volume.sum(axis=1).tolist() if made.volume.shape[1] > 1 else None
+    brokers = [
+        (n, rack, f"host-{n}", None if capacity is None else capacity[n - 1], True)
+        for n, rack in enumerate(made.racks, start=1)
+    ]
     manifest = Manifest(f"made-{len(made.racks)}", "2026-01-01T00:00:00Z", "generator")
+    used = np.zeros(made.volume.shape, dtype=np.int64)
+    size = np.broadcast_to(made.size[:, None], made.replicas.shape)
+    np.add.at(used, (made.replicas - 1, made.directory), size)
+    log_dirs = [
+        (b + 1, f"/data{n}", f"/data{n}", int(total), int(total - used[b, n]), False)
+        for (b, n), total in np.ndenumerate(made.volume)
+    ]
     write_tables(
-        Tables(spark.createDataFrame(brokers, BROKERS), replicas, topics, manifest), directory
+        Tables(
+            spark.createDataFrame(brokers, BROKERS),
+            replicas,
+            topics,
+            manifest,
+            log_dirs=spark.createDataFrame(log_dirs, LOG_DIRS),
+        ),
+        directory,
     )

@@ -20,9 +20,12 @@ from controller.planning.plan_basis import Basis
 from controller.units import parse_bytes
 
 if TYPE_CHECKING:
+    from controller.pipeline.directory_plan import DirectorySummary
     from controller.pipeline.plan_summary import PlanSummary
     from controller.pipeline.waves import Wave
 
+LISTED: Final = 40
+"""Log directories that a summary lists."""
 HELP: Final = """
 Plan whole clusters on Spark: snapshot, plan, requests and report. See docs/guide/pipeline.md.
 
@@ -74,6 +77,25 @@ def plan(  # noqa: PLR0913 - the options of the command
             "--balance/--no-balance",
             help="Balance the cluster. Default: unless --drain, --replace or "
             "--replication-factor is given.",
+        ),
+    ] = None,
+    place_dirs: Annotated[
+        bool,
+        typer.Option("--place-dirs", help="Choose the log directory of each new replica."),
+    ] = False,
+    balance_dirs: Annotated[
+        bool,
+        typer.Option(
+            "--balance-dirs",
+            help="Even out the log directories within brokers instead; no replica changes its "
+            "broker.",
+        ),
+    ] = False,
+    broker: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="BROKER",
+            help="With --balance-dirs: a broker to even out; may be repeated. Default: all.",
         ),
     ] = None,
     include: Annotated[
@@ -134,6 +156,9 @@ def plan(  # noqa: PLR0913 - the options of the command
             replication_factor=replication_factor,
             only_leaders=leaders_only,
             only_needed=has_goal if balance is None else not balance,
+            place_dirs=place_dirs,
+            balance_dirs=balance_dirs,
+            dir_brokers=frozenset(broker or ()),
             include=include,
             exclude=exclude,
             pinned=frozenset(pin or ()),
@@ -146,11 +171,21 @@ def plan(  # noqa: PLR0913 - the options of the command
             bytes_in=options.parsed(parse_bytes, "--wave-bytes-in", wave_bytes_in),
             bytes_out=options.parsed(parse_bytes, "--wave-bytes-out", wave_bytes_out),
         )
-        summary, waves, files = commands.make_plan(spark, snapshot, wanted, limits, str(out), note)
+        made: tuple[PlanSummary | DirectorySummary, list[Wave], list[Path]]
+        lines: Iterator[str]
+        if balance_dirs:
+            made = found = commands.balance_directories(
+                spark, snapshot, wanted, limits, str(out), note
+            )
+            lines = _directory_lines(*found[:2])
+        else:
+            made = planned = commands.make_plan(spark, snapshot, wanted, limits, str(out), note)
+            lines = _summary_lines(*planned[:2])
+    summary, _, files = made
     if as_json:
         print_json(summary.document() | {"requests": [str(path) for path in files]})
     else:
-        print_lines(_summary_lines(summary, waves))
+        print_lines(lines)
         print_line(f"{len(files)} requests: {out}/requests")
     raise typer.Exit(Exit.IN_PROGRESS if summary.notes else Exit.DONE)
 
@@ -187,11 +222,37 @@ def _summary_lines(summary: PlanSummary, waves: list[Wave]) -> Iterator[str]:
         f"{summary.rack_violations_after} after; most replicas of a topic on one broker: "
         f"{summary.concentration_before} before, {summary.concentration_after} after"
     )
+    if summary.log_dirs:
+        before = [f.bytes_before / max(1, f.total_bytes) for f in summary.log_dirs]
+        after = [f.bytes_after / max(1, f.total_bytes) for f in summary.log_dirs]
+        yield (
+            f"fill of log directories: {min(before):.1%} to {max(before):.1%} before, "
+            f"{min(after):.1%} to {max(after):.1%} after; each of them: summary.json"
+        )
     for number, wave in enumerate(waves, start=1):
         yield (
             f"request {number}: {wave.partitions} partitions, {int(wave.size_in.sum())} bytes, at "
             f"most {int(wave.size_in.max())} to one broker; fullest disk at its peak: "
             f"{int(wave.peak.max())} bytes"
+        )
+    for note in summary.notes:
+        yield f"Note: {note}"
+
+
+def _directory_lines(summary: DirectorySummary, waves: list[Wave]) -> Iterator[str]:
+    """Describe a plan that evens out log directories."""
+    yield (
+        f"{summary.moves} replicas change their log directory on {summary.brokers} brokers; "
+        f"{summary.bytes_moved} bytes ({summary.bytes_ratio:.3f} times the least) are copied"
+    )
+    changed = [f for f in summary.log_dirs if f.bytes_after != f.bytes_before]
+    yield from (found.text() for found in changed[:LISTED])
+    if len(changed) > LISTED:
+        yield f"and {len(changed) - LISTED} more log directories: summary.json"
+    for number, wave in enumerate(waves, start=1):
+        yield (
+            f"request {number}: {wave.partitions} replicas, {int(wave.size_in.sum())} bytes, at "
+            f"most {int(wave.size_in.max())} to one log directory"
         )
     for note in summary.notes:
         yield f"Note: {note}"

@@ -13,19 +13,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
-from controller.pipeline.cluster_frame import load
+from controller.pipeline.cluster_frame import Cluster, load
+from controller.pipeline.directory_plan import (
+    DirectoryBalance,
+    DirectorySummary,
+    place_directories,
+)
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary, summarize
-from controller.pipeline.plan_writer import Cutter, write_plan
+from controller.pipeline.plan_writer import Cutter, write_directories, write_plan
 from controller.pipeline.planner import Planner, Progress
 from controller.pipeline.report import build_report, read_journals
 from controller.pipeline.report_page import BrokerFill, page
 from controller.pipeline.snapshot_writer import BrokerRow, SnapshotSource, write_snapshot
 from controller.pipeline.stock_snapshot import source_of_files
 from controller.pipeline.tables import Manifest, Tables, check_tables, read_tables
+from controller.pipeline.volume_table import load_volumes
 from controller.pipeline.waves import Wave, WaveLimits
 
 
@@ -86,19 +93,61 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
         InvalidInputError: the snapshot or an option is invalid, or the disks have no room.
 
     """
+    tables, cluster = _loaded(spark, snapshot, options, progress)
+    planned = Planner(spark, cluster, options, progress).plan()
+    progress("summarizing the plan")
+    summary, loads = summarize(planned)
+    placed = None
+    if options.place_dirs:
+        table = load_volumes(tables, cluster.brokers.ids, options.fill)
+        placed = place_directories(spark, tables, planned, table, progress)
+    assigned, waves = Cutter(spark, planned, limits, progress, placed).cut()
+    brokers = len(cluster.brokers.ids)
+    if placed is not None:
+        peak = np.max([wave.peak[brokers:] for wave in waves], axis=0, initial=0)
+        fills = placed.table.fills(placed.table.used, peak)
+        summary = replace(summary, log_dirs=fills, notes=(*summary.notes, *placed.notes))
+    progress("writing")
+    files = write_plan(
+        planned, summary, loads, (assigned, waves), tables.manifest, directory, placed
+    )
+    return summary, [wave.first(brokers) for wave in waves], files
+
+
+def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
+    spark: Any,
+    snapshot: str,
+    options: PlanOptions,
+    limits: WaveLimits,
+    directory: str,
+    progress: Progress,
+) -> tuple[DirectorySummary, list[Wave], list[Path]]:
+    """
+    Plan to even out the log directories of brokers, and write the plan.
+
+    Raises:
+        InvalidInputError: the snapshot or an option is invalid.
+
+    """
+    tables, cluster = _loaded(spark, snapshot, options, progress)
+    table = load_volumes(tables, cluster.brokers.ids, options.fill)
+    moved, waves, summary = DirectoryBalance(spark, tables, cluster, table, options, limits).plan(
+        progress
+    )
+    progress("writing")
+    files = write_directories(moved, waves, summary, cluster, table, tables.manifest, directory)
+    return summary, waves, files
+
+
+def _loaded(
+    spark: Any, snapshot: str, options: PlanOptions, progress: Progress
+) -> tuple[Tables, Cluster]:
     options.check()
     progress("reading the snapshot")
     tables = read_tables(spark, snapshot)
     check_tables(tables, snapshot)
     drained = options.drain | set(options.replace)
-    cluster = load(spark, tables, drained=drained, fill=options.fill)
-    planned = Planner(spark, cluster, options, progress).plan()
-    progress("summarizing the plan")
-    summary, loads = summarize(planned)
-    waves = Cutter(spark, planned, limits, progress).cut()
-    progress("writing")
-    files = write_plan(planned, summary, loads, waves, tables.manifest, directory)
-    return summary, list(waves[1]), files
+    return tables, load(spark, tables, drained=drained, fill=options.fill)
 
 
 def make_report(  # noqa: PLR0913, PLR0917 - the directories
@@ -169,6 +218,10 @@ def _refuse_other_cluster(spark: Any, plan: Path, after: Path) -> None:
 def _plan_tables(spark: Any, plan: Path) -> tuple[Any, Any]:
     if not (plan / "summary.json").exists():
         raise InvalidInputError(f"{plan}: not the directory of a plan: there is no summary.json")
+    if not (plan / "brokers").exists():
+        raise InvalidInputError(
+            f"{plan}: a plan of log directories has no loads of brokers: leave out --plan"
+        )
     return spark.read.parquet(str(plan / "changes")), spark.read.parquet(str(plan / "brokers"))
 
 

@@ -32,7 +32,13 @@ class PlanOptions:
     bytes_max: int | None = None
     moves_max: int | None = None
     fill: float = 1.0
-    """Usable fraction of a broker's capacity."""
+    """Usable fraction of a broker's capacity, and of the volumes of its log directories."""
+    place_dirs: bool = False
+    """Name the log directory of each new replica."""
+    balance_dirs: bool = False
+    """Even out the log directories of brokers; copy nothing between brokers."""
+    dir_brokers: frozenset[int] = frozenset()
+    """The brokers of which the log directories are evened out; empty: all."""
 
     def check(self) -> None:
         """
@@ -53,6 +59,20 @@ class PlanOptions:
                 "a plan of leaders alone cannot drain or replace brokers or change the "
                 "replication factor"
             )
+        if self.balance_dirs and (
+            self.drain
+            or self.replace
+            or self.replication_factor
+            or self.only_leaders
+            or self.only_needed
+            or self.place_dirs
+        ):
+            raise InvalidInputError(
+                "a plan that evens out log directories changes nothing else: make another plan "
+                "for the other options"
+            )
+        if self.dir_brokers and not self.balance_dirs:
+            raise InvalidInputError("--broker needs --balance-dirs")
         for broker, other in self.replace.items():
             if other in self.replace or other in self.drain:
                 raise InvalidInputError(

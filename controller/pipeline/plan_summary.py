@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import ensure
 from controller.pipeline.placement_ledger import UNLIMITED
 from controller.pipeline.planner import Planned
+from controller.pipeline.volume_table import DirectoryFill
 from controller.planning.quotas import Band
 
 LISTED: Final = 10
@@ -61,6 +62,8 @@ class PlanSummary:
     """Produce rate of the brokers with the lowest and the highest one, before and after; None:
     unknown."""
     notes: tuple[str, ...]
+    log_dirs: tuple[DirectoryFill, ...] = ()
+    """The fill of log directories, if the plan names those of new replicas."""
 
     @property
     def bytes_ratio(self) -> float:

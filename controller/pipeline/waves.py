@@ -3,7 +3,9 @@ Cut a plan into waves, one request each, so that no disk overflows at any time.
 
 A wave begins after the end of the previous one. The order within a wave is not known, so its peak
 assumes that all copies arrive before any replica is deleted: the load before the wave plus all its
-copies. Deleted replicas make room for the next wave.
+copies. Deleted replicas make room for the next wave: a broker keeps a deleted log for a while.
+
+A disk is a broker, or a volume of a broker if the plan names log directories. Both are counted.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ import numpy as np
 ZNODE_BYTES_MAX: Final = 700_000
 """ZooKeeper's default limit of 1 MiB, less a margin for the options of the request."""
 GROW: Final = 16
+
+Amounts = Sequence[tuple[int, int]]
+"""Disks, as indices, and the bytes that each gets or loses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +42,14 @@ class Wave:
 
     partitions: int
     size_in: Any
-    """By broker."""
+    """By disk."""
     size_out: Any
     peak: Any
-    """Peak bytes of each broker during the wave."""
+    """Peak bytes of each disk during the wave."""
+
+    def first(self, disks: int) -> Wave:
+        """Return the load of the first disks alone."""
+        return Wave(self.partitions, self.size_in[:disks], self.size_out[:disks], self.peak[:disks])
 
 
 class Waves:
@@ -51,9 +60,9 @@ class Waves:
         Start without waves.
 
         Args:
-            size: Bytes on each broker before the first wave.
-            room: Capacity of each broker.
-            limits: Limits of each wave.
+            size: Bytes on each disk before the first wave.
+            room: Capacity of each disk.
+            limits: Limits of each wave; those of brokers hold for their volumes as well.
 
         """
         self._first: Final = size.astype(np.int64)
@@ -64,7 +73,7 @@ class Waves:
         self._in, self._out = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         self._count = np.zeros(GROW, dtype=np.int64)
         self._bytes = np.zeros(GROW, dtype=np.int64)
-        # Bytes of each broker at the peak of each wave.
+        # Bytes of each disk at the peak of each wave.
         self._peak = np.repeat(self._first[None, :], GROW, axis=0)
 
     @property
@@ -72,16 +81,13 @@ class Waves:
         """The number of waves."""
         return self._used
 
-    def add(
-        self, size: int, adding: Sequence[int], removing: Sequence[int], text: int
-    ) -> int | None:
+    def add(self, adding: Amounts, removing: Amounts, text: int) -> int | None:
         """
         Put a change into a wave.
 
         Args:
-            size: Bytes of one replica.
-            adding: Brokers that get a replica.
-            removing: Brokers that lose their replica.
+            adding: Disks that get a replica.
+            removing: Disks that lose their replica.
             text: Bytes of the entry in the request's znode.
 
         Returns:
@@ -95,24 +101,24 @@ class Waves:
         fits = (self._count[:last] < limits.partitions) & (
             (self._bytes[:last] + text <= limits.znode_bytes) | (self._count[:last] == 0)
         )
-        for broker in adding:
-            fits &= self._below(self._in[:last, broker], size, limits.bytes_in)
+        for disk, size in adding:
+            fits &= self._below(self._in[:last, disk], size, limits.bytes_in)
             # The replica stays after its wave, so every later peak must have room for it.
-            later = np.maximum.accumulate(self._peak[:last, broker][::-1])[::-1]
-            fits &= later + size <= self._room[broker]
-        for broker in removing:
-            fits &= self._below(self._out[:last, broker], size, limits.bytes_out)
+            later = np.maximum.accumulate(self._peak[:last, disk][::-1])[::-1]
+            fits &= later + size <= self._room[disk]
+        for disk, size in removing:
+            fits &= self._below(self._out[:last, disk], size, limits.bytes_out)
         if not fits.any():
             return None
         wave = int(np.argmax(fits))
         self._count[wave] += 1
         self._bytes[wave] += text
-        for broker in adding:
-            self._in[wave, broker] += size
-            self._peak[wave:, broker] += size
-        for broker in removing:
-            self._out[wave, broker] += size
-            self._peak[wave + 1 :, broker] -= size
+        for disk, size in adding:
+            self._in[wave, disk] += size
+            self._peak[wave:, disk] += size
+        for disk, size in removing:
+            self._out[wave, disk] += size
+            self._peak[wave + 1 :, disk] -= size
         self._used = max(self._used, wave + 1)
         return wave
 
@@ -142,23 +148,23 @@ def wanting(
     waves: Sequence[Wave],
     first: Any,
     room: Any,
-    left: Iterable[tuple[int, Sequence[int]]],
+    left: Iterable[Amounts],
 ) -> dict[int, int]:
     """
-    Return the missing bytes of brokers for the changes that fit into no wave.
+    Return the missing bytes of disks for the changes that fit into no wave.
 
     Args:
         waves: The waves so far.
-        first: Bytes on each broker before the first wave.
-        room: Capacity of each broker.
-        left: Size and added brokers of each change without a wave.
+        first: Bytes on each disk before the first wave.
+        room: Capacity of each disk.
+        left: The disks that get a replica, of each change without a wave.
 
     """
     held = first.astype(np.float64)
     for wave in waves:
         held = held + wave.size_in - wave.size_out
-    for size, adding in left:
-        for broker in adding:
-            held[broker] += size
+    for adding in left:
+        for disk, size in adding:
+            held[disk] += size
     missing = held - room
     return {int(n): int(np.ceil(missing[n])) for n in np.flatnonzero(missing > 0)}

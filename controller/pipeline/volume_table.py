@@ -1,0 +1,203 @@
+"""
+The volumes of all brokers, by index, and the log directories that take new replicas.
+
+Arrays by volume: nothing here grows with the number of replicas. A broker of which a directory has
+an unknown size has no volumes here: nothing is planned for its directories. Failed directories are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from controller.errors import InvalidInputError
+from controller.pipeline.tables import Tables
+from controller.planning.volumes import Volume
+
+ANY: Final = "any"
+"""The name of no certain directory in a plan, as in Kafka's tool."""
+LISTED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFill:
+    """The bytes of one volume before, during and after a plan."""
+
+    broker: int
+    log_dirs: tuple[str, ...]
+    total_bytes: int
+    bytes_before: int
+    bytes_after: int
+    peak_bytes: int
+
+    def text(self) -> str:
+        """Describe it."""
+        before, after = (
+            b / max(1, self.total_bytes) for b in (self.bytes_before, self.bytes_after)
+        )
+        return (
+            f"broker {self.broker}, {', '.join(self.log_dirs)}: {before:.1%} full before, "
+            f"{after:.1%} after"
+        )
+
+
+@dataclass(slots=True)
+class VolumeTable:
+    """The volumes of all brokers; ``used`` changes with the plan."""
+
+    ids: tuple[int, ...]
+    """The ids of the brokers."""
+    volumes: tuple[Volume, ...]
+    broker: tuple[int, ...]
+    """The index of each volume's broker."""
+    paths: tuple[tuple[str, ...], ...]
+    """The directories of each volume."""
+    fill: float
+    unknown: frozenset[int]
+    """Indices of the brokers with a directory of unknown size."""
+    used: Any
+    """Bytes on each volume after the plan."""
+    taken: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Bytes that directories got, by volume and path: the directories of a volume share them."""
+
+    @property
+    def limits(self) -> Any:
+        """Return the usable bytes of each volume."""
+        return np.array([volume.total * self.fill for volume in self.volumes])
+
+    def of_broker(self, broker: int) -> list[int]:
+        """Return the volumes of a broker."""
+        return [n for n, owner in enumerate(self.broker) if owner == broker]
+
+    def index(self) -> list[tuple[int, str, int]]:
+        """Return broker, path and volume of each directory."""
+        return [(self.broker[n], path, n) for n, paths in enumerate(self.paths) for path in paths]
+
+    def name(self, volume: int) -> str:
+        """Return the name of a volume in messages."""
+        return f"broker {self.ids[self.broker[volume]]}, {self.paths[volume][0]}"
+
+    def take(self, volume: int, size: int) -> str:
+        """Return the directory of a volume that takes a replica."""
+        path = min(self.paths[volume], key=lambda p: (self.taken[volume, p], p))
+        self.taken[volume, path] += size
+        return path
+
+    def fills(self, after: Any, peak: Any) -> tuple[DirectoryFill, ...]:
+        """Return the fill of each volume."""
+        return tuple(
+            DirectoryFill(
+                self.ids[self.broker[n]],
+                self.paths[n],
+                volume.total,
+                volume.used,
+                int(after[n]),
+                int(max(volume.used, peak[n])),
+            )
+            for n, volume in enumerate(self.volumes)
+        )
+
+
+class DirectoryPlacement:
+    """
+    Choose directories for new replicas: the one with the most free share after the choices so far.
+
+    The replicas are to come largest first. ``missing`` has those for which no directory has room.
+    """
+
+    def __init__(self, table: VolumeTable) -> None:
+        """Count what leaves and arrives in ``table.used``."""
+        self._table: Final = table
+        self._limits: Final = table.limits.tolist()
+        self._volumes: Final[dict[int, list[int]]] = {}
+        for n, broker in enumerate(table.broker):
+            self._volumes.setdefault(broker, []).append(n)
+        self.missing: Final[list[str]] = []
+
+    def place(self, what: str, size: int, broker: int) -> tuple[int, str] | None:
+        """
+        Return the volume and the directory for a replica.
+
+        Args:
+            what: The partition.
+            size: Its bytes.
+            broker: The broker of the new replica.
+
+        Returns:
+            None if the directories of the broker are not known, or no directory has room.
+
+        """
+        table = self._table
+        volumes = self._volumes.get(broker)
+        if not volumes:
+            return None
+        free = {n: self._limits[n] - float(table.used[n]) - size for n in volumes}
+        best = max(volumes, key=lambda n: (free[n] / max(1.0, self._limits[n]), -n))
+        if free[best] < 0:
+            # The share is of unequal volumes: a larger one may have the bytes.
+            best = max(volumes, key=lambda n: (free[n], -n))
+        if free[best] < 0:
+            self.missing.append(f"{what}: {table.name(best)} lacks {-free[best]:.0f} bytes")
+            return None
+        table.used[best] += size
+        # With one directory there is nothing to choose.
+        several = len(volumes) > 1 or len(table.paths[best]) > 1
+        return best, table.take(best, size) if several else ANY
+
+    def check(self) -> None:
+        """
+        Refuse a plan that would overflow a directory.
+
+        Raises:
+            InvalidInputError: replicas have no directory.
+
+        """
+        if self.missing:
+            more = len(self.missing) - LISTED
+            listed = self.missing[:LISTED] + ([f"and {more} more"] if more > 0 else [])
+            raise InvalidInputError(
+                f"no log directory has room for {len(self.missing)} of the new replicas:\n  "
+                + "\n  ".join(listed)
+                + "\nFree or add space, even out the directories first (--balance-dirs), allow a "
+                "higher fill, or move less"
+            )
+
+
+def load_volumes(tables: Tables, ids: Sequence[int], fill: float) -> VolumeTable:
+    """
+    Return the volumes of a snapshot.
+
+    Raises:
+        InvalidInputError: the snapshot has no log directories.
+
+    """
+    if tables.log_dirs is None:
+        raise InvalidInputError(
+            "the snapshot has no log directories: take another one with this version"
+        )
+    index = {broker: n for n, broker in enumerate(ids)}
+    rows = tables.log_dirs.orderBy("broker", "log_dir").collect()
+    good = [row for row in rows if not row.is_failed]
+    unknown = {index[r.broker] for r in good if None in (r.total_bytes, r.usable_bytes)}
+    groups: dict[tuple[int, str], list[Any]] = {}
+    for row in good:
+        if index[row.broker] not in unknown:
+            groups.setdefault((index[row.broker], row.volume or row.log_dir), []).append(row)
+    volumes = [
+        Volume(name, rows[0].total_bytes, rows[0].total_bytes - min(r.usable_bytes for r in rows))
+        for (_, name), rows in groups.items()
+    ]
+    return VolumeTable(
+        tuple(ids),
+        tuple(volumes),
+        tuple(broker for broker, _ in groups),
+        tuple(tuple(row.log_dir for row in rows) for rows in groups.values()),
+        fill,
+        frozenset(unknown),
+        np.array([volume.used for volume in volumes], dtype=np.int64),
+    )
