@@ -23,7 +23,7 @@ SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim mutants histories oracle chaos bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ oracle: $(READY) ## compare what seeded histories write and send with what it wa
 
 chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n
 	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+forecasts: $(READY) ## how many previews forecast the time of their plans on real brokers; COUNT=n, SEED=n
+	$(BIN)/python -m integration.forecasts $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
 bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
 	$(BIN)/python -m benchmarks $(if $(FULL),--full)

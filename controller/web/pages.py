@@ -101,7 +101,8 @@ def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
         request: One of the ``requests`` of the status.
 
     Returns:
-        ``value`` of ``most``, ``is_open``, and ``time_left`` in words.
+        ``value`` of ``most``, ``is_open``, and in words ``time_left`` and ``forecast``, the time in
+        all that was forecast when the request was accepted.
 
     """
     counts, volume, eta = request["partitions"], request["bytes"], request["eta_s"]
@@ -112,11 +113,22 @@ def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
         most, value = volume["total"], volume["moved"]
     if not counts["total"]:  # a cancellation counts with what it cancels
         value = 0 if is_open else most
-    time_left = ""
-    if is_open and eta is not None:
-        low, high = map(show_duration, eta)
-        time_left = low if low == high else f"{low} to {high}"
-    return {"value": value, "most": most, "is_open": is_open, "time_left": time_left}
+    made = request.get("forecast")
+    return {
+        "value": value,
+        "most": most,
+        "is_open": is_open,
+        "time_left": _range(*eta) if is_open and eta is not None else "",
+        "forecast": "" if made is None else _range(made["low_s"], made["high_s"]),
+    }
+
+
+def _range(low_s: float, high_s: float | None) -> str:
+    low = show_duration(low_s)
+    if high_s is None:
+        return f"at least {low}"
+    high = show_duration(high_s)
+    return low if low == high else f"{low} to {high}"
 
 
 def _examples(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
