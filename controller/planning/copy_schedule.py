@@ -22,6 +22,8 @@ from controller.core.steps import Step, steps_to
 
 LOOKED_AT_MAX: Final = 1_000
 """Blocked partitions that are looked at before the next event."""
+SHARED_TIMES: Final = 3
+"""How often what some copies leave of their brokers' rates is shared among the others."""
 EVEN: Final = 1e-9
 """Relative differences of rates and bytes below this are rounding."""
 
@@ -237,13 +239,16 @@ class _Flight:
         return self.steps[self.done]
 
 
+_End = tuple[BrokerId, bool]
+"""One end of a copy: a broker, and whether it receives."""
+
+
 @dataclass(slots=True, eq=False)
 class _Copy:
     flight: _Flight
-    source: BrokerId
-    receiver: BrokerId
     left: float
     growth: float
+    ends: tuple[_End, _End]
     rate: float = 0.0
 
     @property
@@ -277,7 +282,9 @@ class _Play:
         self._incoming: dict[BrokerId, int] = {}
         self._outgoing: dict[BrokerId, int] = {}
         self._bytes = 0
-        self._bursts: dict[tuple[BrokerId, bool], float] = {}
+        self._bursts: dict[_End, float] = {}
+        self._is_changed = True
+        """Whether copies began or ended since rates were shared."""
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
         self._delayed: dict[TopicPartition, str] = {}
@@ -332,28 +339,28 @@ class _Play:
             heapq.heappop(self._events)[2]()
 
     def _share(self) -> None:
-        """Share the rates of brokers among their copies, the scarcest rate first."""
+        """Share the rates of brokers among their copies, then what some of them leave to others."""
+        if not self._is_changed:
+            return
+        self._is_changed = False
         rate_of = self._pace.rate
         if rate_of is None:
             for copy in self._copies:
                 copy.rate = math.inf
             return
-        users: dict[tuple[BrokerId, bool], dict[_Copy, None]] = {}
+        numbers: dict[_End, int] = {}
         for copy in self._copies:
-            users.setdefault((copy.source, False), {})[copy] = None
-            users.setdefault((copy.receiver, True), {})[copy] = None
-        left = {end: rate_of(*end) for end in users}
-        while users:
-            scarcest = min(users, key=lambda end: left[end] / len(users[end]))
-            rate = left[scarcest] / len(users[scarcest])
-            for copy in users.pop(scarcest):
-                copy.rate = rate
-                is_source = scarcest == (copy.source, False)
-                other = (copy.receiver, True) if is_source else (copy.source, False)
-                left[other] = max(0.0, left[other] - rate)
-                del users[other][copy]
-                if not users[other]:
-                    del users[other]
+            copy.rate = 0.0
+            for end in copy.ends:
+                numbers[end] = numbers.get(end, 0) + 1
+        left = {end: rate_of(*end) for end in numbers}
+        for _ in range(SHARED_TIMES):
+            shares = {end: left[end] / number for end, number in numbers.items()}
+            for copy in self._copies:
+                more = min(shares[end] for end in copy.ends)
+                copy.rate += more
+                for end in copy.ends:
+                    left[end] -= more
 
     # --- steps ---------------------------------------------------------------------------------
 
@@ -395,8 +402,10 @@ class _Play:
                 directory.volume.take(move.size)
             self._incoming[broker] = self._incoming.get(broker, 0) + 1
             growth = move.growth if self._pace.with_growth else 0.0
-            left = move.size - self._burst(move.leader, broker, move.size)
-            self._copies.append(_Copy(flight, move.leader, broker, left, growth))
+            ends = ((move.leader, False), (broker, True))
+            left = move.size - self._burst(ends, move.size)
+            self._copies.append(_Copy(flight, left, growth, ends))
+            self._is_changed = True
         if step.adding:
             self._outgoing[move.leader] = self._outgoing.get(move.leader, 0) + 1
         else:
@@ -414,11 +423,10 @@ class _Play:
             or (limits.bytes is not None and self._bytes > 0 and self._bytes + size > limits.bytes)
         )
 
-    def _burst(self, source: BrokerId, receiver: BrokerId, size: int) -> float:
+    def _burst(self, ends: tuple[_End, _End], size: int) -> float:
         """Return the bytes of a copy that its brokers pass on at once, before a throttle holds."""
         if self._pace.rate is None or not self._pace.burst_s:
             return 0.0
-        ends = ((source, False), (receiver, True))
         for end in ends:
             self._bursts.setdefault(end, self._pace.burst_s * self._pace.rate(*end))
         passed = min(float(size), *(self._bursts[end] for end in ends))
@@ -427,11 +435,12 @@ class _Play:
         return passed
 
     def _end_copy(self, copy: _Copy) -> None:
-        flight = copy.flight
+        flight, ((source, _), (receiver, _)) = copy.flight, copy.ends
+        self._is_changed = True
         flight.copying -= 1
-        self._incoming[copy.receiver] -= 1
+        self._incoming[receiver] -= 1
         if not flight.copying:
-            self._outgoing[copy.source] -= 1
+            self._outgoing[source] -= 1
             self._end_copies(flight)
 
     def _end_copies(self, flight: _Flight) -> None:

@@ -219,7 +219,9 @@ def forecast(plan: Plan) -> Forecast:
     fast, slow = _paces(plan, shares)
     steps = sum(len(m.steps(plan.limits.step_size)) for m in plan.moves)
     is_played = fast is not None and steps <= PLAYED_MAX
-    played = play(going, plan.disks, plan.limits, fast if fast and is_played else Pace())
+    # Without disks there is nothing to learn of an unplayed plan.
+    some = going if is_played or plan.disks else []
+    played = play(some, plan.disks, plan.limits, fast if fast and is_played else Pace())
     time = None
     if fast is not None and slow is not None and not _is_sizeless(plan):
         slowest = play(going, plan.disks, plan.limits, slow) if is_played else None

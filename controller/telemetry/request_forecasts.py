@@ -16,7 +16,7 @@ from controller.core.reassignments import Reassignment
 from controller.core.scheduling import limits
 from controller.core.view import ClusterView
 from controller.planning.copy_schedule import Limits, Move
-from controller.planning.forecast import Plan, forecast
+from controller.planning.forecast import PLAYED_MAX, Plan, forecast
 from controller.telemetry.cluster_counts import unjudged_entries
 from controller.telemetry.copy_rates import CopyRates
 from controller.telemetry.incremental import Incremental, visit_all
@@ -126,7 +126,9 @@ def _plan(view: ClusterView, name: RequestId, moves: list[Move], rates: CopyRate
     most = limits.in_flight_max(view)
     return Plan(
         moves=moves,
-        disks={broker: disk.directories for broker, disk in view.tenure.disks.brokers.items()},
+        disks={}
+        if len(moves) > PLAYED_MAX
+        else {broker: disk.directories for broker, disk in view.tenure.disks.brokers.items()},
         live=frozenset(view.cluster.brokers),
         limits=Limits(
             step_size=limits.step_size_of(view, spec),
