@@ -7,7 +7,7 @@ Whatever cannot be read is left out of the forecast and named in a note.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controller.cli.context import Inquiry
@@ -83,7 +83,7 @@ def forecast_of(
     plan = Plan(
         moves=moves,
         sizeless=sizeless,
-        disks={b: d.dirs for b, d in read.items() if isinstance(d, Disks)},
+        disks=_dirs(read, status),
         live=brokers,
         limits=_limits(status, controls, wanted),
         throttle=None if throttle == UNTHROTTLED else throttle,
@@ -99,7 +99,8 @@ def _changes(entry: Entry) -> bool:
 
 
 def _present(entry: Entry) -> model.Replicas:
-    return () if entry.assignment is None else entry.assignment.replicas
+    """Return the replicas from which an entry begins: a copy in progress is none yet."""
+    return () if entry.assignment is None else entry.assignment.origin_replicas
 
 
 def _sizes(read: DisksRead) -> dict[TopicPartition, int]:
@@ -110,6 +111,24 @@ def _sizes(read: DisksRead) -> dict[TopicPartition, int]:
             for partition, size in disks.sizes.items():
                 sizes[partition] = max(size, sizes.get(partition, 0))
     return sizes
+
+
+def _dirs(read: DisksRead, status: Mapping[str, Any]) -> dict[BrokerId, tuple[model.LogDir, ...]]:
+    """Return log directories; the daemon may know the capacities that old brokers do not report."""
+    rows = (status.get("disks") or {}).get("log_dirs") or ()
+    known = {(row["broker"], row["path"]): row for row in rows}
+
+    def sized(broker: BrokerId, found: model.LogDir) -> model.LogDir:
+        row = known.get((broker, found.path))
+        if row is None or found.total is not None:
+            return found
+        return replace(found, total=row["total_bytes"], usable=row["usable_bytes"])
+
+    return {
+        broker: tuple(sized(broker, d) for d in disks.dirs)
+        for broker, disks in read.items()
+        if isinstance(disks, Disks)
+    }
 
 
 def _move(

@@ -30,8 +30,8 @@ START_HIGH_S: Final = 5.0
 """From the submission to the first step, and from the last one to the end of the request."""
 HELD_SHARE: Final = 0.85
 """The share of a throttle that copies reach at least."""
-PAST_FAST: Final = 1.5
-PAST_SLOW: Final = 0.7
+PAST_FAST: Final = 2.0
+PAST_SLOW: Final = 0.6
 """The rates of copies to come, relative to the highest and the lowest of past ones."""
 CROWDED: Final = 1.3
 """The time of a large plan, relative to that of its busiest broker."""

@@ -8,6 +8,7 @@ count: they say what the throttle was. The journal restores the periods at start
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ PERIODS_KEPT: Final = 20
 """The latest periods of each broker."""
 BYTES_MIN: Final = 1_000_000
 """In a period with fewer bytes, the overhead of steps hides the rate."""
+
+UNUSUAL: Final = 0.1
+"""The share of the bytes that was received faster, and slower, than counts."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,17 @@ class _Period:
     @property
     def rate(self) -> float:
         return self.bytes / max(0.001, self.until - self.since)
+
+
+def _at(share: float, periods: Iterable[_Period]) -> float:
+    """Return the rate below which a share of the bytes was received."""
+    ordered = sorted(periods, key=lambda p: p.rate)
+    left = share * sum(p.bytes for p in ordered)
+    for period in ordered:
+        left -= period.bytes
+        if left < 0:
+            return period.rate
+    return ordered[-1].rate
 
 
 class CopyRates:
@@ -51,12 +66,12 @@ class CopyRates:
             known.append(_Period(since, until, size))
 
     def rates(self) -> dict[BrokerId, Rates]:
-        """Return the lowest and the highest rate of each broker."""
+        """Return the range of rates at which each broker received most of its bytes."""
         found: dict[BrokerId, Rates] = {}
         for broker, periods in sorted(self._periods.items()):
-            rates = [p.rate for p in periods if p.bytes >= BYTES_MIN]
-            if rates:
-                found[broker] = Rates(min(rates), max(rates))
+            counted = [p for p in periods if p.bytes >= BYTES_MIN]
+            if counted:
+                found[broker] = Rates(_at(UNUSUAL, counted), _at(1 - UNUSUAL, counted))
         return found
 
     def as_status(self) -> list[dict[str, Any]]:

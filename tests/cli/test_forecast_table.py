@@ -172,6 +172,30 @@ def test_what_producers_add_is_measured(terminal: Terminal) -> None:
     assert seconds["low"] < 12 * GB / 50_000_000
 
 
+def test_the_daemon_knows_the_capacities_of_old_brokers(terminal: Terminal) -> None:
+    """By its file of capacities; without it the sizes are unknown."""
+    sizes = {tp(0): 6 * GB, tp(1): 6 * GB}
+    old = replace(disks_with(sizes, 0), dirs=(LogDir("/var/lib/kafka/data", logs=2),))
+    known = terminal.cluster.snapshot.brokers.disks
+    terminal.cluster.snapshot = replace(
+        terminal.cluster.snapshot, brokers=BrokerAnswers(disks={**known, BrokerId(3): old})
+    )
+    row = {"broker": 3, "path": "/var/lib/kafka/data", "total_bytes": 9 * GB, "usable_bytes": GB}
+    terminal.cluster.statuses = [a_status(disks={"log_dirs": [row]})]
+    assert document(terminal)["directories"][-1]["used_bytes"] == 8 * GB
+    terminal.cluster.statuses = [a_status()]
+    found = preview(terminal)
+    assert "3 /var/lib/kafka/data  12 GB    0 B       -      -      -      -\n" in found
+    assert "broker 3 does not report the size of its volumes (before Kafka 3.3)" in found
+
+
+def test_a_copy_in_progress_counts_as_one_to_come(terminal: Terminal) -> None:
+    """Its step is replaced; what it waits for is no lagging replica."""
+    terminal.cluster.assign(tp(0), (1, 2, 3), adding=(3,))
+    found = document(terminal)
+    assert (found["copies"], found["waits"]) == (2, [])
+
+
 def test_the_queue_shows_the_same(terminal: Terminal) -> None:
     """With the common limits, as its entries have no options of their own."""
     terminal.cluster.statuses = [a_status()]

@@ -32,6 +32,14 @@ def test_overlapping_copies_are_one_period() -> None:
     ]
 
 
+def test_unusual_rates_do_not_count() -> None:
+    """A tenth of the bytes was received slower, and a tenth faster, than the range says."""
+    rates = CopyRates()
+    for n, seconds in enumerate((100.0, 1.0, *(10.0,) * 18)):
+        rates.add(THREE, 1000.0 * n, 1000.0 * n + seconds, 100 * MB)
+    assert rates.rates() == {THREE: Rates(10 * MB, 10 * MB)}
+
+
 def test_few_bytes_give_no_rate_and_old_periods_are_forgotten() -> None:
     """The time of small copies is that of their steps."""
     rates = CopyRates()
@@ -39,7 +47,7 @@ def test_few_bytes_give_no_rate_and_old_periods_are_forgotten() -> None:
     assert rates.rates() == {}
     for n in range(1, PERIODS_KEPT + 2):
         rates.add(THREE, 100.0 * n, 100.0 * n + n, 10 * MB)
-    assert rates.rates()[THREE].high == 10 * MB / 2
+    assert 2 * MB < rates.rates()[THREE].high <= 5 * MB
 
 
 def test_the_journal_restores_rates(tmp_path: Path) -> None:
@@ -89,7 +97,7 @@ def test_a_request_is_forecast_once(accepted: ViewBuilder) -> None:
     first = found.of(REQUEST)
     assert first is not None
     assert (first["steps"], first["bytes"], first["basis"]) == (2, 100 * MB, ["past_copies"])
-    assert 6 < first["low_s"] < 10 < first["high_s"] < 25
+    assert 5 < first["low_s"] < 10 < first["high_s"] < 25
     accepted.view.work.sizes[tp()] = 900 * MB
     run_to_end(found.consider(accepted.view, Instant(1001.0)))
     assert found.of(REQUEST) == first
