@@ -7,6 +7,7 @@ a thread of its own: that of a large plan takes longer than the loop may be kept
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -29,24 +30,38 @@ Run = Callable[[Callable[[], None]], None]
 """Carries out a computation, now or later."""
 
 
-def _on_a_thread(compute: Callable[[], None]) -> None:
-    threading.Thread(target=compute, name="forecast", daemon=True).start()
+class _Worker:
+    """Carries out computations on one thread, which starts with the first of them."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def __call__(self, compute: Callable[[], None]) -> None:
+        self._queue.put(compute)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="forecasts", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            self._queue.get()()
 
 
 class RequestForecasts:
-    """The forecasts of open requests; written by the loop and by threads that it starts."""
+    """The forecasts of open requests; written by the loop and by a thread that it starts."""
 
-    def __init__(self, rates: CopyRates, run: Run = _on_a_thread) -> None:
+    def __init__(self, rates: CopyRates, run: Run | None = None) -> None:
         """
         Start without forecasts.
 
         Args:
             rates: The rates of past copies.
-            run: Computes forecasts.
+            run: Computes forecasts; by default on a thread.
 
         """
         self._rates = rates
-        self._run = run
+        self._run: Run = run or _Worker()
         self._found: dict[RequestId, Document | None] = {}
         """None: in the making, or without a time."""
 
@@ -57,7 +72,7 @@ class RequestForecasts:
     def consider(self, view: ClusterView, now: Instant) -> Incremental[None]:
         """Start the forecasts of requests that are accepted and measured."""
         work = view.work
-        for name in [n for n in self._found if n not in work.requests]:
+        for name in [n for n in list(self._found) if n not in work.requests]:
             del self._found[name]
         unjudged = unjudged_entries(view)
         wanted: dict[RequestId, list[Move] | None] = {
@@ -94,6 +109,7 @@ class RequestForecasts:
         time = found.time
         if time is None or name not in self._found:
             return
+        # The loop may forget the request at any moment, and then forgets this as well.
         self._found[name] = {
             "low_s": round(time.low_s, 1),
             "high_s": None if time.high_s is None else round(time.high_s, 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,15 @@ def test_without_anything_to_go_by_there_is_none(accepted: ViewBuilder) -> None:
     known = forecasts()
     run_to_end(known.consider(accepted.view, Instant(1000.0)))
     assert known.of(REQUEST) is None
+
+
+def test_forecasts_are_computed_on_a_thread(accepted: ViewBuilder) -> None:
+    """The loop does not wait for them."""
+    rates = CopyRates()
+    rates.add(THREE, 0.0, 10.0, 100 * MB)
+    found = RequestForecasts(rates)
+    run_to_end(found.consider(accepted.view, Instant(1000.0)))
+    deadline = time.monotonic() + 10
+    while found.of(REQUEST) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found.of(REQUEST) is not None
