@@ -4,6 +4,9 @@
 Each cluster is planned within 5 % and within 2 % of even, for several seeds, beside what the stock
 tool's own algorithm would do to it. Times begin when Spark has started and the snapshot is written,
 and end when the last file is. CPU time is that of all processes: on a busy machine it means more.
+
+The brokers of J have four log directories each: they are evened out within brokers, and the cluster
+is planned with a directory for each new replica.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,13 +28,18 @@ from benchmarks.clusters import SHAPES, MadeCluster, make_cluster
 from benchmarks.processes import processor_s
 from benchmarks.snapshots import write_cluster
 from controller.pipeline import commands
+from controller.pipeline.directory_plan import DirectorySummary
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary
 from controller.pipeline.spark_session import open_session
+from controller.pipeline.volume_table import DirectoryFill
 from controller.pipeline.waves import WaveLimits
 from integration.rigs.kafka_jars import JarsUnavailableError, classpath
 
 STOCK: Final = Path(__file__).parent / "stock" / "StockAssignment.java"
+FILL: Final = 0.96
+"""Usable fraction of the volumes of J, of which some are nearly full."""
+DIRECTORY_GOAL: Final = 1.05
 GOALS: Final = {
     ("S", 0.05): (1.04, 1.05, None),
     ("S", 0.02): (1.03, 1.04, None),
@@ -88,6 +96,69 @@ class Run:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DirectoryRun:
+    """One plan of log directories."""
+
+    operation: str
+    seed: int
+    tolerance: float
+    summary: PlanSummary | DirectorySummary
+    waves: int
+    seconds: float
+    cpu_s: float
+
+    @property
+    def meets(self) -> bool:
+        """Whether the plan is complete, and no directory is above the limit in any wave."""
+        found = self.summary
+        return (
+            not found.notes
+            and found.bytes_ratio <= DIRECTORY_GOAL
+            and all(
+                f.peak_bytes <= max(f.bytes_before, FILL * f.total_bytes) for f in found.log_dirs
+            )
+        )
+
+    def line(self) -> str:
+        """Return a line of the table."""
+        found = self.summary
+        total = [max(1, f.total_bytes) for f in found.log_dirs]
+        before, peak, after = (
+            [held / size for held, size in zip(held_by, total, strict=True)]
+            for held_by in (
+                [f.bytes_before for f in found.log_dirs],
+                [f.peak_bytes for f in found.log_dirs],
+                [f.bytes_after for f in found.log_dirs],
+            )
+        )
+        return (
+            f"| {self.operation} | {self.seed} | {self.tolerance:.0%} | {found.bytes_ratio:.4f} "
+            f"| {found.moves} | {self.waves} | {min(before):.0%} to {max(before):.0%} "
+            f"| {max(peak):.0%} | {min(after):.0%} to {max(after):.0%} "
+            f"| {_unevenness(found.log_dirs, before):.0%} "
+            f"/ {_unevenness(found.log_dirs, after):.0%} "
+            f"| {self.seconds:.0f} s | {self.cpu_s:.0f} s | {'yes' if self.meets else 'no'} |"
+        )
+
+
+def _unevenness(fills: Sequence[DirectoryFill], shares: Sequence[float]) -> float:
+    """Return the largest deviation of a directory from the mean of its broker."""
+    by_broker: dict[int, list[float]] = {}
+    for fill, share in zip(fills, shares, strict=True):
+        by_broker.setdefault(fill.broker, []).append(share)
+    means = {broker: sum(found) / len(found) for broker, found in by_broker.items()}
+    return max(
+        abs(share / means[broker] - 1) if means[broker] else 0.0
+        for broker, found in by_broker.items()
+        for share in found
+    )
+
+
+DIRECTORY_HEAD: Final = """\
+| plan of J | seed | within | bytes / bound | moves | waves | fill before | peak | fill after \
+| largest deviation within a broker before / after | time | CPU | met |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 HEAD: Final = """\
 | cluster | seed | within | bytes / bound | moves / bound | moves | leader changes \
 | brokers outside | racks broken before / after | most of a topic on a broker before / after \
@@ -148,10 +219,40 @@ def run(
     return found
 
 
+def run_directories(
+    spark: Any,
+    seed: int,
+    tolerances: Sequence[float],
+    report: Callable[[str], None],
+) -> list[DirectoryRun]:
+    """Make a cluster with several directories on each broker, and plan them."""
+    made = make_cluster(SHAPES["J"], seed)
+    found = []
+    with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
+        snapshot, out = f"{directory}/snapshot", f"{directory}/plan"
+        write_cluster(spark, made, snapshot)
+        for tolerance in tolerances:
+            for operation, options in (
+                ("--balance-dirs", PlanOptions(balance_dirs=True)),
+                ("--place-dirs", PlanOptions(place_dirs=True)),
+            ):
+                wanted = replace(options, tolerance=tolerance, seed=seed, fill=FILL)
+                begun, used = time.monotonic(), cpu_seconds(spark)
+                make = commands.balance_directories if wanted.balance_dirs else commands.make_plan
+                summary, waves, _ = make(spark, snapshot, wanted, WaveLimits(), out, report)
+                seconds, cpu_s = time.monotonic() - begun, cpu_seconds(spark) - used
+                spark.catalog.clearCache()
+                found.append(
+                    DirectoryRun(operation, seed, tolerance, summary, len(waves), seconds, cpu_s)
+                )
+                report(found[-1].line())
+    return found
+
+
 def main() -> int:
     """Measure and print; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", default="SML", help="some of S, M and L")
+    parser.add_argument("--shapes", default="SML", help="some of S, M, L and J")
     parser.add_argument("--seeds", default="1,2", help="such as 1,2")
     parser.add_argument("--within", default="0.05,0.02", help="0.05, 0.02 or both")
     wanted = parser.parse_args()
@@ -164,15 +265,22 @@ def main() -> int:
 
     found = [
         one
-        for shape in wanted.shapes
+        for shape in wanted.shapes.replace("J", "")
         for seed in map(int, wanted.seeds.split(","))
         for one in run(spark, shape, seed, tolerances, report)
     ]
+    placed = [
+        one
+        for seed in map(int, wanted.seeds.split(","))
+        if "J" in wanted.shapes
+        for one in run_directories(spark, seed, tolerances, report)
+    ]
     spark.stop()
-    print(HEAD)
-    for one in found:
-        print(one.line())
-    return 0 if all(one.meets for one in found) else 1
+    if found:
+        print(HEAD, *(one.line() for one in found), "", sep="\n")
+    if placed:
+        print(DIRECTORY_HEAD, *(one.line() for one in placed), sep="\n")
+    return 0 if all([*(one.meets for one in found), *(one.meets for one in placed)]) else 1
 
 
 if __name__ == "__main__":

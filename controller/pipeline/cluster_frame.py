@@ -48,6 +48,7 @@ def load(
     *,
     drained: Collection[int] = (),
     fill: float = 1.0,
+    with_dead: bool = False,
 ) -> Cluster:
     """
     Load a checked snapshot.
@@ -57,12 +58,14 @@ def load(
         tables: The snapshot.
         drained: Ids of the brokers to empty.
         fill: Usable fraction of a broker's capacity.
+        with_dead: Whether brokers may be dead that are not drained: no replica moves to another
+            broker.
 
     Raises:
         InvalidInputError: a broker to drain does not exist, or no broker is left.
 
     """
-    brokers, racks = _brokers(tables, drained, fill)
+    brokers, racks = _brokers(tables, drained, fill, with_dead=with_dead)
     known = {r[0]: r[1] for r in tables.topics.select("topic", "min_insync_replicas").collect()}
     topics = tuple(sorted(known))
     names = spark.createDataFrame(list(enumerate(topics)), "topic INT, name STRING").persist()
@@ -100,7 +103,7 @@ def load(
 
 
 def _brokers(
-    tables: Tables, drained: Collection[int], fill: float
+    tables: Tables, drained: Collection[int], fill: float, *, with_dead: bool
 ) -> tuple[Brokers, tuple[str, ...]]:
     rows = tables.brokers.orderBy("broker").collect()
     ids = tuple(int(row.broker) for row in rows)
@@ -110,7 +113,7 @@ def _brokers(
             f"broker {strangers[0]} cannot be drained: it is not in the snapshot"
         )
     dead = [row.broker for row in rows if row.is_alive is False and row.broker not in drained]
-    if dead:
+    if dead and not with_dead:
         raise InvalidInputError(
             f"broker {', '.join(map(str, dead))} was not alive when the snapshot was taken: drain "
             f"it, or start it and take another snapshot"

@@ -147,7 +147,8 @@ def _loaded(
     tables = read_tables(spark, snapshot)
     check_tables(tables, snapshot)
     drained = options.drain | set(options.replace)
-    return tables, load(spark, tables, drained=drained, fill=options.fill)
+    with_dead = options.balance_dirs
+    return tables, load(spark, tables, drained=drained, fill=options.fill, with_dead=with_dead)
 
 
 def make_report(  # noqa: PLR0913, PLR0917 - the directories

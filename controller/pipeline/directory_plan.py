@@ -259,8 +259,9 @@ class DirectoryBalance:
             .join(F.broadcast(movable), "topic", "left_semi")
             .where(F.col("b").isin(sorted(brokers)))
         )
-        rows = in_order(held, "b", "topic", "partition")
-        for broker, found in groupby(rows, key=lambda row: int(row.b)):
+        # One range of brokers after the other reaches the driver: these can be all replicas.
+        ordered = held.repartitionByRange("b").sortWithinPartitions("b", "topic", "partition")
+        for broker, found in groupby(ordered.toLocalIterator(), key=lambda row: int(row.b)):
             yield broker, list(found)
 
     def _empty_plan(self, volumes: list[int]) -> Balance:

@@ -70,10 +70,6 @@ class VolumeTable:
         """Return the usable bytes of each volume."""
         return np.array([volume.total * self.fill for volume in self.volumes])
 
-    def of_broker(self, broker: int) -> list[int]:
-        """Return the volumes of a broker."""
-        return [n for n, owner in enumerate(self.broker) if owner == broker]
-
     def index(self) -> list[tuple[int, str, int]]:
         """Return broker, path and volume of each directory."""
         return [(self.broker[n], path, n) for n, paths in enumerate(self.paths) for path in paths]
@@ -178,7 +174,7 @@ def load_volumes(tables: Tables, ids: Sequence[int], fill: float) -> VolumeTable
     """
     if tables.log_dirs is None:
         raise InvalidInputError(
-            "the snapshot has no log directories: take another one with this version"
+            "the snapshot has no log directories: it was made from files or by an older version"
         )
     index = {broker: n for n, broker in enumerate(ids)}
     rows = tables.log_dirs.orderBy("broker", "log_dir").collect()

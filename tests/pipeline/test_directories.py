@@ -18,7 +18,7 @@ from benchmarks.snapshots import write_cluster
 from controller.errors import InvalidInputError
 from controller.pipeline import commands
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.tables import read_tables
+from controller.pipeline.tables import read_tables, write_tables
 from controller.pipeline.volume_table import DirectoryPlacement, VolumeTable
 from controller.pipeline.waves import WaveLimits
 from controller.planning.volumes import Volume
@@ -185,6 +185,26 @@ def test_brokers_are_evened_out_and_no_directory_overflows(
             assert (new == "any") == (old == "any")
             if new != "any":
                 assert disks.placed[there["topic"], there["partition"], broker][0] == new != old
+
+
+@pytest.mark.spark
+def test_only_named_brokers_are_evened_out_whichever_others_are_dead(
+    spark: Any, snapshot: str, tmp_path: Path
+) -> None:
+    """A cap ends the plan after the move that reaches it, and is reported."""
+    tables = read_tables(spark, snapshot)
+    brokers = tables.brokers.withColumn("is_alive", tables.brokers.broker != SMALL.brokers)
+    other = str(tmp_path / "other")
+    write_tables(replace(tables, brokers=brokers), other)
+    options = PlanOptions(
+        balance_dirs=True, dir_brokers=frozenset({1}), fill=FILL, tolerance=0.01, moves_max=2
+    )
+    summary, _, _ = commands.balance_directories(
+        spark, other, options, WaveLimits(), str(tmp_path / "plan"), quiet
+    )
+    assert {found.broker for found in summary.log_dirs} == {1}
+    assert (summary.brokers, summary.moves) == (1, 2)
+    assert summary.notes == ("the cap of 2 moves ended the plan early",)
 
 
 @pytest.mark.spark
