@@ -26,6 +26,7 @@ from controller.brokers.connections import quiet_kafka
 from controller.brokers.disk_capacities import DiskCapacities
 from controller.brokers.endpoints import listeners_of, security_of
 from controller.brokers.log_dirs import Capacities, LogDirQuery, no_capacities
+from controller.brokers.replica_directories import ReplicaDirectories
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
@@ -111,7 +112,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     inbox = BrokerFollower(arrivals)
     zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry, log)
     brokers = _brokers(settings, stack, inbox, zookeeper.session)
-    inbox.queries = (brokers.configs, brokers.sizes, brokers.reassignments)
+    inbox.queries = (brokers.configs, brokers.sizes, brokers.reassignments, brokers.directories)
 
     observer = TelemetryObserver(
         log=log,
@@ -132,6 +133,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         configs=brokers.configs,
         sizes=brokers.sizes,
         reassignments=brokers.reassignments,
+        directories=brokers.directories,
         clock=clock,
         observer=observer,
         failpoints=failpoints,
@@ -143,6 +145,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         yield "broker channels", brokers.channels.is_alive
         yield "topic settings", brokers.configs.is_alive
         yield "sizes", brokers.sizes.is_alive
+        yield "replica directories", brokers.directories.is_alive
         yield "cluster controller", brokers.reassignments.is_alive
         yield "journal", telemetry.journal.is_alive
         yield "zookeeper pings", zookeeper.pings.is_alive
@@ -226,6 +229,7 @@ class _Brokers(NamedTuple):
     configs: TopicConfigQuery
     sizes: LogDirQuery
     reassignments: ClusterController
+    directories: ReplicaDirectories
 
 
 def _capacities(settings: Settings) -> Capacities:
@@ -260,6 +264,7 @@ def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Sessio
         TopicConfigQuery(inbox, security, listeners),
         LogDirQuery(inbox, security, listeners, MonotonicClock(), _capacities(settings)),
         ClusterController(inbox, security, listeners),
+        ReplicaDirectories(inbox, security, listeners, MonotonicClock()),
     )
     for part in brokers:
         part.start()

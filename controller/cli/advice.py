@@ -15,6 +15,8 @@ PHASE_MEANINGS: Final[Mapping[str, str]] = {
     "A2-syncing": "the added replicas copy, until the ISR contains the step's target",
     "B3": "one write excluded the dropped replicas from the ISR and moved the leader",
     "B5": "StopReplica (stop, then delete) sent to the dropped replicas",
+    "placing": "the target is reached; replicas are moved to the log directories that the entry "
+    "names",
     "ended": "B6 to B8: the topic znode is final, the record deleted, UpdateMetadata sent",
 }
 """By the label of the phase."""
@@ -54,6 +56,9 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     "submit a plan with another target; copies that end and drops may free it as well",
     BlockedBy.DISK_UNKNOWN: "nothing while brokers are queried; if it stays, allow the daemon "
     "DescribeLogDirs (Describe on the cluster) and make the named broker reachable",
+    BlockedBy.LOG_DIR: "nothing while brokers answer or copy; otherwise start the named broker or "
+    "repair its directory, allow the daemon Alter on the cluster, or submit a plan with another "
+    "directory",
     BlockedBy.CLUSTER_HEALTH: "bring the named partitions back above min.insync.replicas, or set "
     "under_min_isr to warn",
     BlockedBy.INCOMPLETE: "submit the missing parts, or cancel the others with `reassigner cancel`",

@@ -19,7 +19,7 @@ from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import ids, listed, print_json, print_line, print_lines, print_note
-from controller.cli.plan_files import check_approval, check_basis, read_plan_file
+from controller.cli.plan_files import check_approval, check_basis, read_placed_plan
 from controller.cli.plan_preview import Conflict
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import Entry, EntryState, RequestState
@@ -48,6 +48,12 @@ def execute(  # noqa: PLR0913 - the options of the command
     throttle: Annotated[
         str | None,
         typer.Option(metavar="RATE", help="Bytes per second and broker, for example 50MB."),
+    ] = None,
+    log_dirs_throttle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE", help="Bytes per second for moves between the disks of a broker."
+        ),
     ] = None,
     window: options.WindowOption = None,
     max_partitions_in_flight: Annotated[
@@ -111,6 +117,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         priority=options.check_priority("--priority", priority),
         step_size=options.parsed(options.parse_step_size, "--step-size", step_size),
         throttle=options.parsed(parse_bytes, "--throttle", throttle),
+        log_dirs_throttle=options.parsed(parse_bytes, "--log-dirs-throttle", log_dirs_throttle),
         window=options.parsed(options.parse_window, "--window", window),
         max_partitions_in_flight=max_partitions_in_flight,
         atomic=atomic,
@@ -123,7 +130,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         )
     if approved_by and approved is None:
         raise InvalidInputError("--approved-by needs --approved")
-    entries = read_plan_file(plan)
+    entries, log_dirs = read_placed_plan(plan)
     submit = submitting.SubmitOptions(
         additional=additional,
         wait=wait,
@@ -132,7 +139,8 @@ def execute(  # noqa: PLR0913 - the options of the command
         timeout_s=timeout,
         options=wanted,
         out=out,
-        expected=None if approved is None else check_approval(plan, entries, approved),
+        expected=None if approved is None else check_approval(plan, entries, log_dirs, approved),
+        log_dirs=log_dirs,
     )
     display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
     with context.inspected(zookeeper, config) as (operator, ask):
@@ -157,7 +165,13 @@ class Execution(submitting.PlanExecution):
         self._names = []
         own = self._context.new_request_id()
         submit = self._options
-        parts = submitting.submissions_of(self._plan, submit.options, own, expected=submit.expected)
+        parts = submitting.submissions_of(
+            self._plan,
+            submit.options,
+            own,
+            expected=submit.expected,
+            log_dirs=submit.log_dirs,
+        )
         try:
             for part in parts:
                 self._names.append(self._operator.writes.submit(part))
@@ -266,7 +280,7 @@ class LegacyExecution(submitting.PlanExecution):
     def _write(self) -> None:
         writes = self._operator.writes
         write = writes.extend_plan if self._options.additional else writes.create_plan
-        self._request = legacy_request_id(write(self._plan))
+        self._request = legacy_request_id(write(self._plan, self._options.log_dirs))
 
     # --- waiting -------------------------------------------------------------------------------
 

@@ -128,6 +128,7 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     if isinstance(spec, model.ReassignmentSpec):
         yield "original", "unknown" if spec.original is None else ids(spec.original)
         yield "request", f"{spec.request} ({spec.route.value})"
+        yield from (("log dir", f"{path} of broker {broker}") for broker, path in spec.log_dirs)
     elif spec is not None:
         yield "record", f"cannot be decoded: {spec}"
     if facts.target is not None:

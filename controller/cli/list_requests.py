@@ -261,6 +261,9 @@ def _option_lines(options: RequestOptions) -> Iterable[str]:
         "priority": options.priority or None,
         "step size": options.step_size,
         "throttle": None if options.throttle is None else show_rate(options.throttle),
+        "log dirs throttle": None
+        if options.log_dirs_throttle is None
+        else show_rate(options.log_dirs_throttle),
         "window": options.window,
         "max partitions in flight": options.max_partitions_in_flight,
         "atomic": "yes" if options.atomic else None,
@@ -278,6 +281,7 @@ def _request_document(state: request_state.RequestState) -> dict[str, Any]:
             **_origin(options),
             "step_size": options.step_size,
             "throttle": options.throttle,
+            "log_dirs_throttle": options.log_dirs_throttle,
             "window": None if options.window is None else str(options.window),
             "max_partitions_in_flight": options.max_partitions_in_flight,
             "atomic": options.atomic,

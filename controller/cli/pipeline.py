@@ -15,6 +15,7 @@ from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.snapshot import snapshot
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
+from controller.core.model import LogDirs, Replicas
 from controller.errors import InvalidInputError
 from controller.planning.plan_basis import Basis
 from controller.units import parse_bytes
@@ -278,7 +279,7 @@ def rebase(  # noqa: PLR0913 - the options of the command
     partition is kept if its replicas still contain all brokers to drop and none to add. Exit code:
     0 every partition is kept or done, 1 error, 2 partitions were left out.
     """
-    entries = plan_files.read_plan_file(plan)
+    entries, log_dirs = plan_files.read_placed_plan(plan)
     originals = plan_files.read_originals(plan, entries)
     if len(originals) != len(entries):
         raise InvalidInputError(f"{plan}: its entries have no original_replicas")
@@ -286,9 +287,10 @@ def rebase(  # noqa: PLR0913 - the options of the command
         plan_files.check_cluster(operator, plan)
         found = plan_files.compare(operator, entries, originals)
     kept = {p: r.target for p, r in found.items() if r.target is not None}
+    named = {p: _of_target(log_dirs[p], target) for p, target in kept.items() if p in log_dirs}
     lost = {p: r for p, r in found.items() if r.basis in (Basis.GONE, Basis.CONFLICTING)}
     try:
-        out.write_text(json.dumps(plan_files.document_of(kept)) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(plan_files.document_of(kept, named)) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(f"{out}: {error.strerror or error}") from error
     counts = {b.value: sum(r.basis is b for r in found.values()) for b in Basis}
@@ -331,3 +333,8 @@ def report(  # noqa: PLR0913 - the options of the command
 
         written = commands.make_report(spark, journals, plan, after, out, note)
     print_line(str(written))
+
+
+def _of_target(log_dirs: LogDirs, target: Replicas) -> LogDirs:
+    """Return the directories of the replicas that are still in the target."""
+    return tuple((broker, path) for broker, path in log_dirs if broker in target)

@@ -16,10 +16,11 @@ from typing import Final
 
 from controller.core import model
 from controller.core.approvals import plan_hash
+from controller.core.model import NO_DIRS, NamedDirs
 from controller.errors import InvalidInputError, NotApprovedError, ReassignmentConflictError
 from controller.planning.plan_basis import Basis, Rebase, rebase
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.legacy_plans import decode_legacy_plan, plan_entry
 from controller.znodes.submissions import approved_entry
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -34,7 +35,18 @@ Plan = Mapping[model.TopicPartition, model.Replicas]
 
 def read_plan_file(path: Path) -> Plan:
     """
-    Read a plan in the format of Kafka's tool.
+    Read the target replicas of a plan in the format of Kafka's tool.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or has an error.
+
+    """
+    return read_placed_plan(path)[0]
+
+
+def read_placed_plan(path: Path) -> tuple[Plan, NamedDirs]:
+    """
+    Read a plan in the format of Kafka's tool, with the log directories that it names.
 
     Raises:
         InvalidInputError: the file cannot be read, or has an error.
@@ -56,7 +68,7 @@ def read_plan_file(path: Path) -> Plan:
         raise InvalidInputError(_problems(path, plan.refused))
     if not plan.entries:
         raise InvalidInputError(f"{path}: the plan lists no partition")
-    return plan.entries
+    return plan.entries, plan.log_dirs
 
 
 def _problems(path: Path, refused: tuple[tuple[str, str], ...]) -> str:
@@ -67,21 +79,21 @@ def _problems(path: Path, refused: tuple[tuple[str, str], ...]) -> str:
     return "\n".join((f"{path}: {count} invalid:", *lines))
 
 
-def document_of(plan: Plan) -> dict[str, object]:
+def document_of(plan: Plan, log_dirs: NamedDirs = NO_DIRS) -> dict[str, object]:
     """Return a plan as the JSON document of Kafka's tool."""
+    entries = ((p, plan_entry(p, plan[p], log_dirs.get(p, ()))) for p in sorted(plan))
     return {
         "version": 1,
-        "partitions": [
-            {"topic": p.topic, "partition": p.partition, "replicas": list(replicas)}
-            for p, replicas in sorted(plan.items())
-        ],
+        "partitions": [{**entry, "replicas": list(plan[p])} for p, entry in entries],
     }
 
 
 # --- approval ------------------------------------------------------------------------------------
 
 
-def approval_document(plan: Plan, expected: Plan, cluster: str | None) -> dict[str, object]:
+def approval_document(
+    plan: Plan, expected: Plan, cluster: str | None, log_dirs: NamedDirs
+) -> dict[str, object]:
     """
     Return a plan for approval.
 
@@ -89,23 +101,27 @@ def approval_document(plan: Plan, expected: Plan, cluster: str | None) -> dict[s
         plan: The target replicas.
         expected: The present replicas of each partition, from which its first step begins.
         cluster: The id of the cluster, as far as it is known.
+        log_dirs: The log directories that entries name.
 
     """
     return {
         "version": 1,
         **({} if cluster is None else {CLUSTER_KEY: cluster}),
-        APPROVAL_KEY: {"hash": plan_hash(plan, expected)},
-        "partitions": [approved_entry(p, plan[p], expected[p]) for p in sorted(plan)],
+        APPROVAL_KEY: {"hash": plan_hash(plan, expected, log_dirs)},
+        "partitions": [
+            approved_entry(p, plan[p], expected[p], log_dirs.get(p, ())) for p in sorted(plan)
+        ],
     }
 
 
-def check_approval(path: Path, plan: Plan, approved: str) -> Plan:
+def check_approval(path: Path, plan: Plan, log_dirs: NamedDirs, approved: str) -> Plan:
     """
     Check that a file is the plan that was approved; return the replicas that it expects.
 
     Args:
         path: The file.
-        plan: Its entries, as ``read_plan_file`` read them.
+        plan: Its entries, as ``read_placed_plan`` read them.
+        log_dirs: The log directories that they name.
         approved: The hash that was approved.
 
     Raises:
@@ -122,7 +138,7 @@ def check_approval(path: Path, plan: Plan, approved: str) -> Plan:
     document = json.loads(path.read_text(encoding="utf-8"))
     named = document.get(APPROVAL_KEY)
     written = named.get("hash") if isinstance(named, dict) else None
-    found = plan_hash(plan, expected)
+    found = plan_hash(plan, expected, log_dirs)
     if not written == found == approved:
         raise NotApprovedError(
             f"{path} is not the plan that was approved: {approved} was approved, the file names "

@@ -257,7 +257,9 @@ def check_approvable(
         raise ReassignmentConflictError("\n".join(("not written:", *refused)))
 
 
-def write_for_approval(operator: OperatorClient, out: Path, before: Sequence[Entry]) -> Approval:
+def write_for_approval(
+    operator: OperatorClient, out: Path, before: Sequence[Entry], log_dirs: model.NamedDirs
+) -> Approval:
     """
     Write a plan with the present replicas of its partitions and the hash of both.
 
@@ -267,12 +269,12 @@ def write_for_approval(operator: OperatorClient, out: Path, before: Sequence[Ent
     """
     plan = {e.partition: e.target for e in before}
     present = {e.partition: e.assignment.replicas for e in before if e.assignment is not None}
-    document = approval_document(plan, present, operator.cluster.cluster_id())
+    document = approval_document(plan, present, operator.cluster.cluster_id(), log_dirs)
     try:
         out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(f"{out}: {error.strerror or error}") from error
-    return Approval(out, plan_hash(plan, present))
+    return Approval(out, plan_hash(plan, present, log_dirs))
 
 
 def _validation_lines(validation: Validation) -> Iterator[str]:

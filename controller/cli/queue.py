@@ -15,9 +15,10 @@ from controller.cli.context import Inquiry, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, ids, listed, print_json, print_line, print_note
 from controller.cli.plan_facts import forecast_of
-from controller.cli.plan_files import Plan, document_of, read_plan_file
+from controller.cli.plan_files import Plan, document_of, read_placed_plan
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import pause_lines
+from controller.core.model import NamedDirs
 from controller.core.requests.queue import queue_request_id
 from controller.core.submissions import RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
@@ -65,13 +66,21 @@ def add(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 queued, 1 error, 3 a queue exists already, or new reassignments are disabled.
     """
-    entries = read_plan_file(plan)
+    entries, log_dirs = read_placed_plan(plan)
     with context_of(ctx).inspected(zookeeper, config) as (operator, ask):
-        raise typer.Exit(add_to_queue(operator, entries, ask, dry_run=dry_run, as_json=as_json))
+        raise typer.Exit(
+            add_to_queue(operator, entries, log_dirs, ask, dry_run=dry_run, as_json=as_json)
+        )
 
 
-def add_to_queue(
-    operator: OperatorClient, plan: Plan, ask: Inquiry, *, dry_run: bool, as_json: bool
+def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
+    operator: OperatorClient,
+    plan: Plan,
+    log_dirs: NamedDirs,
+    ask: Inquiry,
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> Exit:
     """
     Create the queue.
@@ -97,7 +106,7 @@ def add_to_queue(
         )
     for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
         print_note(f"Note: {line}")
-    request = queue_request_id(operator.writes.create_queue(plan))
+    request = queue_request_id(operator.writes.create_queue(plan, log_dirs))
     if as_json:
         print_json(
             {"request": request, "queued": len(plan), "rollback": plan_preview.rollback_of(before)}
@@ -130,7 +139,9 @@ def list_queue(
             {
                 "request": None if found is None else queue_request_id(found.czxid),
                 "unreadable": None if found is None else found.unreadable,
-                "partitions": [] if found is None else document_of(found.entries)["partitions"],
+                "partitions": []
+                if found is None
+                else document_of(found.entries, found.log_dirs)["partitions"],
             }
         )
     elif found is None:

@@ -21,7 +21,14 @@ from controller.cli.plan_files import Plan
 from controller.cli.progress_display import DisplayOpener
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import status_about
-from controller.core.model import Replicas, RequestId, Route, TopicPartition
+from controller.core.model import (
+    NO_DIRS,
+    NamedDirs,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+)
 from controller.core.submissions import RequestOptions
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.json_documents import write_document
@@ -50,6 +57,8 @@ class SubmitOptions:
     """With ``dry_run``: where the plan is written for approval."""
     expected: Plan | None = None
     """The replicas of each partition for which the plan was approved."""
+    log_dirs: NamedDirs = field(default_factory=dict)
+    """The log directories that entries name."""
 
 
 def await_daemon(
@@ -145,7 +154,9 @@ class PlanExecution(ABC):
             out, approval = self._options.out, None
             if out is not None:
                 plan_preview.check_approvable(before, validation, conflicts)
-                approval = plan_preview.write_for_approval(self._operator, out, before)
+                approval = plan_preview.write_for_approval(
+                    self._operator, out, before, self._options.log_dirs
+                )
             refused = plan_preview.refused_of(validation, conflicts)
             wanted = self._options.options
             preview = forecast_of(self._operator, before, self._ask, wanted, refused)
@@ -213,12 +224,13 @@ class PlanExecution(ABC):
 # --- the znodes of a request ---------------------------------------------------------------------
 
 
-def submissions_of(
+def submissions_of(  # noqa: PLR0913 - the parts of a plan
     plan: Plan,
     options: RequestOptions,
     request: RequestId,
     *,
     expected: Plan | None = None,
+    log_dirs: NamedDirs = NO_DIRS,
     bytes_max: int = PART_BYTES_MAX,
 ) -> list[bytes]:
     """
@@ -229,25 +241,28 @@ def submissions_of(
         options: The options of the request.
         request: The id of a request of several znodes; ZooKeeper names a single znode.
         expected: The replicas of each partition for which the plan was approved.
+        log_dirs: The log directories that entries name.
         bytes_max: The largest content of one znode.
 
     """
     named = replace(options, part_of=request)
     room = bytes_max - len(encode_submission({}, replace(named, parts=len(plan))))
-    parts = list(_split(plan, expected, room))
+    parts = list(_split(plan, expected, log_dirs, room))
     if len(parts) == 1:
-        return [encode_submission(plan, options, expected)]
+        return [encode_submission(plan, options, expected, log_dirs)]
     named = replace(named, parts=len(parts))
-    return [encode_submission(part, named, expected) for part in parts]
+    return [encode_submission(part, named, expected, log_dirs) for part in parts]
 
 
-def _split(plan: Plan, expected: Plan | None, room: int) -> Iterator[Plan]:
+def _split(plan: Plan, expected: Plan | None, log_dirs: NamedDirs, room: int) -> Iterator[Plan]:
     """Split a plan into parts of at most ``room`` bytes, topic by topic."""
     part: dict[TopicPartition, Replicas] = {}
     used, current = 0, None
     for partition, replicas in _by_topic(plan):
-        if expected is not None:
-            entry = approved_entry(partition, replicas, expected[partition])
+        if expected is not None or log_dirs:
+            # A list of entries; without directories in this part, it gets shorter.
+            before = () if expected is None else expected[partition]
+            entry = approved_entry(partition, replicas, before, log_dirs.get(partition, ()))
             size = len(write_document(entry)) + 1
             if part and used + size > room:
                 yield part

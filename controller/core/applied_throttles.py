@@ -18,6 +18,8 @@ Entity = NewType("Entity", str)
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+"""Of moves between the log directories of a broker."""
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 

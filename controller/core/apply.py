@@ -20,6 +20,7 @@ from controller.core.scheduling import (
     disk_space,
     in_flight,
     isr_health,
+    log_directories,
     partition_sizes,
 )
 from controller.core.throttling import throttle_records
@@ -114,6 +115,8 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             reassignment = work.reassignments.get(partition)
             if reassignment is not None:
                 reassignment.wait(blocked, record.at)
+                if blocked is not None and blocked.by is model.BlockedBy.LOG_DIR:
+                    log_directories.reflect_blocked(view, partition)
         case records.PreferredTriedRecord(partitions=partitions, at=at):
             for partition in partitions:
                 tenure.preferred.pop(partition, None)
@@ -230,10 +233,13 @@ def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
     intake = view.intake
     if intake.legacy is None:
         return
+    intake.legacy.log_dirs.pop(record.partition, None)
     if record.replicas is None:
         intake.legacy.entries.pop(record.partition, None)
     else:
         intake.legacy.entries[record.partition] = record.replicas
+        if record.log_dirs:
+            intake.legacy.log_dirs[record.partition] = record.log_dirs
     if record.partition in view.work.reassignments:
         view.due.add((record.partition,))
 
@@ -260,6 +266,12 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         reassignment.step += 1
         in_flight.unload(view, reassignment)
         in_flight.load(view, record.partition, reassignment)
+        if reassignment.load is not None:
+            # The brokers create the logs now: what they noted in memory is used up.
+            view.tenure.directories.forget(record.partition, reassignment.load.incoming)
+    elif isinstance(after, phases.Placing):
+        in_flight.unload(view, reassignment)
+    log_directories.reflect_phase(view, record.partition, record.at)
     disk_space.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.
     view.note_progress(
@@ -300,6 +312,10 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             view.own_records.asked_entities.update(dict.fromkeys(entities, now))
         case effects.MeasureSizes():
             partition_sizes.sizes_asked(view, effect, now)
+        case effects.DescribeLogDirs():
+            log_directories.describe_asked(view, effect, now)
+        case effects.PlaceReplica():
+            log_directories.placement_asked(view, effect)
         case effects.ClaimController() | effects.BeginTenure():
             tenure.claiming = True
             tenure.bounced_ahead.clear()

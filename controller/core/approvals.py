@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Final
 
 from controller.core import model
-from controller.core.model import Replicas, TopicPartition
+from controller.core.model import NO_DIRS, NamedDirs, Replicas, TopicPartition
 
 REQUIRED: Final = (
     "require_approval is set: only approved plans are accepted; see `reassigner execute --approved`"
@@ -24,7 +24,9 @@ REQUIRED: Final = (
 
 
 def plan_hash(
-    entries: Mapping[TopicPartition, Replicas], expected: Mapping[TopicPartition, Replicas]
+    entries: Mapping[TopicPartition, Replicas],
+    expected: Mapping[TopicPartition, Replicas],
+    log_dirs: NamedDirs = NO_DIRS,
 ) -> str:
     """
     Return the hash of a plan: SHA-256 of its sorted entries as canonical JSON.
@@ -34,6 +36,7 @@ def plan_hash(
     Args:
         entries: The target replicas.
         expected: The replicas of each partition before the first step.
+        log_dirs: The log directories of the entries that name any.
 
     """
     rows = [
@@ -42,6 +45,7 @@ def plan_hash(
             "partition": p.partition,
             "replicas": entries[p],
             "original_replicas": expected.get(p),
+            **({"log_dirs": model.listed_dirs(entries[p], log_dirs[p])} if p in log_dirs else {}),
         }
         for p in sorted(entries)
     ]

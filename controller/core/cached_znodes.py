@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.core import model
-from controller.core.model import Replicas, TopicPartition
+from controller.core.model import LogDirs, Replicas, TopicPartition
 
 
 @dataclass(slots=True)
@@ -66,6 +66,8 @@ class PlanNode:
     unreadable: str | None = None
     raw: bytes = b""
     stale: bool = False
+    log_dirs: dict[TopicPartition, LogDirs] = field(default_factory=dict)
+    """The log directories that entries name."""
 
     @classmethod
     def of(cls, plan: model.LegacyPlan) -> PlanNode:
@@ -77,4 +79,5 @@ class PlanNode:
             refused=plan.refused,
             unreadable=plan.unreadable,
             raw=plan.raw,
+            log_dirs=dict(plan.log_dirs),
         )

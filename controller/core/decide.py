@@ -28,7 +28,12 @@ from controller.core.partition.native import STOP_TIMER
 from controller.core.reassignments import Reassignment
 from controller.core.requests import acceptance, completion, legacy_plan, queue, submitted
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
-from controller.core.scheduling import adaptive_limit, isr_health, partition_sizes
+from controller.core.scheduling import (
+    adaptive_limit,
+    isr_health,
+    log_directories,
+    partition_sizes,
+)
 from controller.core.scheduling.budget import Budget
 from controller.core.start_pending import order_pending, start_pending, step_or_wait
 from controller.core.throttling.throttles import follow_throttles
@@ -119,6 +124,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     parts += [cancelled, *requested]
     parts += engine.chores(view, due, now, budget)
     parts.append(adaptive_limit.adapt_limit(view, due, now))
+    parts.append(log_directories.follow_directories(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
         parts.append(_deadlines(view, due, now))
     return parts

@@ -42,6 +42,8 @@ class Copy:
     """Bytes of it that the broker's last report of its free space includes."""
     directory: str | None = None
     """The directory that takes it; None: any that ``directory_for`` names."""
+    is_move: bool = False
+    """Whether the broker copies from another of its directories."""
     ended: Instant | None = None
     """When the daemon knew that it ended."""
 

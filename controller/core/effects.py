@@ -138,6 +138,32 @@ class MeasureSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeLogDirs:
+    """
+    Ask a broker for its log directories, and where it has these partitions.
+
+    ``LogDirsDescribed`` follows.
+    """
+
+    broker: BrokerId
+    partitions: tuple[TopicPartition, ...] = ()
+    """Empty: the directories of an entry that is to be accepted have to be known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceReplica:
+    """
+    Request the log directory of a replica: ``LogDirsAltered`` follows.
+
+    A replica that does not exist yet is created there.
+    """
+
+    partition: TopicPartition
+    broker: BrokerId
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimController:
     """Become the cluster's controller."""
 
@@ -214,6 +240,8 @@ Effect = (
     | ReadAccepted
     | ReadEntityConfigs
     | MeasureSizes
+    | DescribeLogDirs
+    | PlaceReplica
     | ClaimController
     | BeginTenure
     | ProbeReassignments

@@ -383,6 +383,42 @@ class ReassignmentsProbed:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDirsDescribed:
+    """The log directories of a broker, and where the replicas are that it was asked for."""
+
+    broker: BrokerId
+    broker_epoch: model.BrokerEpoch
+    at: model.Instant
+    """The instant before the broker was queried."""
+    dirs: Mapping[str, bool]
+    """Whether each of its directories has failed."""
+    asked: frozenset[TopicPartition] = frozenset()
+    """The requested partitions."""
+    replicas: Mapping[TopicPartition, model.PlacedReplica] = field(default_factory=dict)
+    """Those of them that it has, except in failed directories."""
+    problem: str | None = None
+    """Why nothing is known; None: it answered."""
+
+
+class DirectoryResult(NamedTuple):
+    """The answer to one replica of AlterReplicaLogDirs; the error is negative without one."""
+
+    partition: TopicPartition
+    directory: str
+    error: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirsAltered:
+    """A broker's answer to AlterReplicaLogDirs, or that there was none."""
+
+    broker: BrokerId
+    broker_epoch: model.BrokerEpoch
+    results: tuple[DirectoryResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicConfigsRead:
     """Effective settings of topics; a text says why they could not be read."""
 
@@ -436,6 +472,8 @@ Event = (
     | ReassignmentsAltered
     | AlterationsWithdrawn
     | ReassignmentsProbed
+    | LogDirsDescribed
+    | LogDirsAltered
     | TopicConfigsRead
     | TimerFired
 )

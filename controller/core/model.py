@@ -11,6 +11,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
+from types import MappingProxyType
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -170,6 +171,34 @@ class BrokerDisks:
     dirs: tuple[LogDir, ...]
 
 
+LogDirs = tuple[tuple[BrokerId, str], ...]
+"""The log directories that an entry names, each with its broker, in the order of the replicas."""
+
+
+NamedDirs = Mapping[TopicPartition, LogDirs]
+"""The log directories of the entries of a plan that name any."""
+NO_DIRS: Final[NamedDirs] = MappingProxyType({})
+ANY_LOG_DIR: Final = "any"
+"""In the place of a directory: the broker chooses."""
+
+
+def listed_dirs(replicas: Replicas, log_dirs: LogDirs) -> list[str]:
+    """Return the directories of replicas as plans list them."""
+    named = dict(log_dirs)
+    return [named.get(r, ANY_LOG_DIR) for r in replicas]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedReplica:
+    """The directory of a replica, as its broker reported it."""
+
+    directory: str | None
+    """None: only the future log is reported."""
+    future: str | None = None
+    """The directory that it is being moved to: that of its future log."""
+    future_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class MinFree:
     """The space that copies leave free in a log directory: bytes, or a share of its volume."""
@@ -235,6 +264,12 @@ class ReassignmentSpec:
     """
     asked: Replicas | None = None
     """Delegated, with ``expected``: the target of the alter entry for the first step."""
+    log_dirs: LogDirs = ()
+    """The directories that the target replicas are to have, where the entry names them."""
+    unplaced: frozenset[BrokerId] = NO_BROKERS
+    """
+    Replicas for which an earlier target named another directory: a move there is to be stopped.
+    """
 
     @property
     def rolls_back(self) -> bool:
@@ -249,8 +284,30 @@ class ReassignmentSpec:
             cancelled_by=by,
             expected=None,
             asked=None,
+            log_dirs=(),
+            unplaced=self.unplaced_by(original, ()),
             abandoned=(self.abandoned | frozenset(self.target)) - frozenset(original) or NO_BROKERS,
         )
+
+    @property
+    def has_directories(self) -> bool:
+        """Whether it ends only when replicas are in certain directories."""
+        return bool(self.log_dirs or self.unplaced)
+
+    @property
+    def placed_brokers(self) -> Replicas:
+        """The brokers whose replicas are to be in certain directories."""
+        return tuple(dict.fromkeys((*(b for b, _ in self.log_dirs), *sorted(self.unplaced))))
+
+    def directory_of(self, broker: BrokerId) -> str | None:
+        """Return the directory that a replica is to have; None: any."""
+        return next((path for b, path in self.log_dirs if b == broker), None)
+
+    def unplaced_by(self, target: Replicas, log_dirs: LogDirs) -> frozenset[BrokerId]:
+        """Return the replicas whose moves a later target with these directories has to stop."""
+        kept = set(self.log_dirs) & set(log_dirs)
+        named = {b for b, path in self.log_dirs if (b, path) not in kept}
+        return (self.unplaced | named).intersection(target) or NO_BROKERS
 
     @property
     def top(self) -> int:
@@ -274,6 +331,8 @@ class LegacyPlan:
     """(entry as text, reason) of each malformed entry."""
     unreadable: str | None = None
     raw: bytes = field(default=b"", repr=False)
+    log_dirs: Mapping[TopicPartition, LogDirs] = field(default_factory=dict)
+    """The log directories that entries name."""
 
 
 class RefusalReason(StrEnum):
@@ -299,6 +358,8 @@ class RefusalReason(StrEnum):
     """The replicas are not those for which the entry was approved."""
     NOT_APPROVED = "not_approved"
     """``require_approval`` is set, or the entries are not those that were approved."""
+    LOG_DIR = "log_dir"
+    """A named log directory does not exist or is offline, or its broker does not report it."""
     TOO_MANY_PARTS = "too_many_parts"
     """The part exceeds the number of parts that its request announced."""
 
@@ -407,6 +468,8 @@ class BlockedBy(StrEnum):
     """A log directory that may take the copy has no room for it above ``min_free``."""
     DISK_UNKNOWN = "disk_unknown"
     """The size of the partition, or the room on a broker's disks, is not measured yet."""
+    LOG_DIR = "log_dir"
+    """A replica is not in the log directory that its entry names."""
     CLUSTER_HEALTH = "cluster_health"
     """Partitions that are not being reassigned are below min.insync.replicas."""
     INCOMPLETE = "incomplete"

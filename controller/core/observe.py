@@ -19,7 +19,13 @@ from controller.core.controllership.invalidation import LEFT_TIMER
 from controller.core.model import BlockedBy, BrokerId, Instant, LegacyPlan, TopicPartition, Zxid
 from controller.core.reassignments import START, Reassignment
 from controller.core.requests.intake import fold_request_read
-from controller.core.scheduling import adaptive_limit, disk_space, in_flight, partition_sizes
+from controller.core.scheduling import (
+    adaptive_limit,
+    disk_space,
+    in_flight,
+    log_directories,
+    partition_sizes,
+)
 from controller.core.throttling.throttle_records import applied_throttles_read, entity_configs_read
 from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
@@ -53,6 +59,8 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.LogDirEventsRead():
             view.cluster.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
+            for broker in event.brokers:
+                view.tenure.directories.brokers.pop(broker, None)
         case events.PreferredElectionRead():
             _preferred_election(view, event)
         case events.OrphansRead():
@@ -67,6 +75,10 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             applied_throttles_read(view, event)
         case events.EntityConfigsRead():
             entity_configs_read(view, event, now)
+        case events.LogDirsDescribed():
+            log_directories.log_dirs_described(view, event, now)
+        case events.LogDirsAltered():
+            log_directories.log_dirs_altered(view, event, now)
         case events.SizesRead():
             partition_sizes.sizes_read(view, event, now)
             disk_space.disks_read(view, event)
@@ -272,6 +284,8 @@ def _timer(view: ClusterView, name: str) -> None:
     if name == wakeups.LEADER_MOVES_TIMER:
         by = (BlockedBy.LEADER_MOVES,)
         view.due.add(p for p, r in work.reassignments.items() if _is_blocked(r, by))
+    elif name == wakeups.DIRECTORIES_TIMER:
+        log_directories.examine_waiting(view)
     elif name in {wakeups.ORDER_TIMER, wakeups.SEEN_TIMER}:
         view.due.add(p for p, r in work.reassignments.items() if _waits_for_time(r))
     elif name not in wakeups.WAKEUPS:

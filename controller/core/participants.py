@@ -55,6 +55,8 @@ class Participants:
     topics: dict[str, dict[int, Participant]] = field(default_factory=dict)
     requests: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of reassignments of each request that concern a topic or a broker."""
+    movers: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
+    """The number of those of each request that name a log directory of a broker."""
     unsettled: dict[applied_throttles.Entity, int] = field(default_factory=dict)
     """Entities to examine, with the number of the newest note about each."""
     notes: int = 0
@@ -76,6 +78,10 @@ class Participants:
             requests[spec.request] += 1
             if requests[spec.request] == 1:
                 self.note(entity)
+        for broker, _ in spec.log_dirs:
+            entity = applied_throttles.broker_entity(broker)
+            self.movers.setdefault(entity, Counter())[spec.request] += 1
+            self.note(entity)
         self.note(applied_throttles.topic_entity(partition.topic))
 
     def drop(self, partition: TopicPartition) -> None:
@@ -86,6 +92,15 @@ class Participants:
             return
         if not in_topic:
             del self.topics[partition.topic]
+        for broker, _ in participant.spec.log_dirs:
+            entity = applied_throttles.broker_entity(broker)
+            movers = self.movers[entity]
+            movers[participant.spec.request] -= 1
+            if not movers[participant.spec.request]:
+                del movers[participant.spec.request]
+                self.note(entity)
+            if not movers:
+                del self.movers[entity]
         for entity in _entities(partition, participant):
             requests = self.requests[entity]
             requests[participant.spec.request] -= 1
@@ -100,6 +115,7 @@ class Participants:
         """Forget everything: it is read again."""
         self.topics.clear()
         self.requests.clear()
+        self.movers.clear()
         self.unsettled.clear()
 
     def holds(self, partition: TopicPartition, spec: model.ReassignmentSpec) -> bool:

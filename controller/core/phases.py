@@ -23,6 +23,9 @@ rest:
 
     Pending -> AwaitingController -> Syncing -> (next step) AwaitingController ... -> Ended
 
+An entry that names log directories ends in ``Placing``: the topic znode is at the target, and each
+named replica that is elsewhere is moved by its own broker.
+
 A reset puts a reassignment where the topic znode says it is: when a tenure begins or ends, and when
 another controller changed the replicas that the phase was decided on.
 
@@ -107,20 +110,39 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
+class Placing:
+    """The topic znode is at the target; named replicas are not known to be in their directories."""
+
+    moving: Replicas = ()
+    """The brokers that were asked to move their replica to the named directory."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """B6 to B8: the topic znode is final and the record is deleted."""
 
 
-Phase = Pending | AwaitingController | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
+Phase = (
+    Pending
+    | AwaitingController
+    | Expanding
+    | Starting
+    | Syncing
+    | Shrinking
+    | Stopping
+    | Placing
+    | Ended
+)
 
 LEGAL: Final[Mapping[type, frozenset[type]]] = {
-    Pending: frozenset({Expanding, AwaitingController, Starting, Ended}),
-    AwaitingController: frozenset({Pending, AwaitingController, Syncing, Ended}),
+    Pending: frozenset({Expanding, AwaitingController, Starting, Placing, Ended}),
+    AwaitingController: frozenset({Pending, AwaitingController, Syncing, Placing, Ended}),
     Expanding: frozenset({Starting, Syncing, Shrinking}),
     Starting: frozenset({Syncing, Stopping, Starting}),
-    Syncing: frozenset({Pending, AwaitingController, Starting, Shrinking, Ended}),
+    Syncing: frozenset({Pending, AwaitingController, Starting, Shrinking, Placing, Ended}),
     Shrinking: frozenset({Stopping, Starting}),
-    Stopping: frozenset({Pending, Starting, Syncing, Ended}),
+    Stopping: frozenset({Pending, Starting, Syncing, Placing, Ended}),
+    Placing: frozenset({Pending, AwaitingController, Placing, Ended}),
     Ended: frozenset(),
 }
 """The transitions that decisions make."""
@@ -133,6 +155,7 @@ RESETS: Final[Mapping[type, frozenset[type]]] = {
     Syncing: frozenset({Pending, Expanding}),
     Shrinking: frozenset({Pending, Expanding}),
     Stopping: frozenset({Pending, Expanding}),
+    Placing: frozenset({Pending, Expanding}),
     Ended: frozenset(),
 }
 """The transitions of a reset. Only the native engine resets within a tenure."""
@@ -169,6 +192,7 @@ LABELS: Final[Mapping[type, str]] = {
     Syncing: "A2-syncing",
     Shrinking: "B3",
     Stopping: "B5",
+    Placing: "placing",
     Ended: "ended",
 }
 """The names of the phases in logs, metrics, the status page and the documentation."""

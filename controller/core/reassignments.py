@@ -80,6 +80,15 @@ class Reassignment:
         """Whether any step of it may be in the topic znode."""
         return self.step > 0 or self.in_flight
 
+    def may_have_placed(self, assignment: model.PartitionAssignment) -> bool:
+        """
+        Return whether an earlier tenure may have had replicas moved between directories.
+
+        It asks for that when the topic znode is at the target.
+        """
+        placed = self.spec.placed_brokers
+        return self.inherited and any(b in assignment.replicas for b in placed)
+
     @property
     def has_moved(self) -> bool:
         """Whether it began its first step, in any tenure."""
@@ -199,5 +208,7 @@ class AtomicCheck:
     engine: EngineName | None
     other_routes: int
     """As in ``ClusterView``."""
+    log_dirs: tuple[tuple[BrokerId, Mapping[str, bool] | None], ...]
+    """The reports of the brokers whose log directories its entries name."""
     topics: Mapping[str, TopicCheck | None]
     """Every topic with an entry; None where it cannot be judged."""

@@ -80,6 +80,7 @@ class LegacyEntryRecord:
 
     partition: TopicPartition
     replicas: Replicas | None
+    log_dirs: model.LogDirs = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
         case records.QueueEntryEndedRecord(partition=partition):
             if intake.queue is not None:
                 intake.queue.entries.pop(partition, None)
+                intake.queue.log_dirs.pop(partition, None)
         case records.QueueEndedRecord():
             if intake.queue is not None:
                 intake.queue_ended = intake.queue.czxid

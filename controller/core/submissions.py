@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
 
-from controller.core.model import Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.model import LogDirs, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 
 StepSize = int | Literal["all"]
 """Replicas added per step; ``all`` is the classic single jump."""
@@ -58,6 +58,8 @@ class RequestOptions:
     step_size: StepSize | None = None
     throttle: int | None = None
     """Bytes per second and broker for its copies; None: no throttle of its own."""
+    log_dirs_throttle: int | None = None
+    """Bytes per second and broker for its moves between log directories; None: no throttle."""
     window: Window | None = None
     max_partitions_in_flight: int | None = None
     atomic: bool = False
@@ -92,6 +94,8 @@ class Submission:
     raw: bytes = field(default=b"", repr=False)
     expected: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     """Of an approved request: the replicas of each partition before its first step."""
+    log_dirs: Mapping[TopicPartition, LogDirs] = field(default_factory=dict)
+    """The log directories that entries name."""
 
     @property
     def request(self) -> RequestId:

@@ -31,6 +31,8 @@ SIZES_TIMER: Final = "sizes"
 """Sizes have to be requested."""
 ORDER_TIMER: Final = "controller_answer"
 """An alter entry was not answered, or is to be sent again."""
+DIRECTORIES_TIMER: Final = "log_directories"
+"""Brokers are asked again where named replicas are."""
 SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
@@ -54,6 +56,7 @@ Flag = Literal[
     "sizes",
     "health",
     "order",
+    "directories",
 ]
 
 
@@ -105,6 +108,10 @@ class Finding(Enum):
     """The reports of free space are too old for copies: disks are measured now."""
     DISKS_READ = auto()
     """Brokers reported their free space, by which copies are held back."""
+    DIRECTORIES_AWAITED = auto()
+    """A reassignment waits for what brokers say of their log directories."""
+    DIRECTORIES_KNOWN = auto()
+    """The directories of a broker are known that entries to be accepted name."""
     PENDING_MEASURED = auto()
     """A pending reassignment has another size, by which it is sorted."""
     ENTRY_REFUSED = auto()
@@ -157,6 +164,8 @@ _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     events.EntityConfigsRead: ("throttles",),
     events.TopicConfigsRead: (),
     events.SizesRead: (),
+    events.LogDirsDescribed: ("directories",),
+    events.LogDirsAltered: ("directories",),
     events.WallClockRead: ("capacity", "tenure"),
     # the daemon's own records
     events.SpecsRead: (
@@ -197,6 +206,7 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     LEADER_MOVES_TIMER: (),
     PREFERRED_TIMER: ("elections",),
     SIZES_TIMER: ("sizes",),
+    DIRECTORIES_TIMER: ("directories",),
     ORDER_TIMER: ("timer",),
     SEEN_TIMER: ("timer",),
 }
@@ -258,7 +268,7 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
         *("queue", "cancel", "endings", "throttles"),
     ),
     Finding.SETTINGS_EXPIRED: ("plan",),
-    Finding.BROKERS_CHANGED: ("brokers_changed", "capacity"),
+    Finding.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories"),
     Finding.FIRST_ACCEPTED: ("orphans", "order"),
     Finding.ROLE_DISPUTED: ("tenure",),
     Finding.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue"),
@@ -275,6 +285,8 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.REQUEST_REPLACED: ("endings",),
     Finding.DISKS_INVALIDATED: ("sizes",),
     Finding.DISKS_READ: ("capacity",),
+    Finding.DIRECTORIES_AWAITED: ("directories",),
+    Finding.DIRECTORIES_KNOWN: ("submissions", "plan", "queue", "cancel"),
     Finding.PENDING_MEASURED: ("order",),
     Finding.ENTRY_REFUSED: ("plan", "endings", "queue"),
     Finding.SUBMISSIONS_WAIT: ("submissions",),

@@ -75,6 +75,8 @@ class Worklist:
     """Whether sizes may have to be requested."""
     health: bool = False
     """Whether settings of partitions out of sync may have to be requested."""
+    directories: bool = False
+    """Whether brokers may have to be asked for their log directories."""
     order: bool = False
     """Whether pending reassignments have to be sorted again."""
 

@@ -78,6 +78,8 @@ class _Draft:
     """Changes that are valid only while a submitted znode is as it was read."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
+    log_dirs: dict[model.TopicPartition, model.LogDirs] = field(default_factory=dict)
+    """Of the changed entries of the legacy plan."""
     sharing: dict[str, dict[int, records.Change]] = field(default_factory=dict)
     """Changes that share the one write of a znode, by its path."""
     rows: Rows = field(default_factory=Rows)
@@ -100,19 +102,24 @@ class _Plan:
         self._version = model.ZkVersion(0) if node is None else node.version
         self.exists = node is not None
         self.entries = {} if node is None else dict(node.entries)
+        self._log_dirs = {} if node is None else dict(node.log_dirs)
         self._size: int | None = None
         """Cached estimate, dropped at each write: it takes a pass over all entries."""
 
-    def write(self, changed: Entries) -> SetData:
+    def write(self, changed: Entries, log_dirs: model.NamedDirs) -> SetData:
         """Return the write of the znode with entries changed or removed."""
         for partition, replicas in changed.items():
+            self._log_dirs.pop(partition, None)
             if replicas is None:
                 self.entries.pop(partition, None)
-            else:
-                self.entries[partition] = replicas
+                continue
+            self.entries[partition] = replicas
+            if log_dirs.get(partition):
+                self._log_dirs[partition] = log_dirs[partition]
         version, self._version = self._version, model.ZkVersion(self._version + 1)
         self._size = None
-        return SetData(self.path, legacy_plans.encode_legacy_plan(self.entries), version)
+        data = legacy_plans.encode_legacy_plan(self.entries, self._log_dirs)
+        return SetData(self.path, data, version)
 
     def size(self, draft: Entries) -> int:
         """Estimate the bytes that one more entry adds to a multi."""
@@ -123,6 +130,9 @@ class _Plan:
         if self._size is None:
             self._size = sum(
                 _ENTRY_BYTES + len(p.topic) + _ids_size(r) for p, r in self.entries.items()
+            ) + sum(
+                _ENTRY_BYTES + sum(len(path) for _, path in named)
+                for named in self._log_dirs.values()
             )
         return self._size
 
@@ -232,6 +242,7 @@ class Batcher:
             elif isinstance(record, records.LegacyEntryRecord):
                 draft.plans += 0 if draft.legacy else self._legacy.whole_size()
                 draft.legacy[record.partition] = record.replicas
+                draft.log_dirs[record.partition] = record.log_dirs
                 path = paths.LEGACY_PLAN
             elif isinstance(record, records.QueueEntryEndedRecord):
                 draft.plans += 0 if draft.queue else self._queue.whole_size()
@@ -283,7 +294,7 @@ class Batcher:
         """Add one write for all entries; return whether anything is written."""
         if not entries or not plan.exists:
             return False
-        batch.operations.append(plan.write(entries))
+        batch.operations.append(plan.write(entries, draft.log_dirs))
         batch.owners.append(draft.owners(plan.path))
         return True
 

@@ -29,6 +29,7 @@ from controller.reactor import ports
 from controller.reactor.alter_queue import AlterQueue
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.outbox import Outbox
+from controller.reactor.placement_queue import PlacementQueue
 from controller.reactor.reads import Reads, reread_own_records
 
 ROUNDS_MAX = 50
@@ -51,6 +52,7 @@ class Reactor:
         observer: ports.Observer,
         sizes: ports.Sizes | None = None,
         reassignments: ports.Reassignments | None = None,
+        directories: ports.Directories | None = None,
         failpoints: ports.Failpoints | None = None,
         lease: ports.SessionLease | None = None,
     ) -> None:
@@ -66,6 +68,7 @@ class Reactor:
             observer: Called for every event, change and request.
             sizes: Sizes of replicas on disk; None: they stay unknown.
             reassignments: The cluster's own controller, for the delegated engine.
+            directories: Log directories of brokers; None: no entry that names one is accepted.
             failpoints: Called between any two writes or sends; None in production.
             lease: How long the claim outlives a suspension of the process or silence of ZooKeeper;
                 None: for ever.
@@ -82,6 +85,7 @@ class Reactor:
         self._observer = observer
         self._sizes = sizes
         self._alter_queue = AlterQueue(reassignments)
+        self._placements = PlacementQueue(directories, self.put)
         self._failpoints = failpoints
         self._lease = lease
         self._awake_at = clock.now()
@@ -219,6 +223,7 @@ class Reactor:
         """Drop queues and close channels: the claim is lost."""
         self._outbox.clear()
         self._alter_queue.clear()
+        self._placements.clear()
         self._channels.close_all()
 
     def _round(self) -> None:
@@ -287,6 +292,8 @@ class Reactor:
             case effects.MeasureSizes(partitions=partitions, whole=whole):
                 if self._sizes is not None:
                     self._sizes.measure(partitions, whole=whole)
+            case effects.DescribeLogDirs() | effects.PlaceReplica():
+                self._placements.add(self.view, effect)
             case (
                 effects.AlterReassignment()
                 | effects.ElectPreferred()
@@ -301,6 +308,7 @@ class Reactor:
                 # Requests that were handed over may complete; no other is sent under this claim.
                 self._outbox.clear()
                 self._alter_queue.clear()
+                self._placements.clear()
                 self._store.resign_controller()
             case effects.SetTimer(name=name, at=at):
                 # The earlier time counts: a decision that is too early sets the timer again.
@@ -321,6 +329,11 @@ class Reactor:
             self._alter_queue.send()
             self._failpoints.altering()
         self._alter_queue.send()
+        if self._failpoints is not None and self._placements:
+            self._failpoints.placing()
+            self._placements.send()
+            self._failpoints.placed()
+        self._placements.send()
         for broker, request in self._outbox.take(self.view, now):
             if self._failpoints is not None:
                 self._failpoints.sending(request)

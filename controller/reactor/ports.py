@@ -333,6 +333,36 @@ class Sizes(Protocol):
         ...
 
 
+class Directories(Protocol):
+    """
+    The log directories of brokers, and the replicas in them (KIP-113).
+
+    Requests to one broker are carried out in their order, apart from those to the others.
+    """
+
+    def describe(
+        self, broker: model.LiveBroker, partitions: Sequence[model.TopicPartition]
+    ) -> None:
+        """
+        Ask a broker for its directories, and where it has these partitions.
+
+        ``LogDirsDescribed`` follows, with the reason where the broker did not answer.
+        """
+        ...
+
+    def alter(self, broker: model.LiveBroker, replicas: Mapping[model.TopicPartition, str]) -> None:
+        """
+        Request a directory for each replica, once: ``LogDirsAltered`` follows for all of them.
+
+        A replica that does not exist is created there, unless the broker restarts before.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Drop every request that was not sent: the daemon no longer leads."""
+        ...
+
+
 class AlterEntry(NamedTuple):
     """One partition of an AlterPartitionReassignments request."""
 
@@ -437,6 +467,14 @@ class Failpoints(Protocol):
 
     def altering(self) -> None:
         """Requests to the cluster's own controller are about to be handed over, or were."""
+        ...
+
+    def placing(self) -> None:
+        """Requests for log directories are about to be handed over."""
+        ...
+
+    def placed(self) -> None:
+        """Requests for log directories were handed over."""
         ...
 
 

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from controller.core.controls import Limits, Pauses
-from controller.core.model import LegacyPlan, Replicas, TopicPartition, Zxid
+from controller.core.model import (
+    NO_DIRS,
+    LegacyPlan,
+    NamedDirs,
+    Replicas,
+    TopicPartition,
+    Zxid,
+)
 from controller.core.submissions import Cancellation
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.zk.connections import RACES_MAX, Connection, contended
@@ -34,7 +41,11 @@ class RequestWrites:
 
     # --- the legacy plan -------------------------------------------------------------------------
 
-    def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+    def create_plan(
+        self,
+        entries: Mapping[TopicPartition, Replicas],
+        log_dirs: NamedDirs = NO_DIRS,
+    ) -> Zxid:
         """
         Create ``/admin/reassign_partitions``.
 
@@ -46,14 +57,18 @@ class RequestWrites:
             InvalidInputError: the plan is too large for one znode.
 
         """
-        made = self._connection.create(paths.LEGACY_PLAN, self._encoded(entries))
+        made = self._connection.create(paths.LEGACY_PLAN, self._encoded(entries, log_dirs))
         if made is None:
             raise ReassignmentConflictError(
                 f"{paths.LEGACY_PLAN} exists already: a plan is being carried out"
             )
         return made.czxid
 
-    def extend_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+    def extend_plan(
+        self,
+        entries: Mapping[TopicPartition, Replicas],
+        log_dirs: NamedDirs = NO_DIRS,
+    ) -> Zxid:
         """
         Add entries to ``/admin/reassign_partitions``, or create it.
 
@@ -72,7 +87,10 @@ class RequestWrites:
                 raise ReassignmentConflictError(
                     f"{paths.LEGACY_PLAN} cannot be added to: {plan.unreadable}"
                 )
-            return self._encoded({**(plan.entries if plan else {}), **entries})
+            if plan is None:
+                return self._encoded(entries, log_dirs)
+            kept = {p: named for p, named in plan.log_dirs.items() if p not in entries}
+            return self._encoded({**plan.entries, **entries}, {**kept, **log_dirs})
 
         return self._connection.edit(paths.LEGACY_PLAN, extended).czxid
 
@@ -125,7 +143,11 @@ class RequestWrites:
 
     # --- the queue -------------------------------------------------------------------------------
 
-    def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+    def create_queue(
+        self,
+        entries: Mapping[TopicPartition, Replicas],
+        log_dirs: NamedDirs = NO_DIRS,
+    ) -> Zxid:
         """
         Create ``/admin/reassign_partitions_queue``; return its czxid.
 
@@ -134,7 +156,7 @@ class RequestWrites:
             InvalidInputError: it is too large for one znode.
 
         """
-        made = self._connection.create(paths.QUEUE, self._encoded(entries))
+        made = self._connection.create(paths.QUEUE, self._encoded(entries, log_dirs))
         if made is None:
             raise ReassignmentConflictError(
                 f"{paths.QUEUE} exists already: wait until its entries have started, or see "
@@ -167,7 +189,9 @@ class RequestWrites:
             if not taken:
                 return frozenset()
             if (
-                self._connection.replace(paths.QUEUE, self._encoded(left), found.version)
+                self._connection.replace(
+                    paths.QUEUE, self._encoded(left, queue.log_dirs), found.version
+                )
                 if left
                 else self._connection.delete(paths.QUEUE, found.version)
             ):
@@ -241,8 +265,12 @@ class RequestWrites:
         )
         return _read(path, decode, written)
 
-    def _encoded(self, entries: Mapping[TopicPartition, Replicas]) -> bytes:
-        data = encode_legacy_plan(entries)
+    def _encoded(
+        self,
+        entries: Mapping[TopicPartition, Replicas],
+        log_dirs: NamedDirs,
+    ) -> bytes:
+        data = encode_legacy_plan(entries, log_dirs)
         if len(data) > self._connection.request_bytes:
             raise InvalidInputError(
                 f"the plan takes {len(data)} bytes, more than the {self._connection.request_bytes} "

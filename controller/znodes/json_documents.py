@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn, TypeGuard
 
-from controller.core.model import BrokerId, Replicas
+from controller.core.model import ANY_LOG_DIR, BrokerId, LogDirs, Replicas
 
 INT_MAX: Final = 2**31 - 1
 """Ids, partitions, versions and epochs are Java ints."""
@@ -23,6 +23,9 @@ LONG_MAX: Final = 2**63 - 1
 
 EXCERPT_MAX: Final = 200
 """The most characters of foreign text that a reason quotes."""
+
+PATH_MAX: Final = 4096
+"""The most characters of a path on Linux."""
 
 Document = Mapping[str, object]
 
@@ -118,6 +121,20 @@ def read_replicas(value: object) -> Replicas | str:
     """Read a replica list: broker ids, at least one, without repetition."""
     ids = read_broker_ids(value)
     return "the replica list is empty" if ids == () else ids
+
+
+def read_log_dirs(value: object, replicas: Replicas) -> LogDirs | str:
+    """Read the directories of replicas, each an absolute path or "any"; return those named."""
+    if not is_list(value) or len(value) != len(replicas):
+        return f"log_dirs is not a list as long as replicas but {excerpt(value)}"
+    named: list[tuple[BrokerId, str]] = []
+    for broker, path in zip(replicas, value, strict=True):
+        if path == ANY_LOG_DIR:
+            continue
+        if not is_text(path) or not path.startswith("/") or len(path) > PATH_MAX:
+            return f'log_dirs: {excerpt(path)} is neither an absolute path nor "any"'
+        named.append((broker, path))
+    return tuple(named)
 
 
 def excerpt(value: object) -> str:

@@ -3,7 +3,8 @@ A plan as Kafka's own tool writes it: ``/admin/reassign_partitions`` (``Reassign
 
 ``/admin/reassign_partitions_queue`` has the same format, and submitted requests have such entries.
 Entries are judged one by one: an entry that is refused does not affect the others. Whether the
-topic, partition and brokers exist is not known here. ``log_dirs`` may only say "any".
+topic, partition, brokers and directories exist is not known here. ``log_dirs`` (KIP-113) lists for
+each replica an absolute path, or "any".
 ``original_replicas`` (KIP-236) is accepted; only approved requests are compared with it. Any other
 unknown key would be ignored silently: in an entry it refuses the entry, beside the entries it makes
 the node unreadable.
@@ -16,7 +17,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.model import (
+    NO_DIRS,
+    LegacyPlan,
+    LogDirs,
+    NamedDirs,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+    listed_dirs,
+)
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_topic
 
@@ -33,12 +44,15 @@ class JudgedEntries(NamedTuple):
     originals: dict[TopicPartition, Replicas]
     """The ``original_replicas`` of those that name them."""
     refused: Refusals
+    log_dirs: dict[TopicPartition, LogDirs]
+    """Of those that name any."""
 
 
 def judge_entries(listed: Iterable[object]) -> JudgedEntries:
     """Judge entries one by one."""
     entries: dict[TopicPartition, Replicas] = {}
     originals: dict[TopicPartition, Replicas] = {}
+    log_dirs: dict[TopicPartition, LogDirs] = {}
     contradicted: set[TopicPartition] = set()
     refused: Refusals = []
     for item in listed:
@@ -46,11 +60,12 @@ def judge_entries(listed: Iterable[object]) -> JudgedEntries:
         if isinstance(read, str):
             refused.append((documents.excerpt(item), read))
             continue
-        partition, replicas, original = read
+        partition, replicas, original, named = read
         if original is not None:
             originals.setdefault(partition, original)
         known = entries.get(partition)
-        if known == replicas and partition not in contradicted:
+        is_same = known == replicas and log_dirs.get(partition, ()) == named
+        if is_same and partition not in contradicted:
             continue
         if known is not None or partition in contradicted:
             if known is not None:
@@ -58,9 +73,13 @@ def judge_entries(listed: Iterable[object]) -> JudgedEntries:
             refused.append((_text(partition, replicas), _contradiction(partition)))
             contradicted.add(partition)
             entries.pop(partition, None)
+            log_dirs.pop(partition, None)
             continue
         entries[partition] = replicas
-    return JudgedEntries(entries, {p: originals[p] for p in originals if p in entries}, refused)
+        if named:
+            log_dirs[partition] = named
+    originals = {p: originals[p] for p in originals if p in entries}
+    return JudgedEntries(entries, originals, refused, log_dirs)
 
 
 def unknown_key(document: documents.Document, known: frozenset[str]) -> str | None:
@@ -71,7 +90,7 @@ def unknown_key(document: documents.Document, known: frozenset[str]) -> str | No
 
 def _entry(  # noqa: PLR0911 - one return per reason
     item: object,
-) -> tuple[TopicPartition, Replicas, Replicas | None] | str:
+) -> tuple[TopicPartition, Replicas, Replicas | None, LogDirs] | str:
     if not documents.is_object(item):
         return "an entry is an object with topic, partition and replicas"
     unknown = unknown_key(item, _ENTRY_KEYS)
@@ -85,26 +104,16 @@ def _entry(  # noqa: PLR0911 - one return per reason
     replicas = documents.read_replicas(item.get("replicas"))
     if isinstance(replicas, str):
         return replicas
-    problem = _log_dirs_problem(item, len(replicas))
-    if problem is not None:
-        return problem
+    log_dirs = documents.read_log_dirs(item.get("log_dirs"), replicas) if "log_dirs" in item else ()
+    if isinstance(log_dirs, str):
+        return log_dirs
     original = documents.read_replicas(item.get("original_replicas"))
     return (
         TopicPartition(topic, partition),
         replicas,
         None if isinstance(original, str) else original,
+        log_dirs,
     )
-
-
-def _log_dirs_problem(item: documents.Document, replicas: int) -> str | None:
-    if "log_dirs" not in item:
-        return None
-    log_dirs = item["log_dirs"]
-    if not documents.is_list(log_dirs) or len(log_dirs) != replicas:
-        return f"log_dirs is not a list as long as replicas but {documents.excerpt(log_dirs)}"
-    if any(log_dir != "any" for log_dir in log_dirs):
-        return 'log directories cannot be chosen: log_dirs may only say "any"'
-    return None
 
 
 def _text(partition: TopicPartition, replicas: Replicas) -> str:
@@ -114,7 +123,7 @@ def _text(partition: TopicPartition, replicas: Replicas) -> str:
 
 
 def _contradiction(partition: TopicPartition) -> str:
-    return f"{partition} is listed more than once with different replicas"
+    return f"{partition} is listed more than once with different replicas or directories"
 
 
 _PLAN_KEYS: Final = frozenset({"version", "partitions"})
@@ -137,20 +146,31 @@ def decode_legacy_plan(
     if isinstance(listed, str):
         return LegacyPlan({}, version, czxid, unreadable=listed, raw=data)
     judged = judge_entries(listed)
-    return LegacyPlan(judged.replicas, version, czxid, tuple(judged.refused))
-
-
-def encode_legacy_plan(entries: Mapping[TopicPartition, Replicas]) -> bytes:
-    """Encode a plan: the target replicas of each partition, with Kafka's own keys only."""
-    return documents.write_document(
-        {
-            "version": 1,
-            "partitions": [
-                {"topic": p.topic, "partition": p.partition, "replicas": replicas}
-                for p, replicas in entries.items()
-            ],
-        }
+    return LegacyPlan(
+        judged.replicas, version, czxid, tuple(judged.refused), log_dirs=judged.log_dirs
     )
+
+
+def encode_legacy_plan(
+    entries: Mapping[TopicPartition, Replicas],
+    log_dirs: NamedDirs = NO_DIRS,
+) -> bytes:
+    """Encode a plan: the target replicas of each partition, with Kafka's own keys only."""
+    listed = [plan_entry(p, replicas, log_dirs.get(p, ())) for p, replicas in entries.items()]
+    return documents.write_document({"version": 1, "partitions": listed})
+
+
+def plan_entry(
+    partition: TopicPartition, replicas: Replicas, log_dirs: LogDirs
+) -> documents.Document:
+    """Return an entry as plans list it; without ``log_dirs`` where it names none."""
+    named = {"log_dirs": listed_dirs(replicas, log_dirs)} if log_dirs else {}
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "replicas": replicas,
+        **named,
+    }
 
 
 def _listed(data: bytes, known: frozenset[str]) -> list[object] | str:

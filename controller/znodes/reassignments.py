@@ -2,9 +2,9 @@
 The record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
 
 It keeps what the topic znode does not: the original replicas in their order, replicas of earlier
-targets, which topic of that name it was accepted for, and the replicas that were approved. ``top``
-and ``legacy`` are for operators and other tools (KIP-236); they follow from the rest and are not
-decoded.
+targets, which topic of that name it was accepted for, the replicas that were approved, and the log
+directories that the entry names. ``top`` and ``legacy`` are for operators and other tools
+(KIP-236); they follow from the rest and are not decoded.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec
         return f"cancelled_by: {documents.excerpt(cancelled_by)} is not a request id"
     if czxid is not None and not documents.is_int(czxid, high=documents.LONG_MAX):
         return f"topic_czxid is not a zxid but {documents.excerpt(czxid)}"
-    abandoned = documents.read_broker_ids(document.get("abandoned", []))
-    if isinstance(abandoned, str):
-        return f"abandoned: {abandoned}"
+    brokers = _read_brokers(document)
+    log_dirs = documents.read_log_dirs(document.get("log_dirs", ["any"] * len(target)), target)
+    if isinstance(brokers, str) or isinstance(log_dirs, str):
+        return brokers if isinstance(brokers, str) else str(log_dirs)
     return model.ReassignmentSpec(
         target,
         others["original"],
@@ -55,10 +56,12 @@ def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec
         route,
         version,
         None if cancelled_by is None else model.RequestId(cancelled_by),
-        frozenset(abandoned) or model.NO_BROKERS,
+        brokers["abandoned"],
         None if czxid is None else model.Zxid(czxid),
         others["expected"],
         others["asked"],
+        log_dirs,
+        brokers["unplaced"],
     )
 
 
@@ -71,6 +74,17 @@ def _read_others(document: documents.Document) -> dict[str, model.Replicas | Non
         if isinstance(read, str):
             return f"{key}: {read}"
         others[key] = read
+    return others
+
+
+def _read_brokers(document: documents.Document) -> dict[str, frozenset[model.BrokerId]] | str:
+    """Read the sets of brokers that may be missing."""
+    others: dict[str, frozenset[model.BrokerId]] = {}
+    for key in ("abandoned", "unplaced"):
+        read = documents.read_broker_ids(document.get(key, []))
+        if isinstance(read, str):
+            return f"{key}: {read}"
+        others[key] = frozenset(read) or model.NO_BROKERS
     return others
 
 
@@ -99,4 +113,8 @@ def encode_spec(spec: model.ReassignmentSpec) -> bytes:
         document["expected"] = spec.expected
     if spec.asked is not None:
         document["asked"] = spec.asked
+    if spec.log_dirs:
+        document["log_dirs"] = model.listed_dirs(spec.target, spec.log_dirs)
+    if spec.unplaced:
+        document["unplaced"] = sorted(spec.unplaced)
     return documents.write_document(document)

@@ -15,10 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.model import (
+    NO_DIRS,
+    LogDirs,
+    NamedDirs,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.submissions import RequestOptions, Submission
 from controller.znodes import json_documents as documents
-from controller.znodes.legacy_plans import judge_entries, unknown_key
+from controller.znodes.legacy_plans import judge_entries, plan_entry, unknown_key
 from controller.znodes.paths import parse_number
 from controller.znodes.request_options import OPTION_KEYS, read_options, write_options
 
@@ -60,6 +68,7 @@ def decode_submission(
         tuple(judged.refused),
         warnings,
         expected=judged.originals if options.approved else {},
+        log_dirs=judged.log_dirs,
     )
 
 
@@ -67,10 +76,16 @@ def encode_submission(
     entries: Mapping[TopicPartition, Replicas],
     options: RequestOptions,
     expected: Mapping[TopicPartition, Replicas] | None = None,
+    log_dirs: NamedDirs = NO_DIRS,
 ) -> bytes:
-    """Encode a request in its first form; in the second if it is approved for given replicas."""
-    if expected is not None:
-        listed = [approved_entry(p, r, expected[p]) for p, r in entries.items()]
+    """Encode a request in its first form; in the second if only that can say all of it."""
+    if expected is not None or not log_dirs.keys().isdisjoint(entries):
+        listed = [
+            plan_entry(p, r, log_dirs.get(p, ()))
+            if expected is None
+            else approved_entry(p, r, expected[p], log_dirs.get(p, ()))
+            for p, r in entries.items()
+        ]
         return documents.write_document(
             {"version": 1, "partitions": listed} | write_options(options)
         )
@@ -83,15 +98,10 @@ def encode_submission(
 
 
 def approved_entry(
-    partition: TopicPartition, replicas: Replicas, expected: Replicas
+    partition: TopicPartition, replicas: Replicas, expected: Replicas, log_dirs: LogDirs = ()
 ) -> documents.Document:
     """Return an entry that is approved for the replicas of its partition."""
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "replicas": replicas,
-        "original_replicas": expected,
-    }
+    return {**plan_entry(partition, replicas, log_dirs), "original_replicas": expected}
 
 
 def _listed(document: documents.Document) -> list[object] | str:  # noqa: PLR0911 - one return per form

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from docs.generate.journal_kinds import (
+    ANYTHING,
     BOOLEAN,
     IDS,
     INTEGER,
@@ -37,7 +38,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
                 OBJECT,
                 (
                     "name, total (entries), created_ms, options (reason, requested_by, approved, "
-                    "approved_by, priority, step_size, throttle, window, "
+                    "approved_by, priority, step_size, throttle, log_dirs_throttle, window, "
                     "max_partitions_in_flight, atomic, part_of, parts), approved_version (of the "
                     "znode that was verified, or null)"
                 ),
@@ -61,7 +62,8 @@ RECORDS: Final[Mapping[str, Kind]] = {
                     "target (ids), original (ids or null), request, route, version (null: new), "
                     "cancelled_by (a cancellation's id or null), abandoned (ids), "
                     "topic_czxid (null: unknown), expected (ids; null: not approved, or begun), "
-                    "asked (ids or null)"
+                    "asked (ids or null), log_dirs (list of broker and path), unplaced (ids of "
+                    "replicas whose moves between directories are stopped)"
                 ),
             ),
         },
@@ -151,7 +153,14 @@ RECORDS: Final[Mapping[str, Kind]] = {
     ),
     "legacy_entry": Kind(
         "An entry of /admin/reassign_partitions.",
-        {**PARTITION, "replicas": (f"{IDS} or null", "null: deleted")},
+        {
+            **PARTITION,
+            "replicas": (f"{IDS} or null", "null: deleted"),
+            "log_dirs": (
+                f"list of list of {ANYTHING}",
+                "broker and path of each",
+            ),
+        },
     ),
     "legacy_plan_ended": Kind("/admin/reassign_partitions was deleted.", {"version": _VERSION}),
     "submission_ended": Kind(

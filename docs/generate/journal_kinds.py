@@ -17,6 +17,7 @@ NUMBER: Final = "number"
 BOOLEAN: Final = "boolean"
 OBJECT: Final = "object"
 IDS: Final = "list of integer"
+ANYTHING: Final = "value"
 TEXTS: Final = "list of text"
 OBJECTS: Final = "list of object"
 
@@ -32,6 +33,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     NUMBER: (int, float),
     BOOLEAN: bool,
     OBJECT: dict,
+    ANYTHING: object,
 }
 
 

@@ -61,6 +61,14 @@ class NamedFailpoints:
         """Pass a point without a name, before and after requests to the cluster's controller."""
         self._reached(())
 
+    def placing(self) -> None:
+        """Name the point before directories are requested."""
+        self._reached({Failpoint.BEFORE_PLACEMENT})
+
+    def placed(self) -> None:
+        """Name the point after requests for directories were handed over."""
+        self._reached({Failpoint.PLACEMENT_SENT})
+
     def sent(self, broker: BrokerId, request: ports.BrokerRequest) -> None:
         """Name the point after a request was handed to its channel."""
         match request:
@@ -189,6 +197,8 @@ def _entered(before: phases.Phase | None, after: phases.Phase) -> Iterator[Failp
             yield Failpoint.B3_WRITTEN
         case _, phases.Stopping():
             yield Failpoint.EXCLUSION_ACKNOWLEDGED
+        case _, phases.Placing():
+            yield Failpoint.PLACING_BEGUN
         case _, phases.Ended():
             yield Failpoint.B6_WRITTEN
         case _, phases.Pending():

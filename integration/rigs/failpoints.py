@@ -49,6 +49,9 @@ class Failpoint(StrEnum):
     CANCELLED = "cancelled"
     CANCELLATION_CHOSEN = "cancellation-chosen"
     STEP_TURNED = "step-turned"
+    BEFORE_PLACEMENT = "before-placement"
+    PLACEMENT_SENT = "placement-sent"
+    PLACING_BEGUN = "placing-begun"
     B6_WRITTEN = "B6-written"
     ORPHAN_RECORDED = "orphan-recorded"
     B8_LEADER_NOTIFIED = "B8-leader-notified"
@@ -107,6 +110,10 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.CANCELLATION_CHOSEN: "it is recorded that all that is to be cancelled was chosen",
     Failpoint.STEP_TURNED: "what the step in flight no longer needs is listed as removed, "
     "nothing is sent",
+    Failpoint.BEFORE_PLACEMENT: "directories of replicas are to be requested, nothing is sent",
+    Failpoint.PLACEMENT_SENT: "the requests for directories are handed over",
+    Failpoint.PLACING_BEGUN: "the topic znode is at the target, its replicas are not known to be "
+    "in their directories",
     Failpoint.B6_WRITTEN: "the topic znode is final and the record is gone, nothing of it is sent",
     Failpoint.ORPHAN_RECORDED: "a step ended without the deletion of a replica on a dead broker, "
     "which is recorded",

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from controller.core.applied_throttles import Entity
 from controller.core.controls import Controls
 from controller.core.model import (
+    NO_DIRS,
     AcceptedEntry,
     LegacyPlan,
+    NamedDirs,
     OutcomeKind,
     PartitionAssignment,
     PartitionOutcome,
@@ -162,9 +164,11 @@ class Asked:
         self.cancellation = decode_cancellation(data, ZkVersion(version), CANCEL_CZXID, AT_MS)
         return self.cancellation
 
-    def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+    def create_queue(
+        self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs = NO_DIRS
+    ) -> Zxid:
         """Write a queue where there is none."""
         if self.queue is not None:
             raise ReassignmentConflictError("exists already")
-        self.queue = LegacyPlan(dict(entries), ZkVersion(0), QUEUE_CZXID)
+        self.queue = LegacyPlan(dict(entries), ZkVersion(0), QUEUE_CZXID, log_dirs=log_dirs)
         return QUEUE_CZXID

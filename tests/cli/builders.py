@@ -14,8 +14,10 @@ from controller.cli.context import CommandContext
 from controller.core.applied_throttles import Entity
 from controller.core.events import Orphan
 from controller.core.model import (
+    NO_DIRS,
     LegacyPlan,
     LiveBroker,
+    NamedDirs,
     PartitionAssignment,
     PartitionState,
     ReassignmentSpec,
@@ -166,19 +168,25 @@ class FakeCluster(Asked):
 
     # --- what clients write --------------------------------------------------------------------
 
-    def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+    def create_plan(
+        self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs = NO_DIRS
+    ) -> Zxid:
         """Write a plan where there is none."""
         if self.plan is not None:
             raise ReassignmentConflictError("exists already")
-        self.plan = LegacyPlan(dict(entries), ZkVersion(0), CZXID)
+        self.plan = LegacyPlan(dict(entries), ZkVersion(0), CZXID, log_dirs=log_dirs)
         return CZXID
 
-    def extend_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+    def extend_plan(
+        self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs = NO_DIRS
+    ) -> Zxid:
         """Add to the plan that is there."""
         if self.plan is None:
-            return self.create_plan(entries)
+            return self.create_plan(entries, log_dirs)
         whole = {**self.plan.entries, **entries}
-        self.plan = LegacyPlan(whole, ZkVersion(self.plan.version + 1), self.plan.czxid)
+        dirs = {**self.plan.log_dirs, **log_dirs}
+        version = ZkVersion(self.plan.version + 1)
+        self.plan = LegacyPlan(whole, version, self.plan.czxid, log_dirs=dirs)
         return self.plan.czxid
 
 

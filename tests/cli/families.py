@@ -215,13 +215,17 @@ class FakeRequestWrites(RequestWrites):
     def __init__(self, found: FakeCluster) -> None:
         self._found = found
 
-    def create_plan(self, entries: Entries) -> model.Zxid:
+    def create_plan(
+        self, entries: Entries, log_dirs: model.NamedDirs = model.NO_DIRS
+    ) -> model.Zxid:
         """Write a plan where there is none."""
-        return self._found.create_plan(entries)
+        return self._found.create_plan(entries, log_dirs)
 
-    def extend_plan(self, entries: Entries) -> model.Zxid:
+    def extend_plan(
+        self, entries: Entries, log_dirs: model.NamedDirs = model.NO_DIRS
+    ) -> model.Zxid:
         """Add to the plan."""
-        return self._found.extend_plan(entries)
+        return self._found.extend_plan(entries, log_dirs)
 
     def submit(self, data: bytes) -> str:
         """Take a request."""
@@ -243,9 +247,11 @@ class FakeRequestWrites(RequestWrites):
         self._found.switch = None
         return was_on
 
-    def create_queue(self, entries: Entries) -> model.Zxid:
+    def create_queue(
+        self, entries: Entries, log_dirs: model.NamedDirs = model.NO_DIRS
+    ) -> model.Zxid:
         """Write a queue where there is none."""
-        return self._found.create_queue(entries)
+        return self._found.create_queue(entries, log_dirs)
 
     def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Remove entries."""

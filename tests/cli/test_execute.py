@@ -12,6 +12,7 @@ import pytest
 from controller.cli.plan_files import document_of, read_plan_file
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import (
+    BrokerId,
     LegacyPlan,
     OutcomeKind,
     ReassignmentSpec,
@@ -21,7 +22,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.submissions import RequestOptions, Window
+from controller.core.submissions import RequestOptions, Submission, Window
 from controller.errors import SessionSuspendedError
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS
@@ -398,3 +399,20 @@ def test_a_plan_by_the_other_route_is_not_in_the_way(scene: Scene) -> None:
     scene.cluster.plan = LegacyPlan({tp(7): replicas(1)}, ZkVersion(0), Zxid(1))
     scene.terminal.steps = [accept]
     assert scene.execute("--additional").exit_code == 0
+
+
+def test_log_directories_of_the_file_are_submitted(scene: Scene) -> None:
+    """With the throttle of the moves; the daemon judges the directories."""
+    entry = {"topic": "t", "partition": 0, "replicas": [2, 3], "log_dirs": ["any", "/data/1"]}
+    scene.path.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    seen: list[Submission] = []
+
+    def take(cluster: FakeCluster) -> None:
+        seen.extend(cluster.submitted.values())
+        cluster.take_up()
+
+    scene.terminal.steps = [take]
+    assert scene.execute("--log-dirs-throttle", "5MB").exit_code == 0
+    (submission,) = seen
+    assert submission.log_dirs == {tp(0): ((BrokerId(3), "/data/1"),)}
+    assert submission.options.log_dirs_throttle == 5_000_000

@@ -71,7 +71,7 @@ def test_a_file_that_is_no_plan_is_refused_in_one_line(path: Path, content: byte
         {"topic": "t", "partition": 0, "replicas": [-1]},
         {"topic": "t", "partition": 0, "replicas": [10**400]},
         {"topic": "t", "partition": 0, "replicas": 1},
-        {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/data"]},
+        {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["data"]},
     ],
 )
 def test_one_wrong_entry_refuses_the_file(path: Path, entry: object) -> None:

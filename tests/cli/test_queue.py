@@ -40,6 +40,16 @@ def test_a_plan_is_queued(cluster: FakeCluster, file: str) -> None:
     assert cluster.queue.entries == PLAN
 
 
+def test_directories_are_queued_with_their_entries(cluster: FakeCluster, tmp_path: Path) -> None:
+    """And listed again."""
+    path = tmp_path / "placed.json"
+    entry = {"topic": "t", "partition": 0, "replicas": [2, 3], "log_dirs": ["/a", "any"]}
+    path.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    assert Terminal(cluster).run("queue", "add", str(path)).exit_code == 0
+    listed = json.loads(Terminal(cluster).run("queue", "list", "--json").stdout)
+    assert listed["partitions"] == [entry]
+
+
 def test_while_a_queue_exists_no_other_is_written(cluster: FakeCluster, file: str) -> None:
     """Exit code 3."""
     cluster.create_queue({tp(7): replicas(1)})

@@ -19,6 +19,7 @@ from controller.core.phases import (
     Pending,
     Phase,
     PhaseCause,
+    Placing,
     Shrinking,
     Starting,
     Stopping,
@@ -38,6 +39,7 @@ PHASES: tuple[Phase, ...] = (
     Syncing(),
     Shrinking(LeaderEpoch(1)),
     Stopping(frozenset({BrokerId(1)}), frozenset(), Instant(0.0)),
+    Placing(),
     Ended(),
 )
 

@@ -446,3 +446,23 @@ def test_steps_of_a_topic_beyond_the_default_limit_share_a_write(
         for n in range(100)
     ]
     assert len(list(Batcher(view).batches(changes))) == multis
+
+
+def test_rewritten_plan_keeps_the_directories_of_its_other_entries() -> None:
+    """Entries that are not judged yet exist nowhere else."""
+    view = with_topic()
+    named = ((BrokerId(4), "/data/1"),)
+    entries = {tp(n): replicas(1, 2, 4) for n in range(3)}
+    view.intake.legacy = PlanNode(
+        entries, ZkVersion(0), Zxid(1), log_dirs={tp(0): named, tp(1): named}
+    )
+    changes = [
+        Change((LegacyEntryRecord(tp(0), None),), partition=tp(0)),
+        Change((LegacyEntryRecord(tp(2), replicas(4, 1), named),), partition=tp(2)),
+    ]
+    (batch,) = Batcher(view).batches(changes)
+    (write,) = batch.operations
+    assert isinstance(write, SetData)
+    read = decode_legacy_plan(write.data, ZkVersion(0), Zxid(0))
+    assert read.entries == {tp(1): replicas(1, 2, 4), tp(2): replicas(4, 1)}
+    assert read.log_dirs == {tp(1): named, tp(2): named}

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, LogDirs, TopicPartition
 from controller.core.submissions import RequestOptions
 from integration.rigs.failpoints import Failpoint
+from tests.sim.directories import number_of
+from tests.sim.disks import path_of
 from tests.sim.shapes import OPTIONS, SHAPES, Change, Entries, Route, Shape, Targets
 from tests.sim.world import World
 
@@ -54,6 +56,27 @@ def _request(world: World, entries: Entries) -> None:
 
 def _throttled(world: World, entries: Entries) -> None:
     world.submit_request(entries, RequestOptions(throttle=RATE))
+
+
+def _dirs_of(partition: TopicPartition, replicas: Sequence[int]) -> LogDirs:
+    """Return a directory of each replica: the first has another one than the second."""
+    return tuple(
+        (BrokerId(r), path_of((n + partition.partition) % 2)) for n, r in enumerate(replicas)
+    )
+
+
+def _placed(world: World, entries: Entries) -> None:
+    world.submit_request(entries, None, {p: _dirs_of(p, r) for p, r in entries.items()})
+
+
+def _is_placed(world: World) -> bool:
+    partitions = {TopicPartition("t", n): replicas for n, replicas in _MOVES.items()}
+    return all(
+        partition not in world.brokers[broker].futures
+        and world.brokers[broker].logs[partition].directory == number_of(path)
+        for partition, replicas in partitions.items()
+        for broker, path in _dirs_of(partition, replicas)
+    )
 
 
 def _in_chunks(world: World, entries: Entries) -> None:
@@ -185,6 +208,27 @@ ELECTING: Final = Shape(
     failpoints=(Failpoint.ELECTION_WRITTEN, Failpoint.ELECTION_LEADER_NOTIFIED),
     targets={0: (4, 1, 5)},
 )
-ASKED: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING)
+PLACING: Final = Shape(
+    name="place",
+    meaning="a request that names the log directory of each replica",
+    failpoints=(
+        Failpoint.BEFORE_ACCEPTED,
+        Failpoint.ACCEPTED,
+        Failpoint.BEFORE_PLACEMENT,
+        Failpoint.PLACEMENT_SENT,
+        Failpoint.A1_WRITTEN,
+        Failpoint.A2_LEADER_NOTIFIED,
+        Failpoint.A2_FOLLOWER_NOTIFIED,
+        Failpoint.STEP_ENDED,
+        Failpoint.PLACING_BEGUN,
+        Failpoint.B6_WRITTEN,
+        Failpoint.OUTCOME_WRITTEN,
+    ),
+    targets=_MOVES,
+    route=Route.REQUEST,
+    ask=_placed,
+    is_placed=_is_placed,
+)
+ASKED: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING, PLACING)
 EVERY: Final = (*SHAPES, *ASKED)
 """Every shape of the table."""

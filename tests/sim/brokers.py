@@ -24,7 +24,7 @@ from controller.reactor.ports import (
 )
 from controller.znodes import paths
 from tests.sim import codes
-from tests.sim.logs import Log
+from tests.sim.logs import Future, Log
 from tests.sim.replicas import HostedReplica
 from tests.sim.replication import Replication
 from tests.sim.sessions import SimSession
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DIRECTORIES: Final = 2
 """Log directories of every broker."""
+FUTURE_RECORDS: Final = 40
+"""Records that a future log copies between two ticks of its broker."""
 ANNOUNCE_AGAIN_S: Final = 1.0
 """How soon a broker without ZooKeeper tries again to report a failed directory."""
 DELETED_LEADER: Final = -2
@@ -83,6 +85,10 @@ class SimBroker:
         self.offline_directories: set[int] = set()
         self.refused: set[TopicPartition] = set()
         """Replicas offline until the restart: they got no log, one may be on a lost disk."""
+        self.preferred: dict[TopicPartition, int] = {}
+        """The directory in which the log of a replica is to be made; forgotten at a restart."""
+        self.futures: dict[TopicPartition, Future] = {}
+        """Copies of logs in other directories, which are to replace them."""
         self.replication = Replication(self, fabric)
         self.started: list[Callable[[], None]] = []
         """Called whenever the broker has registered."""
@@ -118,6 +124,9 @@ class SimBroker:
         self.metadata = {}
         self.hosted = {}
         self.refused = set()
+        self.preferred = {}
+        for future in self.futures.values():
+            future.is_stuck = False
         self._overlook_failed()
         if self.session is not None:
             # The ephemeral of the life before is in the way: a broker waits until it is gone.
@@ -193,6 +202,7 @@ class SimBroker:
         def tick() -> None:
             if incarnation == self.incarnation:
                 self.replication.tick()
+                self._copy_futures()
                 self._tick_later()
 
         self._fabric.schedule.call_between(period * 0.8, period * 1.2, tick)
@@ -202,6 +212,11 @@ class SimBroker:
     def fail_directory(self, directory: int) -> None:
         """Lose a log directory: its replicas are offline, and a znode notifies the controller."""
         self.offline_directories.add(directory)
+        self.futures = {
+            p: f
+            for p, f in self.futures.items()
+            if directory not in {f.directory, self.logs[p].directory}
+        }
         for partition, log in self.logs.items():
             if log.directory != directory:
                 continue
@@ -232,6 +247,7 @@ class SimBroker:
             self.unseen_since = self._fabric.zookeeper.zxid
         for partition in failed:
             del self.logs[partition]
+            self.futures.pop(partition, None)
 
     def copy(self, partition: TopicPartition) -> Log | None:
         """Return what the broker has of a partition, seen or not."""
@@ -249,6 +265,7 @@ class SimBroker:
         self.hosted = {p: replica for p, replica in self.hosted.items() if p.topic != topic}
         self.logs = {p: log for p, log in self.logs.items() if p.topic != topic}
         self.unseen = {p: log for p, log in self.unseen.items() if p.topic != topic}
+        self.futures = {p: f for p, f in self.futures.items() if p.topic != topic}
 
     def repair_directories(self) -> None:
         """Mount the failed directories again, nothing lost, while the process is down."""
@@ -274,12 +291,53 @@ class SimBroker:
                 return None
             good = [d for d in range(DIRECTORIES) if d not in self.offline_directories]
             disks = self._fabric.disks
-            if disks is None:
+            preferred = self.preferred.pop(partition, None)
+            if preferred is not None:
+                if preferred not in good:
+                    return None
+                directory = preferred
+            elif disks is None:
                 directory = self._fabric.schedule.random.choice(good)
             else:
                 directory = disks.chosen(self, good)
             log = self.logs[partition] = Log(directory)
         return log if log.is_online else None
+
+    def place(self, partition: TopicPartition, directory: int) -> int:
+        """
+        Have a replica in a directory (``ReplicaManager.alterReplicaLogDirs``); return the error.
+
+        Where there is no replica yet, the error says so, and its log will be made there.
+        """
+        if directory not in self.directories:
+            return codes.LOG_DIR_NOT_FOUND
+        if directory in self.offline_directories or self._is_offline(partition):
+            return codes.KAFKA_STORAGE_ERROR
+        log, future = self.logs.get(partition), self.futures.get(partition)
+        if future is not None and future.directory != directory:
+            del self.futures[partition]
+            future = None
+        if log is None or (log.directory != directory and future is None):
+            self.preferred[partition] = directory
+        if partition not in self.hosted or log is None:
+            return codes.REPLICA_NOT_AVAILABLE
+        if log.directory != directory and future is None:
+            del self.preferred[partition]
+            self.futures[partition] = Future(directory)
+        return codes.NONE
+
+    def _copy_futures(self) -> None:
+        """Let future logs grow; one that caught up replaces the log."""
+        for partition, future in list(self.futures.items()):
+            log = self.logs[partition]
+            if future.is_stuck or partition not in self.hosted:
+                continue
+            future.end = min(log.end, future.end + FUTURE_RECORDS)
+            if self._fabric.disks is not None:
+                self._fabric.disks.copied(self, future)
+            if future.end == log.end:
+                log.directory = future.directory
+                del self.futures[partition]
 
     def _is_offline(self, partition: TopicPartition) -> bool:
         log = self.logs.get(partition)
@@ -340,6 +398,9 @@ class SimBroker:
             return codes.NONE
         if state.partition_epoch < replica.partition_epoch:
             return codes.NONE
+        if partition in self.futures and self._fabric.stalls_moves:
+            # KAFKA-9654: the fetcher within the broker is fenced by the new leader epoch.
+            self.futures[partition].is_stuck = True
         was_leader = replica.leads(self.id)
         replica.leader = state.leader
         replica.leader_epoch = state.leader_epoch
@@ -380,6 +441,7 @@ class SimBroker:
                 del self.hosted[partition]
         if state.delete and log is not None:
             del self.logs[partition]
+            self.futures.pop(partition, None)
             if self._fabric.disks is not None:
                 self._fabric.disks.deleted(self.id, log)
             for witness in self._fabric.witnesses:

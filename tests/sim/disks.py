@@ -19,7 +19,7 @@ from controller.reactor.ports import Inbox
 if TYPE_CHECKING:
     from tests.sim.brokers import SimBroker
     from tests.sim.fabric import Fabric
-    from tests.sim.logs import Log
+    from tests.sim.logs import Future, Log
 
 RECORD_BYTES: Final = 1000
 DESCRIBE_S: Final = (0.005, 0.1)
@@ -59,9 +59,11 @@ class SimDisks:
         kept = sum(size for _, b, d, size in self._deleted if (b, d) == here)
         logs = [log for log in broker.logs.values() if log.directory == directory]
         used = sum(log.end for log in logs) * self.record_bytes
+        futures = [f.end for f in broker.futures.values() if f.directory == directory]
+        used += sum(futures) * self.record_bytes
         return self.size - kept - self.others.get(here, 0) - used
 
-    def copied(self, broker: SimBroker, log: Log) -> None:
+    def copied(self, broker: SimBroker, log: Log | Future) -> None:
         """
         Judge the directory of a log that is being copied.
 
@@ -105,7 +107,7 @@ class SimSizes:
             for partition, log in broker.logs.items():
                 if partition in wanted and log.is_online:
                     replicas.setdefault(partition, {})[broker.id] = log.end * record_bytes
-                    placed.setdefault(partition, {})[broker.id] = _path(log.directory)
+                    placed.setdefault(partition, {})[broker.id] = path_of(log.directory)
             dirs = tuple(self._described(broker, d, whole=whole) for d in broker.directories)
             found[broker.id] = BrokerDisks(broker.epoch, Instant(at), dirs)
 
@@ -133,13 +135,14 @@ class SimSizes:
     def _described(self, broker: SimBroker, directory: int, *, whole: bool) -> LogDir:
         disks = self._fabric.disks
         if directory in broker.offline_directories:
-            return LogDir(_path(directory), is_failed=True)
+            return LogDir(path_of(directory), is_failed=True)
         if disks is None:
-            return LogDir(_path(directory))
+            return LogDir(path_of(directory))
         logs = sum(log.directory == directory for log in broker.logs.values())
         free = max(0, disks.free(broker, directory))
-        return LogDir(_path(directory), disks.size, free, logs if whole else None)
+        return LogDir(path_of(directory), disks.size, free, logs if whole else None)
 
 
-def _path(directory: int) -> str:
+def path_of(directory: int) -> str:
+    """Return the path of a directory, the same on every broker."""
     return f"/data/{directory}"

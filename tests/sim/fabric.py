@@ -88,6 +88,8 @@ class Fabric:
     """How likely a broker dies after a write of its active controller."""
     accepted_epochs: set[int] = field(default_factory=set)
     """Controller epochs of which a broker accepted a request."""
+    stalls_moves: bool = False
+    """Whether a new leader epoch stalls a move between directories (Kafka before 2.5)."""
     disks: SimDisks | None = None
     """Log directories of limited size; None: there is room for everything."""
     chronicle: list[tuple[float, str]] = field(default_factory=list)

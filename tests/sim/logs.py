@@ -7,6 +7,7 @@ that agree on the record at an offset agree on everything before it (the log mat
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -15,6 +16,16 @@ class Record(NamedTuple):
 
     leader_epoch: int
     value: int
+
+
+@dataclass(slots=True)
+class Future:
+    """A copy of a log in another directory of its broker, which replaces it when it caught up."""
+
+    directory: int
+    end: int = 0
+    is_stuck: bool = False
+    """It makes no progress any more (KAFKA-9654)."""
 
 
 class Log:

@@ -16,6 +16,7 @@ from controller.znodes.legacy_plans import decode_legacy_plan
 from integration.rigs.failpoints import Failpoint
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
+from tests.sim.directories import placing
 from tests.sim.histories import is_finished, reactors
 from tests.sim.ledgers import Ledger
 from tests.sim.settings import Settings
@@ -44,8 +45,10 @@ class Cell:
     def __init__(self, shape: Shape, failpoint: Failpoint, hand: Hand, *, nth: int = 1) -> None:
         """Play up to the death."""
         self.shape, self.failpoint, self.hand = shape, failpoint, hand
-        self.build = reactors(shape.options)
         self.world = world = World(1)
+        self.build = reactors(shape.options)
+        if shape.is_placed is not None:
+            self.build = placing(world, shape.options, loss=0.0)
         self.partitions = [TopicPartition("t", n) for n in shape.targets]
         world.create_topic("t", dict.fromkeys(shape.targets, shape.replicas), min_insync_replicas=2)
         world.create_topic(DOOMED, {0: [1, 2]}, produce=False)

@@ -67,6 +67,7 @@ _EXCLUDES: Final = (
 _TURNS: Final = (
     "finds the step in the topic znode and a record with another target: retargets the step"
 )
+_PLACES: Final = "asks the brokers again to create or move the replicas where the record says"
 _DEALT_WITH: Final = "has nothing left to do for it"
 _FINAL: Final = "sends the final state, as every state after a claim, and continues"
 
@@ -105,6 +106,10 @@ NEXT_DAEMON: Final[Mapping[Failpoint, str]] = {
     Failpoint.CANCELLED: _TURNS,
     Failpoint.CANCELLATION_CHOSEN: _TURNS,
     Failpoint.STEP_TURNED: _EXCLUDES,
+    Failpoint.BEFORE_PLACEMENT: _PLACES,
+    Failpoint.PLACEMENT_SENT: _PLACES,
+    Failpoint.PLACING_BEGUN: "finds the record, asks the brokers where the replicas are, and has "
+    "those moved that are elsewhere",
     Failpoint.B6_WRITTEN: _FINAL,
     Failpoint.ORPHAN_RECORDED: "continues the plan; deletes the orphan when its broker is back",
     Failpoint.B8_LEADER_NOTIFIED: _FINAL,

@@ -87,6 +87,8 @@ class Shape:
     """The failpoint at which an earlier daemon died, before the daemon of the cell."""
     route: Route = Route.LEGACY
     ask: Callable[[World, Entries], None] = submit_plan
+    is_placed: Callable[[World], bool] | None = None
+    """Whether the replicas are in the directories that the plan names; None: it names none."""
     change: Change | None = None
     """The change of the plan in flight; the daemon dies after it."""
 

@@ -139,6 +139,7 @@ def judge_a_daemons_end(cell: Cell) -> None:
     assert (specs(cell.world), orphans(cell.world)) == (set(), set())
     assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is None
     assert asked(cell.world) == set()
+    assert cell.shape.is_placed is None or cell.shape.is_placed(cell.world)
     cell.judge_books()
 
 

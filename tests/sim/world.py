@@ -14,7 +14,9 @@ from typing import Final
 
 from controller.core.controls import Limits, Pauses
 from controller.core.model import (
+    NO_DIRS,
     BrokerId,
+    NamedDirs,
     PartitionAssignment,
     PartitionState,
     Replicas,
@@ -195,11 +197,12 @@ class World:
         self,
         entries: Mapping[TopicPartition, Sequence[int]],
         options: RequestOptions | None = None,
+        log_dirs: NamedDirs = NO_DIRS,
     ) -> RequestId:
         """Submit a request, as a client does; return its id."""
         wanted = {p: _ids(r) for p, r in entries.items()}
         options = options or RequestOptions()
-        data = encode_submission(wanted, options)
+        data = encode_submission(wanted, options, log_dirs=log_dirs)
         self.zookeeper.ensure(paths.REQUESTS)
         make = Make(paths.submissions_path(), data, sequential=True)
         (path,) = self.zookeeper.transact(NO_SESSION, [make])

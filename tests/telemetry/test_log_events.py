@@ -230,6 +230,8 @@ def test_accepted_event_has_original_and_target() -> None:
         "topic_czxid": None,
         "expected": None,
         "asked": None,
+        "log_dirs": [],
+        "unplaced": [],
     }
 
 

@@ -11,6 +11,7 @@ from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_pla
 from tests.znodes.strategies import ANY_BYTES, PARTITIONS, REPLICAS, document
 
 T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
 GOOD: dict[str, object] = {"topic": "t", "partition": 0, "replicas": [1, 2]}
 
 
@@ -35,6 +36,20 @@ def test_what_is_encoded_is_decoded(entries: dict[TopicPartition, Replicas]) -> 
     read = decode(encode_legacy_plan(entries))
     assert list(read.entries.items()) == list(entries.items())
     assert (read.refused, read.unreadable) == ((), None)
+
+
+def test_directories_are_those_of_the_replicas_that_name_one() -> None:
+    """Every replica has a path or "any"; where all say "any", none is named."""
+    named = {T0: ((BrokerId(2), "/data/1"),)}
+    read = decode(encode_legacy_plan({T0: brokers(1, 2), T1: brokers(3)}, named))
+    assert (read.entries, read.log_dirs) == ({T0: brokers(1, 2), T1: brokers(3)}, named)
+    assert plan(GOOD | {"log_dirs": ["any", "any"]}).log_dirs == {}
+
+
+def test_entries_that_differ_in_directories_contradict_each_other() -> None:
+    """Neither is guessed to be meant."""
+    read = plan(GOOD | {"log_dirs": ["any", "/a"]}, GOOD | {"log_dirs": ["any", "/b"]})
+    assert (read.entries, read.log_dirs, len(read.refused)) == ({}, {}, 2)
 
 
 @given(ANY_BYTES)
@@ -93,7 +108,7 @@ def test_a_bad_entry_does_not_keep_the_others() -> None:
         ({"replicas": [2**31]}, "2147483648"),
         ({"replicas": ["1"]}, "broker id"),
         ({"replicas": None}, "list"),
-        ({"log_dirs": ["any", "/data"]}, "log directories cannot be chosen"),
+        ({"log_dirs": ["any", "data"]}, "neither an absolute path"),
         ({"log_dirs": ["any"]}, "as long as"),
         ({"log_dirs": None}, "log_dirs"),
         ({"logdirs": []}, "logdirs"),

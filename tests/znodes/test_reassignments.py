@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,12 +32,21 @@ SPECS = st.builds(
     topic_czxid=st.none() | st.integers(0, 2**63 - 1).map(Zxid),
     expected=st.none() | REPLICAS,
     asked=st.none() | REPLICAS,
+    unplaced=st.frozensets(BROKERS, max_size=3),
 )
+PATHS = st.lists(st.sampled_from([None, "/d", "/data/1"]), min_size=10, max_size=10)
 
 
-@given(SPECS)
-def test_what_is_encoded_is_decoded(spec: ReassignmentSpec) -> None:
+def placed(spec: ReassignmentSpec, paths: list[str | None]) -> ReassignmentSpec:
+    """Return a spec that names directories for some of its replicas."""
+    pairs = zip(spec.target, paths, strict=False)
+    return replace(spec, log_dirs=tuple((b, path) for b, path in pairs if path is not None))
+
+
+@given(SPECS, PATHS)
+def test_what_is_encoded_is_decoded(spec: ReassignmentSpec, paths: list[str | None]) -> None:
     """A round trip loses nothing; unknown originals stay unknown."""
+    spec = placed(spec, paths)
     assert spec.version is not None
     assert decode_spec(encode_spec(spec), spec.version) == spec
 

@@ -200,3 +200,13 @@ def test_an_approved_request_names_the_replicas_of_its_entries() -> None:
 def test_an_approval_that_is_no_hash_makes_the_request_unreadable() -> None:
     """Without it, the request would be carried out without its approval."""
     assert reason_of(document(**GOOD, approved="abc")) == ('approved is not a SHA-256 but "abc"')
+
+
+def test_request_with_directories_lists_its_entries() -> None:
+    """With an approval or without; no option is lost."""
+    named = {T0: ((BrokerId(1), "/data/1"),)}
+    there = {T0: (BrokerId(3), BrokerId(4))}
+    for options in (RequestOptions(), RequestOptions(approved="0" * 64, log_dirs_throttle=7)):
+        read = decode(encode_submission(MOVED, options, there, named))
+        assert (read.entries, read.log_dirs, read.options) == (MOVED, named, options)
+    assert decode(encode_submission(MOVED, RequestOptions(), log_dirs=named)).log_dirs == named

@@ -18,7 +18,7 @@ from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption, DryRunOption
 from controller.cli.output import print_line, print_note
-from controller.cli.plan_files import document_of, read_plan_file
+from controller.cli.plan_files import document_of, read_placed_plan
 from controller.cli.plan_preview import rollback_of
 from controller.cli.queue import add_to_queue
 from controller.cli.request_state import read_entries
@@ -262,17 +262,17 @@ def _rate(name: str, options: Options) -> int:
 
 def _queue(context: CommandContext, action: str, options: Options) -> Exit:
     """Carry out an action of KIP-236."""
-    plan = read_plan_file(options[PLAN])
+    plan, log_dirs = read_placed_plan(options[PLAN])
     with _inspected(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))
-            print_line(texts.documents_text(current, document_of(plan)))
+            print_line(texts.documents_text(current, document_of(plan, log_dirs)))
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
         ask = context.inquiry(_settings(context, options))
         dry_run = "dry-run" in options
-        return add_to_queue(operator, plan, ask, dry_run=dry_run, as_json=False)
+        return add_to_queue(operator, plan, log_dirs, ask, dry_run=dry_run, as_json=False)
 
 
 def _settings(context: CommandContext, options: Options) -> Settings:

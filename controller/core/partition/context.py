@@ -130,7 +130,7 @@ class PartitionContext:
             return ()
         if view.intake.legacy.entries.get(self.partition) == self.spec.target:
             return ()
-        return (records.LegacyEntryRecord(self.partition, self.spec.target),)
+        return (records.LegacyEntryRecord(self.partition, self.spec.target, self.spec.log_dirs),)
 
     def state_record(self, leader: BrokerId, isr: Replicas) -> records.StateRecord:
         """Return the compare-and-set of the state, with the leader epoch bumped."""

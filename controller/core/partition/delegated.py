@@ -24,7 +24,7 @@ from dataclasses import replace
 from controller.core import approvals, effects, foreign, model, phases, records, wakeups
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.partition import alter_entries, gates, leader_selection, native, retarget
-from controller.core.partition.step_start import StepStart
+from controller.core.partition.placing import ReplicaPlacement
 from controller.core.records import Change
 from controller.core.scheduling.budget import Budget
 from controller.core.steps import Step, next_step
@@ -32,7 +32,7 @@ from controller.core.throttling.throttles import throttle_gate
 from controller.core.view import ClusterView
 
 
-class DelegatedContext(StepStart):
+class DelegatedContext(ReplicaPlacement):
     """A partition's context in the delegated engine: the next action of each phase."""
 
     def advance(self, budget: Budget) -> Change | Blocked | None:
@@ -59,6 +59,11 @@ class DelegatedContext(StepStart):
                 return self.awaiting(phase, budget)
             case phases.Syncing():
                 return self.syncing(budget)
+            case phases.Placing() as phase:
+                placing = self.placing(phase, budget)
+                return placing or self.end(
+                    "its replicas are in their directories", budget, stands=True
+                )
             case _:
                 return None
 
@@ -67,6 +72,8 @@ class DelegatedContext(StepStart):
         if self.assignment.is_reassigning:
             return self.change(self.phase(phases.Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
+            if self.spec.has_directories:
+                return self.begin_placing(budget)
             return self.end("already at its target", budget, stands=True)
         if self.has_drifted:
             return self.drifted(budget)
@@ -84,7 +91,9 @@ class DelegatedContext(StepStart):
 
     # --- a step begins -------------------------------------------------------------------------
 
-    def begin(self, budget: Budget, cause: str) -> Change | Blocked:
+    def begin(  # noqa: PLR0911 - one return per gate
+        self, budget: Budget, cause: str
+    ) -> Change | Blocked:
         """Return the next alter entry, or what forbids it."""
         if self.has_drifted:
             return self.drifted(budget)
@@ -103,6 +112,11 @@ class DelegatedContext(StepStart):
         if blocked is not None:
             return blocked
         leader = self.state.leader
+        waits = self.placement_gate(adding)
+        if waits is not None:
+            # It has a slot as soon as the brokers answered.
+            budget.take(self.partition, self.spec.request, adding, leader)
+            return self.placements(waits)
         unread = self.unread()
         if unread is not None:
             budget.take(self.partition, self.spec.request, adding, leader)
@@ -330,6 +344,8 @@ class DelegatedContext(StepStart):
         if blocked is not None:
             return blocked
         if self.assignment.replicas == self.spec.target:
+            if self.spec.has_directories:
+                return self.change(self.phase(phases.Placing(), "the target is in sync"))
             return self.end("the target is in sync", budget)
         if self.reassignment.requested not in (None, self.assignment.replicas):
             until = Instant(self.now + alter_entries.UNDONE_S)
@@ -340,11 +356,13 @@ class DelegatedContext(StepStart):
             )
         budget.give_back(self.reassignment)
         begun = self.begin(budget, "next step")
-        if isinstance(begun, Change) and begun.records:
+        noted = begun.records if isinstance(begun, Change) else ()
+        if isinstance(begun, Change) and any(isinstance(r, records.PhaseRecord) for r in noted):
             return begun
-        waits = begun.detail if isinstance(begun, Blocked) else "its state znode is being read"
+        waits = begun.detail if isinstance(begun, Blocked) else "brokers are asked first"
         return self.change(
             self.phase(phases.Pending(), f"next step waits: {waits}"),
+            *noted,
             effects=() if isinstance(begun, Blocked) else begun.effects,
         )
 

@@ -23,7 +23,7 @@ from controller.core import effects, model, phases, records
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.partition.gates import begin_gate, ids, leader_missing, leader_unassigned
 from controller.core.partition.orphans import left_behind
-from controller.core.partition.step_start import StepStart
+from controller.core.partition.placing import ReplicaPlacement
 from controller.core.reassignments import Reassignment
 from controller.core.records import Change
 from controller.core.scheduling.budget import Budget
@@ -35,10 +35,12 @@ from controller.errors import ensure
 STOP_TIMER = "stop_replica_deadline"
 
 
-class NativeContext(StepStart):
+class NativeContext(ReplicaPlacement):
     """A partition's context in the native engine: the next action of each phase."""
 
-    def advance(self, budget: Budget) -> Change | Blocked | None:  # noqa: PLR0911 - one arm per phase
+    def advance(  # noqa: C901, PLR0911 - one arm per phase
+        self, budget: Budget
+    ) -> Change | Blocked | None:
         """Return the next change, what is waited for, or None when there is nothing to do."""
         if isinstance(
             self.reassignment.phase,
@@ -60,6 +62,9 @@ class NativeContext(StepStart):
                 return self.excluding(phase.excluded_at, phase.excluded)
             case phases.Stopping() as phase:
                 return self.stopping(phase, budget)
+            case phases.Placing() as phase:
+                placing = self.placing(phase, budget)
+                return placing or self.end((), "its replicas are in their directories")
             case phases.Ended() | phases.AwaitingController():
                 return None
 
@@ -68,9 +73,11 @@ class NativeContext(StepStart):
         if self.assignment.is_reassigning:
             return self.change(self.phase(phases.Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
+            if self.spec.has_directories:
+                return self.begin_placing(budget)
             return self.end((), "already at its target")
         begun = self.begin(self.assignment.replicas, (), budget, "step begins")
-        return begun if isinstance(begun, Blocked) else begun[0]
+        return self.placements(begun) if isinstance(begun, Blocked) else begun[0]
 
     def begin(
         self, current: Replicas, before: tuple[records.Record, ...], budget: Budget, cause: str
@@ -93,6 +100,11 @@ class NativeContext(StepStart):
             blocked = budget.gate(self.partition, self.reassignment, step.adding, state.leader)
         if blocked is None and step.adding:
             blocked = throttle_gate(self.view, self.partition, self.spec)
+        if blocked is None:
+            blocked = self.placement_gate(step.adding)
+            if blocked is not None:
+                # It has a slot as soon as the brokers answered.
+                budget.take(self.partition, self.spec.request, step.adding, state.leader)
         if blocked is not None:
             return blocked
         if not step.adding and not step.dropping:
@@ -238,6 +250,9 @@ class NativeContext(StepStart):
         """
         Write B6 to B8: the final assignment, the end of record and entry, metadata.
 
+        Where replicas are to be in certain directories, the record and the entry stay until they
+        are: it is called again then.
+
         Where the partition is at its target, the topic znode is neither written nor checked. It was
         read or checked in this tenure, in which no other controller writes it; in the delegated
         engine, the cluster's controller does.
@@ -250,8 +265,11 @@ class NativeContext(StepStart):
                     self.partition, model.PartitionAssignment(self.spec.target)
                 ),
             )
+        is_last = not self.spec.has_directories or isinstance(
+            self.reassignment.phase, phases.Placing
+        )
         legacy = self.view.intake.legacy
-        if legacy is not None and self.partition in legacy.entries:
+        if is_last and legacy is not None and self.partition in legacy.entries:
             written += (records.LegacyEntryRecord(self.partition, None),)
         following: tuple[effects.Effect, ...] = (effects.SendUpdateMetadata((self.partition,)),)
         if self.assignment.adding_replicas and not isinstance(
@@ -261,6 +279,9 @@ class NativeContext(StepStart):
             # without them, or it reports the partition as reassigning for ever.
             written += (self.state_record(self.state.leader, self.state.isr),)
             following = self.send_state(self.spec.target, ())
+        if not is_last:
+            placing = self.phase(phases.Placing(), cause)
+            return self.change(*before, *written, *self.approval_used(), placing, effects=following)
         recorded = {r.orphan.broker for r in before if isinstance(r, records.OrphanRecord)}
         known = recorded.union(self.spec.target)
         return self.change(

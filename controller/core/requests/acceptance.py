@@ -15,10 +15,11 @@ from typing import Final
 
 from controller.core import approvals, cycle, model, outcomes, records, request_records
 from controller.core.cached_znodes import PlanNode
-from controller.core.model import Replicas, RequestId, Route, TopicPartition
+from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, Route, TopicPartition
 from controller.core.partition.gates import ids
 from controller.core.reassignments import Reassignment
 from controller.core.records import Change
+from controller.core.scheduling import log_directories
 from controller.core.view import ClusterView
 
 
@@ -40,6 +41,8 @@ class Acceptance:
     changes: list[Change] = field(default_factory=list)
     unknown_topics: dict[str, None] = field(default_factory=dict)
     """Topics whose settings must be known before their entries can be judged."""
+    unknown_brokers: set[BrokerId] = field(default_factory=set)
+    """Brokers whose log directories must be known before."""
     is_complete: bool = True
     """Whether every entry was judged."""
 
@@ -150,6 +153,22 @@ def refused_as_drifted(
     )
 
 
+def refused_for_directories(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    log_dirs: LogDirs,
+) -> model.Refusal | None:
+    """Return why replicas cannot be in the directories that an entry names, as far as known."""
+    problem = log_directories.problem_of(view, log_dirs)
+    if problem is None:
+        return None
+    return model.Refusal(
+        request, entry_text(partition, target), model.RefusalReason.LOG_DIR, problem, partition
+    )
+
+
 def refused_without_approval(
     view: ClusterView, request: RequestId, entry: str, partition: TopicPartition | None
 ) -> model.Refusal | None:
@@ -204,9 +223,17 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
 
 
 def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> bool:
-    """Return whether an entry of the plan is recorded as it is listed."""
+    """
+    Return whether an entry of the plan is recorded as it is listed.
+
+    A Kafka controller that rewrites the plan omits the directories, which then stay as recorded.
+    """
     known = view.work.reassignments.get(partition)
     if known is None or known.spec.route is not Route.LEGACY or known.spec.target != target:
+        return False
+    legacy = view.intake.legacy
+    named = () if legacy is None else legacy.log_dirs.get(partition, ())
+    if named not in {(), known.spec.log_dirs} and not known.spec.rolls_back:
         return False
     return not view.is_of_former_topic(partition)
 
@@ -220,11 +247,14 @@ def _judge(
 ) -> None:
     if is_taken(view, partition, target):
         return
-    running = view.work.reassignments.get(partition)
+    running, legacy = view.work.reassignments.get(partition), view.intake.legacy
+    log_dirs = () if legacy is None else legacy.log_dirs.get(partition, ())
     if is_undecidable(view, partition):
         outcome.is_complete = False
         return
-    refusal = refusal_of(view, request, partition, target)
+    refusal = refusal_of(view, request, partition, target) or refused_for_directories(
+        view, request, partition, target, log_dirs
+    )
     if refusal is None:
         refusal = refused_without_approval(view, request, entry_text(partition, target), partition)
     if refusal is None and view.session.kill_switch and running is None:
@@ -249,7 +279,14 @@ def _judge(
         outcome.unknown_topics[partition.topic] = None
         outcome.is_complete = False
         return
-    outcome.changes.append(accept_entry(view, request, partition, target, Route.LEGACY))
+    unknown = log_directories.unknown_brokers(view, log_dirs)
+    if unknown:
+        outcome.unknown_brokers |= unknown
+        outcome.is_complete = False
+        return
+    outcome.changes.append(
+        accept_entry(view, request, partition, target, Route.LEGACY, log_dirs=log_dirs)
+    )
 
 
 def accept_entry(  # noqa: PLR0913 - the parts of an entry
@@ -260,6 +297,7 @@ def accept_entry(  # noqa: PLR0913 - the parts of an entry
     route: Route = Route.REQUEST,
     *,
     expected: Replicas | None = None,
+    log_dirs: LogDirs = (),
 ) -> Change:
     """
     Return the acceptance of an entry; one that is at its target already is done.
@@ -271,11 +309,23 @@ def accept_entry(  # noqa: PLR0913 - the parts of an entry
         target: Its target replicas.
         route: The route of the request.
         expected: The replicas that an approved entry names.
+        log_dirs: The log directories that it names: it is done when the replicas are there.
 
     """
     assignment = view.session.topics[partition.topic].partitions[partition.partition]
-    spec = replace(spec_of(view, request, partition, target, route), expected=expected)
-    if not is_there(view, partition, assignment, target) or partition in view.work.reassignments:
+    running = view.work.reassignments.get(partition)
+    unplaced = None if running is None else running.spec.unplaced_by(target, log_dirs)
+    spec = replace(
+        spec_of(view, request, partition, target, route),
+        expected=expected,
+        log_dirs=log_dirs,
+        unplaced=unplaced or model.NO_BROKERS,
+    )
+    if (
+        log_dirs
+        or not is_there(view, partition, assignment, target)
+        or partition in view.work.reassignments
+    ):
         return Change(accepted(view, partition, spec), partition=partition)
     done = found_done(partition, spec)
     if route is Route.LEGACY:

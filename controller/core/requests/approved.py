@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.core import approvals, records
-from controller.core.model import Replicas, TopicPartition
+from controller.core.model import LogDirs, Replicas, TopicPartition
 from controller.core.requests import atomic, submission_parts
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
@@ -59,6 +59,7 @@ def _mismatch(submission: Submission, parts: list[Submission]) -> str | None:
         return f"it has {len(parts)} parts, and {options.parts} were announced"
     entries: dict[TopicPartition, Replicas] = {}
     expected: dict[TopicPartition, Replicas] = {}
+    log_dirs: dict[TopicPartition, LogDirs] = {}
     for part in parts:
         if (part.options.approved, part.options.approved_by) != (
             options.approved,
@@ -69,7 +70,8 @@ def _mismatch(submission: Submission, parts: list[Submission]) -> str | None:
             return "its parts name the same partitions"
         entries |= part.entries
         expected |= part.expected
-    found = approvals.plan_hash(entries, expected)
+        log_dirs |= part.log_dirs
+    found = approvals.plan_hash(entries, expected, log_dirs)
     if found != options.approved:
         return f"its entries have the hash {found}, and {options.approved} was approved"
     if entries.keys() != expected.keys():

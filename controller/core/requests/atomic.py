@@ -11,11 +11,11 @@ remembered: while they hold, nothing is judged again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from controller.core import approvals, model, records
-from controller.core.model import RequestId, TopicPartition
+from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.partition.orphans import left_where_it_stands
 from controller.core.reassignments import AtomicCheck, Reassignment, TopicCheck
 from controller.core.requests import acceptance, submission_parts
@@ -41,6 +41,8 @@ def _take_back(
     # Where that is stale, the end is written on the condition that the topic is unchanged.
     original, assignment = spec.original, view.session.known_assignment(partition)
     is_there = assignment is None or assignment == model.PartitionAssignment(original or ())
+    if assignment is not None and running.may_have_placed(assignment):
+        is_there = False
     if original and (running.may_be_made or not is_there):
         back = spec.rolled_back(original, request)
         return records.Change((records.SpecRecord(partition, back),), partition=partition)
@@ -107,7 +109,18 @@ def _check(
         engine=view.role.engine,
         other_routes=view.work.other_routes,
         topics={name: _topic_check(view, name) for name in topics},
+        log_dirs=tuple(_reported_dirs(view, request)),
     )
+
+
+def _reported_dirs(
+    view: ClusterView, request: RequestId
+) -> Iterator[tuple[BrokerId, Mapping[str, bool] | None]]:
+    """Yield the log directories of the brokers for which entries name any."""
+    named = (n for part in parts_of(view, request) for n in part.log_dirs.values())
+    for broker in sorted({broker for log_dirs in named for broker, _ in log_dirs}):
+        report = view.tenure.directories.brokers.get(broker)
+        yield broker, None if report is None else report.dirs
 
 
 def _topic_check(view: ClusterView, name: str) -> TopicCheck | None:

@@ -187,6 +187,7 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     if spec.original is None:
         return undo.skipped(cancellation, partition, "its former replicas are unknown")
     has_begun = reassignment.in_flight or reassignment.may_be_made
+    has_begun = has_begun or reassignment.may_have_placed(assignment)
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
         return _end_unbegun(view, cancellation, partition, reassignment)
     state = view.tenure.states.get(partition)

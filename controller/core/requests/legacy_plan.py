@@ -16,6 +16,7 @@ from controller.core.partition.orphans import left_where_it_stands
 from controller.core.reassignments import Reassignment
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, completion
+from controller.core.scheduling import log_directories
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -25,13 +26,16 @@ def follow_plan(
 ) -> Decision:
     """Accept new entries, end removed ones, tidy the znode, request topic settings."""
     changes = [*end_removed(view, due, starting).changes]
+    asked: list[effects.Effect] = []
     legacy = view.intake.legacy
     if legacy is not None and not legacy.stale:
         accepted = acceptance.accept_legacy(view, legacy)
         if not (accepted.changes or changes) and accepted.is_complete:
             changes += _tidy(view, legacy, starting, now)
         changes += accepted.changes
-    return Decision(tuple(changes), tuple(_learn_configs(view, now)))
+        if accepted.unknown_brokers:
+            asked = log_directories.ask(view, accepted.unknown_brokers, now)
+    return Decision(tuple(changes), (*_learn_configs(view, now), *asked))
 
 
 def end_removed(
@@ -64,6 +68,8 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     if reassignment is None or reassignment.has_moved:
         return None
     if assignment is None or assignment.is_reassigning:
+        return None
+    if reassignment.may_have_placed(assignment):
         return None
     if reassignment.spec.route is not Route.LEGACY or reassignment.spec.rolls_back:
         # A rollback has no entry any more: the removed one was another plan's.

@@ -13,9 +13,18 @@ from itertools import islice
 from controller.core import effects, model, records, topic_configs
 from controller.core.cached_znodes import PlanNode
 from controller.core.foreign import refusal_for_foreign, waits_for_foreign
-from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    LogDirs,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+)
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, cancellation
+from controller.core.scheduling import log_directories
 from controller.core.scheduling.limits import in_flight_max
 from controller.core.view import ClusterView
 
@@ -60,21 +69,28 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         - len(view.tenure.resumed)
     )
     unknown: set[str] = set()
+    brokers: set[BrokerId] = set()
     for partition, target in islice(queue.entries.items(), max(free, 0)):
-        change = _entry(view, request, partition, target, unknown)
+        log_dirs = queue.log_dirs.get(partition, ())
+        change = _entry(view, request, partition, target, log_dirs, unknown)
         if change is not None:
             changes.append(change)
+        elif log_dirs:
+            brokers |= log_directories.unknown_brokers(view, log_dirs)
     following: list[effects.Effect] = (
         topic_configs.ask(view, unknown, now, QUEUE_CONFIG_TIMER) if unknown else []
     )
+    if brokers:
+        following += log_directories.ask(view, brokers, now)
     return Decision(tuple(changes), tuple(following))
 
 
-def _entry(
+def _entry(  # noqa: PLR0911, PLR0913, PLR0917 - the parts of an entry, one return per reason
     view: ClusterView,
     request: RequestId,
     partition: TopicPartition,
     target: Replicas,
+    log_dirs: LogDirs,
     unknown: set[str],
 ) -> Change | None:
     if acceptance.is_undecidable(view, partition):
@@ -83,6 +99,7 @@ def _entry(
     entry = acceptance.entry_text(partition, target)
     refusal = (
         acceptance.refusal_of(view, request, partition, target)
+        or acceptance.refused_for_directories(view, request, partition, target, log_dirs)
         or acceptance.refused_without_approval(view, request, entry, partition)
         or refusal_for_foreign(view, request, partition, entry)
     )
@@ -93,11 +110,13 @@ def _entry(
     if partition.topic not in view.session.configs:
         unknown.add(partition.topic)
         return None
+    if log_directories.unknown_brokers(view, log_dirs):
+        return None
     running, legacy = view.work.reassignments.get(partition), view.intake.legacy
     if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:
         # Its entry is removed with it: that would be rejected until the znode is read again.
         return None
-    taken = acceptance.accept_entry(view, request, partition, target)
+    taken = acceptance.accept_entry(view, request, partition, target, log_dirs=log_dirs)
     written = (*taken.records, left)
     if (
         running is not None

@@ -15,7 +15,7 @@ from typing import Final
 
 from controller.core import approvals, cycle, effects, model, records, topic_configs
 from controller.core.foreign import refusal_for_foreign, waits_for_foreign
-from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
+from controller.core.model import BrokerId, Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.records import Change, Decision
 from controller.core.requests import (
     acceptance,
@@ -24,6 +24,7 @@ from controller.core.requests import (
     cancellation,
     submission_parts,
 )
+from controller.core.scheduling import log_directories
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
@@ -46,6 +47,8 @@ class _Judgement:
     changes: list[Change] = field(default_factory=list)
     refused: list[model.Refusal] = field(default_factory=list)
     unknown_topics: set[str] = field(default_factory=set)
+    unknown_brokers: set[BrokerId] = field(default_factory=set)
+    """Brokers whose log directories must be known first."""
     waits: bool = False
     """Whether an entry cannot be judged before a read."""
 
@@ -138,15 +141,19 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     chunk = max(cycle.cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
     asked: set[str] = set()
+    brokers: set[BrokerId] = set()
     taken: set[TopicPartition] = set()
     wholes: dict[RequestId, _Judgement] = {}
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
         judged = _accept(view, submission, chunk, wholes)
         changes += (_relying(c, submission) for c in _one_each(judged.changes, taken))
         asked |= judged.unknown_topics
+        brokers |= judged.unknown_brokers
     following: list[effects.Effect] = (
         topic_configs.ask(view, asked, now, REQUEST_CONFIG_TIMER) if asked else []
     )
+    if brokers:
+        following += log_directories.ask(view, brokers, now)
     return Decision((*refused, *changes), tuple(following))
 
 
@@ -294,9 +301,15 @@ def _judge(
         )
         judged.changes.append(Change(written, partition=partition))
     elif _is_good(view, submission, partition, target, judged):
-        expected = submission.expected.get(partition)
         judged.changes.append(
-            acceptance.accept_entry(view, request, partition, target, expected=expected)
+            acceptance.accept_entry(
+                view,
+                request,
+                partition,
+                target,
+                expected=submission.expected.get(partition),
+                log_dirs=submission.log_dirs.get(partition, ()),
+            )
         )
 
 
@@ -316,8 +329,10 @@ def _is_good(
         judged.waits = True
         return False
     request, expected = submission.request, submission.expected.get(partition)
+    log_dirs = submission.log_dirs.get(partition, ())
     refusal = (
         acceptance.refusal_of(view, request, partition, target)
+        or acceptance.refused_for_directories(view, request, partition, target, log_dirs)
         or acceptance.refused_as_drifted(view, request, partition, target, expected)
         or _other_route(view, request, partition, target)
         or refusal_for_foreign(view, request, partition, acceptance.entry_text(partition, target))
@@ -330,6 +345,11 @@ def _is_good(
         return False
     if partition.topic not in view.session.configs:
         judged.unknown_topics.add(partition.topic)
+        judged.waits = True
+        return False
+    unknown = log_directories.unknown_brokers(view, log_dirs)
+    if unknown:
+        judged.unknown_brokers |= unknown
         judged.waits = True
         return False
     return True

@@ -114,6 +114,17 @@ class Budget:
             return _limit(detail, model.LimitKind.BYTES, self._bytes, most)
         return None
 
+    def move_gate(
+        self, partition: TopicPartition, reassignment: Reassignment, broker: BrokerId
+    ) -> Blocked | None:
+        """Return why a broker may not move a replica between directories now; else count it."""
+        blocked = self._hold or holds.step_hold(self._view, reassignment, (broker,), self._now)
+        if blocked is None and self._disks is not None:
+            blocked = self._disks.gate(partition, (broker,))
+            if blocked is None:
+                self._disks.take(partition, (broker,))
+        return blocked
+
     def leader_gate(self, old: BrokerId, new: BrokerId) -> Blocked | None:
         """Return the limit that forbids a leader move now: each disturbs clients."""
         most = limits.leader_moves_max(self._view)

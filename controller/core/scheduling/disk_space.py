@@ -36,7 +36,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.phases import AwaitingController
+from controller.core.phases import AwaitingController, Placing
 from controller.core.reassignments import START, Reassignment
 from controller.core.scheduling.partition_sizes import throttle_rate
 from controller.core.view import ClusterView
@@ -73,10 +73,12 @@ def invalidate_disks(view: ClusterView) -> None:
 def directory_for(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> str | None:
     """Return the directory that takes a copy; None: the broker chooses one of several."""
     disk = view.tenure.disks.brokers.get(broker)
-    if disk is None:
-        return None
-    copy = disk.copies.get(partition)
-    return disk.only if copy is None or copy.directory is None else copy.directory
+    copy = None if disk is None else disk.copies.get(partition)
+    if copy is not None and copy.directory is not None:
+        return copy.directory
+    reassignment = view.work.reassignments.get(partition)
+    named = None if reassignment is None else reassignment.spec.directory_of(broker)
+    return named or (None if disk is None else disk.only)
 
 
 def placements_before(disk: disk_ledger.BrokerDisk) -> dict[str, int]:
@@ -350,10 +352,12 @@ def _without_room(disk: disk_ledger.BrokerDisk, min_free: MinFree) -> Iterator[T
 def new_copy(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> disk_ledger.Copy:
     """Return a copy that begins."""
     work = view.work
+    reassignment = work.reassignments.get(partition)
     return disk_ledger.Copy(
         work.sizes.get(partition, 0),
         work.growth.get(partition, 0.0),
         directory=directory_for(view, broker, partition),
+        is_move=reassignment is not None and isinstance(reassignment.phase, Placing),
     )
 
 
@@ -364,6 +368,8 @@ def receivers_of(
     assignment = view.session.known_assignment(partition)
     if assignment is None:
         return ()
+    if isinstance(reassignment.phase, Placing):
+        return reassignment.phase.moving
     if isinstance(reassignment.phase, AwaitingController):
         there, added = assignment.replicas, assignment.adding_replicas
         return tuple(r for r in reassignment.phase.target if r not in there or r in added)
@@ -447,6 +453,14 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
         placed = {
             p: event.placed[p][broker] for p in disk.copies if broker in event.placed.get(p, {})
         }
+        moves = [(p, c) for p, c in disk.copies.items() if c.is_move]
+        for partition, copy in moves:
+            # The answer names the directory where the replica still is.
+            move = view.tenure.directories.moves.get((broker, partition))
+            is_older = move is not None and move.since <= report.at
+            held[partition] = move.size if move is not None and is_older else copy.held
+            if copy.directory is not None:
+                placed[partition] = copy.directory
         disk.reported(report, held, placed)
         disk.without_room = set(_without_room(disk, min_free))
         view.due.add(disk.without_room)

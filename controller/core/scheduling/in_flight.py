@@ -13,7 +13,7 @@ from typing import TypeVar
 from controller.core import foreign, options, phases, request_records, wakeups
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.reassignments import Load, Reassignment
-from controller.core.scheduling import disk_space, isr_health, partition_sizes
+from controller.core.scheduling import disk_space, isr_health, log_directories, partition_sizes
 from controller.core.view import ClusterView
 
 Key = TypeVar("Key")
@@ -66,6 +66,7 @@ def change_spec(
     reassignment.spec = spec
     _count_rolling_back(view, spec, 1)
     _reflect_spec(view, partition, now)
+    log_directories.reflect_spec(view, partition, now)
     if moving:
         count_in_flight(view, reassignment, 1)
     elif spec.rolls_back:
@@ -112,10 +113,10 @@ def restart_step(
     view.due.add((partition,))
     if assignment is not None and assignment.is_reassigning:
         reassignment.enter(phases.Expanding(), now, partition, phases.PhaseCause.RESET)
-        disk_space.reserve(view, partition, now)
+        _reflect_phase(view, partition, now)
         return
     reassignment.enter(phases.Pending(), now, partition, phases.PhaseCause.RESET)
-    disk_space.reserve(view, partition, now)
+    _reflect_phase(view, partition, now)
     count_in_flight(view, reassignment, -1)
     view.tenure.resumed[partition] = None
     wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
@@ -130,6 +131,7 @@ def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     if reassignment is None:
         return
     disk_space.reserve(view, partition, now)
+    log_directories.reflect_end(view, partition, reassignment)
     work.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(work.topics_at_work, partition.topic, -1)
     _count_rolling_back(view, reassignment.spec, -1)
@@ -178,6 +180,11 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
         view.tenure.incoming[broker] -= 1
     if load.outgoing is not None:
         view.tenure.outgoing[load.outgoing] -= 1
+
+
+def _reflect_phase(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    disk_space.reserve(view, partition, now)
+    log_directories.reflect_phase(view, partition, now)
 
 
 def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:

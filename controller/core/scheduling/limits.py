@@ -57,6 +57,12 @@ def throttle_of(view: ClusterView, request: RequestId) -> int | None:
     return None if throttle == controls.UNTHROTTLED else throttle
 
 
+def move_throttle_of(view: ClusterView, request: RequestId) -> int | None:
+    """Return a request's throttle of moves between log directories; None: it has none."""
+    known = view.work.requests.get(request)
+    return None if known is None else known.options.log_dirs_throttle
+
+
 def own_throttle(
     view: ClusterView, request: RequestId, options: submissions.RequestOptions
 ) -> int | None:

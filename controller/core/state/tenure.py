@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from controller.core import events, model
+from controller.core.directory_ledger import DirectoryLedger
 from controller.core.disk_ledger import DiskLedger
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pending_queue import PendingQueue
@@ -144,6 +145,7 @@ class TenureState:
 
     # disks
     disks: DiskLedger = field(default_factory=DiskLedger)
+    directories: DirectoryLedger = field(default_factory=DirectoryLedger)
 
     # health
     shrunk: dict[TopicPartition, None] = field(default_factory=dict)

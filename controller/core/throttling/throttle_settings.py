@@ -14,7 +14,8 @@ from typing import Final
 from controller.core import applied_throttles
 
 LISTS: Final = (applied_throttles.LEADER_REPLICAS, applied_throttles.FOLLOWER_REPLICAS)
-RATES: Final = (applied_throttles.LEADER_RATE, applied_throttles.FOLLOWER_RATE)
+COPY_RATES: Final = (applied_throttles.LEADER_RATE, applied_throttles.FOLLOWER_RATE)
+RATES: Final = (*COPY_RATES, applied_throttles.MOVE_RATE)
 EVERY_REPLICA: Final = "*"
 LIST_BYTES_MAX: Final = 150_000
 """A longer list becomes ``*``: two of them, and the record of both, share one multi of 1 MB."""

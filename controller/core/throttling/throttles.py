@@ -20,7 +20,7 @@ from typing import Final
 from controller.core import applied_throttles, effects, model, records
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.reassignments import START
-from controller.core.scheduling.limits import throttle_of
+from controller.core.scheduling.limits import move_throttle_of, throttle_of
 from controller.core.throttling import throttle_settings
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -104,27 +104,30 @@ class Wanted:
     """The wanted settings of an entity; empty: none."""
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    rate: int | None = None
+    rates: Mapping[str, int] = field(default_factory=dict)
     lifted: frozenset[str] = frozenset()
     """Open partitions of a topic, by number, that have no throttle: our entries are removed."""
 
     def __bool__(self) -> bool:
-        return bool(self.lists) or self.rate is not None
+        return bool(self.lists) or bool(self.rates)
 
 
 def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
     """
     Return what the open reassignments of throttled requests want of a topic or a broker.
 
-    A topic lists their replicas; a broker has the lowest rate of the requests that concern it.
+    A topic lists their replicas; a broker has the lowest rates of the requests that concern it.
     """
     requests = view.work.participants.requests.get(entity)
     rates = {r: rate for r in requests or () if (rate := throttle_of(view, r)) is not None}
-    if not rates:
-        return Wanted()
     kind, _, name = entity.partition("/")
     if kind == "brokers":
-        return Wanted(rate=min(rates.values()))
+        wanted = dict.fromkeys(throttle_settings.COPY_RATES, min(rates.values())) if rates else {}
+        movers = view.work.participants.movers.get(entity, ())
+        moves = [rate for r in movers if (rate := move_throttle_of(view, r)) is not None]
+        return Wanted(rates=wanted | ({applied_throttles.MOVE_RATE: min(moves)} if moves else {}))
+    if not rates:
+        return Wanted()
     participants = sorted(view.work.participants.topics.get(name, {}).items())
     throttled = [
         (n, participant) for n, participant in participants if participant.spec.request in rates
@@ -202,11 +205,16 @@ def _changed(
         )
         if setting is not None:
             yield key, setting
-    if wanted.rate is not None:
-        for key in throttle_settings.RATES:
-            setting = throttle_settings.rated(wanted.rate, config.values.get(key), ours.get(key))
-            if setting is not None:
-                yield key, setting
+    for key, rate in wanted.rates.items():
+        setting = throttle_settings.rated(rate, config.values.get(key), ours.get(key))
+        if setting is not None:
+            yield key, setting
+    for key in throttle_settings.RATES:
+        # A broker may have only one of the two throttles any longer.
+        have = config.values.get(key)
+        if wanted.rates and key not in wanted.rates and key in ours:
+            before_it = before.get(key) if have == ours[key] else have
+            yield key, throttle_settings.Setting("", "", before_it)
 
 
 def _set(
@@ -260,7 +268,7 @@ def _kept(
     kept = []
     for key in (
         *(k for k in throttle_settings.LISTS if wanted.lists.get(k)),
-        *(throttle_settings.RATES if wanted.rate else ()),
+        *wanted.rates,
     ):
         have = config.values.get(key)
         is_whole = (
@@ -290,6 +298,23 @@ def throttle_gate(
         if entity in work.participants.unsettled or (_is_live(view, entity) and not stands):
             return Blocked(BlockedBy.THROTTLE, _why(view, entity))
     return None
+
+
+def move_throttle_gate(
+    view: ClusterView, broker: BrokerId, spec: model.ReassignmentSpec
+) -> Blocked | None:
+    """Return what keeps a broker from moving a replica: its throttle is not in force yet."""
+    entity, work = applied_throttles.broker_entity(broker), view.work
+    if move_throttle_of(view, spec.request) is None:
+        return None
+    stands = entity in work.applied_throttles or entity in view.own_records.kept_throttles
+    if (
+        view.own_records.applied_throttles_read
+        and stands
+        and entity not in (work.participants.unsettled)
+    ):
+        return None
+    return Blocked(BlockedBy.THROTTLE, _why(view, entity))
 
 
 def _why(view: ClusterView, entity: applied_throttles.Entity) -> str:

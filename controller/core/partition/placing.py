@@ -1,0 +1,222 @@
+"""
+Replicas in the log directories that an entry names (KIP-113), for both engines.
+
+Before a step adds a replica, its broker notes the directory in which the log is to be created; that
+it noted it is a gate of the step. A broker that restarts in between forgets it. So, when the topic
+znode is at the target, all named replicas are looked up, and those that are elsewhere are moved by
+their brokers: phase ``Placing``. There, too, a move is stopped that an earlier target wanted: by
+naming the directory where the replica is.
+
+The truth is the record and what brokers report. Nothing is inferred from what was sent before: an
+answer may be lost, and a request without an answer may be carried out later.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from controller.core import effects, model, phases, records
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Replicas
+from controller.core.partition.step_start import StepStart
+from controller.core.records import Change
+from controller.core.scheduling import disk_space
+from controller.core.scheduling.budget import Budget
+from controller.core.scheduling.log_directories import epoch_of
+from controller.core.throttling.throttles import move_throttle_gate
+
+RETRY_S: Final = 10.0
+"""How soon a directory is requested again that a broker refused, in seconds."""
+
+
+class ReplicaPlacement(StepStart):
+    """A context that can place replicas in directories."""
+
+    to_place: tuple[effects.PlaceReplica, ...] = ()
+    """The requests without which the step does not begin."""
+
+    def placement_gate(self, adding: Replicas) -> Blocked | None:
+        """Return what keeps added replicas from being created in their directories."""
+        blocked: Blocked | None = None
+        requests = []
+        for broker in adding:
+            directory = self.spec.directory_of(broker)
+            if directory is None or self._is_noted(broker, directory):
+                continue
+            waits = self._answer_gate(broker, directory)
+            if waits is None:
+                requests.append(effects.PlaceReplica(self.partition, broker, directory))
+                waits = _unanswered(broker, directory)
+            blocked = blocked or waits
+        self.to_place = tuple(requests)
+        return blocked
+
+    def placements(self, blocked: Blocked) -> Change | Blocked:
+        """Return the requests of a step that waits for them; else what it waits for."""
+        if not self.to_place:
+            return blocked
+        noted = records.BlockedRecord(self.partition, blocked, self.now)
+        return self.change(noted, effects=self.to_place)
+
+    def _is_noted(self, broker: BrokerId, directory: str) -> bool:
+        ledger = self.view.tenure.directories
+        epoch = epoch_of(self.view, broker)
+        answer = ledger.answer_of((broker, self.partition), epoch, directory)
+        return answer is not None and answer.why is None
+
+    def _answer_gate(self, broker: BrokerId, directory: str) -> Blocked | None:
+        """Return that a request is under way, or was refused a moment ago."""
+        ledger, replica = self.view.tenure.directories, (broker, self.partition)
+        epoch = epoch_of(self.view, broker)
+        request = ledger.requests.get(replica)
+        if request is not None and request.epoch == epoch:
+            return _unanswered(broker, request.directory)
+        answer = ledger.answer_of(replica, epoch, directory)
+        if answer is None or answer.why is None or self.now >= answer.at + RETRY_S:
+            return None
+        return Blocked(BlockedBy.LOG_DIR, f"broker {broker}, {directory}: {answer.why}")
+
+    # --- the phase -----------------------------------------------------------------------------
+
+    def begin_placing(self, budget: Budget) -> Change | Blocked:
+        """Look where the replicas are: the topic znode is at the target."""
+        blocked = budget.gate(self.partition, self.reassignment, (), self.state.leader)
+        if blocked is not None:
+            return blocked
+        budget.take(self.partition, self.spec.request, (), self.state.leader)
+        phase = self.phase(phases.Placing(), "its replicas are as requested")
+        return self.change(*self.approval_used(), phase)
+
+    def placing(self, phase: phases.Placing, budget: Budget) -> Change | Blocked | None:
+        """Have replicas moved that are not in their directories; None: all are."""
+        is_there = self.assignment == model.PartitionAssignment(self.spec.target)
+        if not is_there or not self.spec.has_directories:
+            return self.change(self.phase(phases.Pending(), "the target changed"))
+        waits: list[Blocked] = []
+        requests: list[effects.PlaceReplica] = []
+        moving = phase.moving
+        for broker in self.spec.placed_brokers:
+            found = self._next_of(broker, budget, is_moving=broker in moving)
+            if isinstance(found, Blocked):
+                waits.append(found)
+                continue
+            if found is not None:
+                requests.append(effects.PlaceReplica(self.partition, broker, found.directory))
+                waits.append(_unanswered(broker, found.directory))
+            takes_room = found is not None and found.takes_room
+            if takes_room != (broker in moving):
+                others = tuple(b for b in moving if b != broker)
+                moving = (*others, broker) if takes_room else others
+        if not waits:
+            return None
+        # What only copies is shown where nothing else is waited for.
+        waits.sort(key=lambda b: b.is_copying)
+        if not requests and moving == phase.moving:
+            return waits[0]
+        entered: tuple[records.Record, ...] = ()
+        if moving != phase.moving:
+            entered = (self.phase(phases.Placing(moving), "moves between directories"),)
+        noted = records.BlockedRecord(self.partition, waits[0], self.now)
+        return self.change(*entered, noted, effects=tuple(requests))
+
+    def _next_of(  # noqa: PLR0911 - one return per case
+        self, broker: BrokerId, budget: Budget, *, is_moving: bool
+    ) -> _Request | Blocked | None:
+        """Return the directory to request for a replica, what it waits for; None: it is there."""
+        view, ledger = self.view, self.view.tenure.directories
+        replica, epoch = (broker, self.partition), epoch_of(view, broker)
+        found = self._found(broker)
+        if not isinstance(found, _Found):
+            return found
+        placed, here = found.placed, found.directory
+        wanted = self.spec.directory_of(broker) or here
+        if placed.future is not None and disk_space.has_no_room(view, broker, self.partition):
+            wanted = here
+        waits = self._answer_gate(broker, wanted)
+        if waits is not None:
+            return waits
+        answer = ledger.answer_of(replica, epoch, wanted)
+        is_noted = answer is not None and answer.why is None
+        if is_noted and answer is not None and found.at < answer.at:
+            return self._waits(broker, f"the log directories of broker {broker} are being read")
+        if placed == model.PlacedReplica(wanted) and (is_noted or broker not in self.spec.unplaced):
+            return None
+        if placed.future == wanted and not ledger.is_stalled(replica, self.now):
+            detail = f"broker {broker} moves its replica to {wanted}{self._share(placed)}"
+            return Blocked(BlockedBy.LOG_DIR, detail, is_copying=True)
+        if wanted in {placed.future, here}:
+            # Naming the present directory ends a move.
+            return _Request(here, takes_room=is_moving and wanted != here)
+        blocked = self._move_gate(broker, wanted, budget, is_moving=is_moving)
+        return blocked or _Request(wanted, takes_room=True)
+
+    def _share(self, placed: model.PlacedReplica) -> str:
+        """Return how much of a move is done, as far as the partition's size is known."""
+        size = self.view.work.sizes.get(self.partition)
+        return f" ({min(100, 100 * placed.future_bytes // size)}%)" if size else ""
+
+    def _found(  # noqa: PLR0911 - one return per case
+        self, broker: BrokerId
+    ) -> _Found | Blocked | None:
+        """Return where a replica is, why that is not known; None: it does not matter."""
+        ledger, epoch = self.view.tenure.directories, epoch_of(self.view, broker)
+        if epoch is None:
+            if self.spec.rolls_back:
+                # A dead broker does not delay a rollback: it may never return.
+                return None
+            return self._waits(broker, f"broker {broker} is not live")
+        silence, report = (
+            ledger.silent.get(broker),
+            ledger.report_of((broker, self.partition), epoch),
+        )
+        if silence is not None:
+            return self._waits(broker, f"broker {broker} reports no directories: {silence.why}")
+        if report is None:
+            return self._waits(broker, f"the log directories of broker {broker} are being read")
+        placed = report.placed
+        if placed is not None and placed.directory is not None:
+            return _Found(report.at, placed, placed.directory)
+        if self.spec.directory_of(broker) is None:
+            return None
+        why = f"broker {broker} reports no replica: its log directory may be offline"
+        return self._waits(broker, why)
+
+    def _waits(self, broker: BrokerId, why: str) -> Blocked:
+        named = self.spec.directory_of(broker)
+        to = "" if named is None else f" (its replica is to be in {named})"
+        return Blocked(BlockedBy.LOG_DIR, f"{why}{to}")
+
+    def _move_gate(
+        self, broker: BrokerId, directory: str, budget: Budget, *, is_moving: bool
+    ) -> Blocked | None:
+        """Return what keeps a broker from beginning to move its replica."""
+        known = self.view.tenure.directories.brokers.get(broker)
+        if known is None or known.dirs.get(directory) is not False:
+            what = "is offline" if known and directory in known.dirs else "does not exist"
+            return Blocked(
+                BlockedBy.LOG_DIR, f"log directory {directory} of broker {broker} {what}"
+            )
+        blocked = move_throttle_gate(self.view, broker, self.spec)
+        if blocked is None and not is_moving:
+            blocked = budget.move_gate(self.partition, self.reassignment, broker)
+        return blocked
+
+
+class _Found(NamedTuple):
+    """A replica as its broker reported it."""
+
+    at: Instant
+    placed: model.PlacedReplica
+    directory: str
+
+
+class _Request(NamedTuple):
+    """A directory to request for a replica."""
+
+    directory: str
+    takes_room: bool
+    """Whether a copy in it is under way from then on."""
+
+
+def _unanswered(broker: BrokerId, directory: str) -> Blocked:
+    detail = f"broker {broker} has not acknowledged the log directory {directory} yet"
+    return Blocked(BlockedBy.LOG_DIR, detail)

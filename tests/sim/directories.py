@@ -1,0 +1,162 @@
+"""
+The daemon's requests about log directories (KIP-113), as simulated brokers carry them out.
+
+Requests and answers get lost or are late; a request that arrived is carried out, whatever becomes
+of its answer, and of the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.model import Instant, LiveBroker, PlacedReplica, TopicPartition
+from controller.core.options import EngineName, Options
+from controller.core.view import ClusterView
+from controller.reactor.loop import Reactor
+from controller.reactor.ports import Inbox
+from integration.rigs.failpoint_names import NamedFailpoints
+from tests.sim.alter_api import SimAlterApi
+from tests.sim.alter_rules import AlterRules
+from tests.sim.daemons import Build, Ports
+from tests.sim.disks import SimSizes, path_of
+from tests.sim.histories import SilentObserver
+
+if TYPE_CHECKING:
+    from tests.sim.brokers import SimBroker
+    from tests.sim.fabric import Fabric
+    from tests.sim.store import SimStore
+    from tests.sim.world import World
+
+DELAY_S: Final = (0.001, 0.05)
+ANSWER_WITHIN_S: Final = 5.0
+"""The time after which the daemon gives a request up."""
+UNANSWERED: Final = -1
+
+
+class SimDirectories:
+    """Implements ``reactor.ports.Directories``."""
+
+    def __init__(self, fabric: Fabric, inbox: Inbox, *, loss: float = 0.0) -> None:
+        """
+        Prepare.
+
+        Args:
+            fabric: The brokers.
+            inbox: Of the daemon.
+            loss: Probability that a request, or its answer, is lost.
+
+        """
+        self._fabric = fabric
+        self._inbox = inbox
+        self._loss = loss
+        self._calls = 0
+        """Grows with each ``forget``: earlier requests that did not arrive are dropped."""
+
+    def describe(self, broker: LiveBroker, partitions: Sequence[TopicPartition]) -> None:
+        """Have a broker read its directories soon, and the answer arrive later."""
+        wanted = tuple(partitions)
+        asked_at = Instant(self._fabric.schedule.now())
+
+        def failed() -> None:
+            problem = "it does not answer"
+            self._inbox.put(
+                LogDirsDescribed(
+                    broker.id, broker.epoch, asked_at, {}, frozenset(wanted), problem=problem
+                )
+            )
+
+        def arrive() -> None:
+            host = self._host(broker)
+            if host is None or self._is_lost():
+                self._fabric.schedule.call_in(ANSWER_WITHIN_S, failed)
+                return
+            at = Instant(self._fabric.schedule.now())
+            dirs = {path_of(d): d in host.offline_directories for d in host.directories}
+            found = {p: placed for p in wanted if (placed := _placed(host, p)) is not None}
+            asked = frozenset(wanted)
+            event = LogDirsDescribed(broker.id, broker.epoch, at, dirs, asked, found)
+            self._fabric.schedule.call_between(*DELAY_S, lambda: self._inbox.put(event))
+
+        self._fabric.schedule.call_between(*DELAY_S, arrive)
+
+    def alter(self, broker: LiveBroker, replicas: Mapping[TopicPartition, str]) -> None:
+        """Have a broker place replicas, and the answer arrive later."""
+        wanted, call = dict(replicas), self._calls
+        for listener in self._fabric.on_sent:
+            listener(broker.id, wanted)
+
+        def failed() -> None:
+            results = (DirectoryResult(p, d, UNANSWERED, "no answer") for p, d in wanted.items())
+            self._inbox.put(LogDirsAltered(broker.id, broker.epoch, tuple(results)))
+
+        def arrive() -> None:
+            if call != self._calls:
+                return
+            host = self._host(broker)
+            if host is None or self._is_lost():
+                self._fabric.schedule.call_in(ANSWER_WITHIN_S, failed)
+                return
+            results = tuple(
+                DirectoryResult(p, d, host.place(p, number_of(d))) for p, d in wanted.items()
+            )
+            if self._is_lost():
+                self._fabric.schedule.call_in(ANSWER_WITHIN_S, failed)
+                return
+            event = LogDirsAltered(broker.id, broker.epoch, results)
+            self._fabric.schedule.call_between(*DELAY_S, lambda: self._inbox.put(event))
+
+        self._fabric.schedule.call_between(*DELAY_S, arrive)
+
+    def forget(self) -> None:
+        """Drop what did not arrive."""
+        self._calls += 1
+
+    def _host(self, broker: LiveBroker) -> SimBroker | None:
+        host = self._fabric.brokers.get(broker.id)
+        return host if host is not None and host.is_alive else None
+
+    def _is_lost(self) -> bool:
+        return self._loss > 0.0 and self._fabric.schedule.random.random() < self._loss
+
+
+def number_of(path: str) -> int:
+    """Return the number of a directory; -1 for one that no broker has."""
+    number = path.removeprefix(path_of(0)[:-1])
+    return int(number) if number.isdigit() else -1
+
+
+def _placed(host: SimBroker, partition: TopicPartition) -> PlacedReplica | None:
+    log, future = host.logs.get(partition), host.futures.get(partition)
+    if log is None or not log.is_online:
+        return None
+    if future is None:
+        return PlacedReplica(path_of(log.directory))
+    return PlacedReplica(path_of(log.directory), path_of(future.directory), future.end)
+
+
+def placing(
+    world: World, options: Options, *, loss: float = 0.1, observer: SilentObserver | None = None
+) -> Build:
+    """Return a builder of daemons that place replicas; some requests and answers are lost."""
+    is_delegated = options.engine is EngineName.DELEGATED
+    rules = AlterRules(world, None) if is_delegated else None
+
+    def build(ports: Ports) -> Reactor:
+        inbox = cast("SimStore", ports.store).inbox
+        return Reactor(
+            view=ClusterView(options=options),
+            store=ports.store,
+            channels=ports.channels,
+            configs=ports.configs,
+            sizes=SimSizes(world.fabric, inbox),
+            directories=SimDirectories(world.fabric, inbox, loss=loss),
+            clock=ports.clock,
+            observer=observer or SilentObserver(),
+            reassignments=None if rules is None else SimAlterApi(world, inbox, rules, loss=loss),
+            failpoints=NamedFailpoints(ports.reached),
+            lease=ports.lease,
+        )
+
+    return build
