@@ -39,18 +39,10 @@ def row(request: pytest.FixtureRequest) -> Row:
 
 
 @pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
-    """Give the cluster of a row."""
+def shared_cluster(row: Row) -> Iterator[Cluster]:
+    """Give the cluster of a row; ``cluster`` repairs it after every test."""
     with Cluster.running(row.options) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
-    """Give it with everything up: other fixtures build on it."""
-    row_cluster.heal()
-    yield row_cluster
-    row_cluster.heal()
 
 
 def approved(cluster: Cluster, directory: Path, targets: dict[tuple[str, int], Any]) -> list[str]:

@@ -123,14 +123,14 @@ def test_partitions_behind_a_full_limit_are_blocked_and_not_stalled(
         submit(cluster, plan_of(targets))
         await_copying(daemon, topic, 0)
         blocked = await_wait(daemon, topic, "limit", 1)
-        assert blocked["detail"] == "1 partitions are in flight"
+        assert blocked["detail"] == "1 partition is in flight"
         assert datetime.fromisoformat(blocked["since"]).tzinfo is not None
         await_metric(daemon, "blocked_partitions", "limit", 1)
         await_metric(daemon, "stalled_partitions", "replica_not_in_isr", 1)
         await_metric(daemon, "stalled_partitions", "limit", 0)
         line = lines(daemon, "blocked", "limit")[0]
         assert line["partitions"] == 1
-        assert line["sample"][0].startswith(f"{topic}-1: 1 partitions are in flight since ")
+        assert line["sample"][0].startswith(f"{topic}-1: 1 partition is in flight since ")
         document = explained(cluster, f"{topic}-1")
         assert document["blocked_on"]["by"] == "limit"
         assert document["steps_to_come"] == [

@@ -55,18 +55,10 @@ def row(request: pytest.FixtureRequest) -> Row:
 
 
 @pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
-    """Give the cluster of a row; its tests follow each other on it."""
+def shared_cluster(row: Row) -> Iterator[Cluster]:
+    """Give the cluster of a row; ``cluster`` repairs it after every test."""
     with Cluster.running(row.options) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
-    """Give it with everything up: other fixtures build on it."""
-    row_cluster.heal()
-    yield row_cluster
-    row_cluster.heal()
 
 
 @pytest.fixture
@@ -140,7 +132,7 @@ def test_a_topic_is_moved_when_created_when_grown_and_when_created_anew(
 
 
 def test_a_topic_created_anew_while_no_daemon_runs_is_not_moved_by_an_older_request(
-    cluster: Cluster, daemon: Daemon, daemons: Daemons, row: Row, name: str
+    cluster: Cluster, daemon: Daemon, name: str
 ) -> None:
     """The request waited with the original replicas of the deleted topic; it ends refused."""
     cluster.order_topic(name, placed(1, 1, 2))
@@ -151,9 +143,7 @@ def test_a_topic_created_anew_while_no_daemon_runs_is_not_moved_by_an_older_requ
     await_broker_controller(cluster, within_s=30)
     deleted(cluster, name)
     cluster.order_topic(name, placed(1, 4, 5))
-    daemons.start(
-        "--engine", row.wanted, "--tenure-linger", "1", "--config-refresh", f"{REFRESH_S}"
-    )
+    daemon.start()
     assert reassigner(cluster, "resume").code == 0
     outcome = await_outcome(cluster, request, within_s=30)
     (refused,) = outcome["refused"]

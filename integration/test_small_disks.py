@@ -77,6 +77,15 @@ def filled(cluster: Cluster, make_topic: MakeTopic, broker: int) -> str:
     return topic
 
 
+def an_exchange(cluster: Cluster, make_topic: MakeTopic) -> Targets:
+    """Fill two brokers; return the plan by which they exchange all their partitions."""
+    first, second = (filled(cluster, make_topic, broker) for broker in (1, 2))
+    return {
+        **{(first, n): [2] for n in range(PARTITIONS)},
+        **{(second, n): [1] for n in range(PARTITIONS)},
+    }
+
+
 def watched(cluster: Cluster) -> DiskWatch:
     """Return a watch of every log directory."""
     return DiskWatch(d for broker in cluster.brokers.values() for d in broker.log_dirs)
@@ -100,11 +109,7 @@ def test_two_brokers_exchange_all_partitions_without_filling_a_disk(
     cluster: Cluster, daemon: Daemon, make_topic: MakeTopic
 ) -> None:
     """What leaves a disk makes room there, after the delay of deletions."""
-    first, second = (filled(cluster, make_topic, broker) for broker in (1, 2))
-    targets: Targets = {
-        **{(first, n): [2] for n in range(PARTITIONS)},
-        **{(second, n): [1] for n in range(PARTITIONS)},
-    }
+    targets = an_exchange(cluster, make_topic)
     with watched(cluster) as disks:
         submit_request(cluster, targets)
         eventually(lambda: "disk_full" in blocked_by(daemon), within_s=30)
@@ -141,11 +146,7 @@ def test_a_broker_and_the_daemon_are_killed_while_disks_are_almost_full(
     cluster: Cluster, daemon: Daemon, make_topic: MakeTopic
 ) -> None:
     """The disks are measured again, and the plan ends."""
-    first, second = (filled(cluster, make_topic, broker) for broker in (1, 2))
-    targets: Targets = {
-        **{(first, n): [2] for n in range(PARTITIONS)},
-        **{(second, n): [1] for n in range(PARTITIONS)},
-    }
+    targets = an_exchange(cluster, make_topic)
     with watched(cluster) as disks:
         submit_request(cluster, targets)
         for _ in range(2):

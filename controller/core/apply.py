@@ -23,6 +23,7 @@ from controller.core.scheduling import (
     log_directories,
     partition_sizes,
 )
+from controller.core.state.process import Departure
 from controller.core.throttling import throttle_records
 from controller.core.unclean_election import note_leader
 from controller.core.view import ClusterView
@@ -92,7 +93,9 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             if (orphan.broker, orphan.partition) not in work.orphans:
                 work.orphaned[orphan.partition] += 1
             work.orphans[orphan.broker, orphan.partition] = orphan
-            cluster.departed.pop((orphan.broker, orphan.partition), None)
+            cluster.departed.pop(
+                Departure(orphan.broker, orphan.partition, orphan.topic_czxid), None
+            )
             tenure.orphans_tried.discard(orphan)
         case records.OrphanEndedRecord(orphan=orphan):
             if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:

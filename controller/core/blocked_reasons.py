@@ -115,7 +115,7 @@ def _common(view: ClusterView) -> Blocked | None:
         return held
     cap = limits.in_flight_max(view)
     if view.tenure.in_flight >= cap:
-        return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
+        return Blocked(BlockedBy.LIMIT, limits.in_flight_text(cap))
     return None
 
 

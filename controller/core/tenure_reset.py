@@ -55,7 +55,7 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
         shards=before.shards,
     )
     view.cluster.departed = {
-        r: seen for r, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
+        d: seen for d, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
     }
     # Free space from before the claim says nothing of what was copied until then.
     disk_space.invalidate_disks(view)
@@ -138,7 +138,7 @@ def _invalidate_topics(view: ClusterView) -> None:
     if intake.legacy is not None:
         intake.legacy.stale = True
     concerned = {p.topic for p in work.reassignments} | {p.topic for p in work.orphaned}
-    concerned |= {p.topic for _, p in view.cluster.departed}
+    concerned |= {d.partition.topic for d in view.cluster.departed}
     concerned |= {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
     for name, topic in view.session.topics.items():
         if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):

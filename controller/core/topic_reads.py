@@ -15,6 +15,7 @@ from controller.core.cached_znodes import Topic
 from controller.core.controllership import engines, topic_deletions
 from controller.core.model import Instant, TopicPartition
 from controller.core.scheduling import in_flight, isr_health
+from controller.core.state.process import Departure
 from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
@@ -94,7 +95,8 @@ def _note_departures(
         old = known.partitions.get(number)
         for broker in old.replicas if old is not None and old != assignment else ():
             if broker not in assignment.replicas:
-                cluster.departed[broker, TopicPartition(name, number)] = now
+                partition = TopicPartition(name, number)
+                cluster.departed[Departure(broker, partition, read.czxid)] = now
     _forget_old_departures(view)
 
 
@@ -113,6 +115,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
     session.config_errors.pop(name, None)
     for number in topic.partitions if topic else ():
         partition = TopicPartition(name, number)
+        view.cluster.before.pop(partition, None)
         tenure.states.pop(partition, None)
         tenure.distrusted.pop(partition, None)
         tenure.stateless.discard(partition)
@@ -349,13 +352,15 @@ def _note_lost(
     work, cluster = view.work, view.cluster
     for partition in moved & work.reassignments.keys():
         old = before.get(partition.partition)
-        left = view.session.topics[name].partitions[partition.partition].replicas
+        topic = view.session.topics[name]
+        left = topic.partitions[partition.partition].replicas
         gone = [r for r in old.replicas if r not in left] if old is not None else []
         lost = {r for r in gone if r not in cluster.brokers}
         reassignment = work.reassignments[partition]
         reassignment.lost = (reassignment.lost - set(left)) | lost or model.NO_BROKERS
         if view.role.engine is options.EngineName.DELEGATED:
-            cluster.departed.update(((r, partition), now) for r in gone if r not in lost)
+            departures = (Departure(r, partition, topic.czxid) for r in gone if r not in lost)
+            cluster.departed.update(dict.fromkeys(departures, now))
             _forget_old_departures(view)
 
 

@@ -12,12 +12,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from controller.core import effects, events, records, wakeups
+from controller.core import effects, events, model, records, wakeups
 from controller.core.controllership import duties
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.partition.orphans import is_kept, orphan_records
 from controller.core.records import Change, Decision
 from controller.core.scheduling.budget import Budget
+from controller.core.state.process import Departure
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -210,10 +211,10 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
     work, cluster = view.work, view.cluster
     changes = []
     # Of other topics nothing new is known before a read.
-    for broker, partition in cluster.departed if due.claimed or due.plan else ():
-        topic = view.session.topics.get(partition.topic)
-        assignment = topic.partitions.get(partition.partition) if topic else None
-        if topic is None or topic.stale or assignment is None or partition in work.reassignments:
+    for departure in cluster.departed if due.claimed or due.plan else ():
+        broker, partition, _ = departure
+        assignment = _assignment_since(view, departure)
+        if assignment is None or partition in work.reassignments:
             continue
         if broker not in assignment.replicas and (broker, partition) not in work.orphans:
             left = ((broker, "dropped by another controller"),)
@@ -229,6 +230,14 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
     return Decision(tuple(changes))
 
 
+def _assignment_since(view: ClusterView, departure: Departure) -> model.PartitionAssignment | None:
+    """Return the present assignment; None if it is not known, or of a later topic."""
+    topic = view.session.topics.get(departure.partition.topic)
+    if topic is None or topic.czxid != departure.topic_czxid:
+        return None
+    return view.session.assignment(departure.partition)
+
+
 def record_lost(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """
     Record replicas that the cluster's controller dropped from brokers that prove to be dead.
@@ -239,14 +248,15 @@ def record_lost(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if not due.brokers_changed:
         return Decision()
     changes = []
-    for (broker, partition), seen in view.cluster.departed.items():
+    for departure, seen in view.cluster.departed.items():
+        broker, partition, _ = departure
         is_gone = broker not in view.cluster.brokers or broker in due.bounced
         if not is_gone or now - seen > LOST_WITHIN_S:
             continue
         reassignment = view.work.reassignments.get(partition)
         if reassignment is not None and broker in reassignment.lost:
             continue
-        assignment = view.session.assignment(partition)
+        assignment = _assignment_since(view, departure)
         if assignment is None or broker in assignment.replicas:
             continue
         if (broker, partition) not in view.work.orphans:

@@ -86,10 +86,10 @@ class Budget:
         request = reassignment.spec.request
         if self._in_flight >= self._in_flight_max:
             most = self._in_flight_max
-            return _limit(f"{most} partitions are in flight", model.LimitKind.PARTITIONS, most)
+            return _limit(limits.in_flight_text(most), model.LimitKind.PARTITIONS, most)
         cap = limits.in_flight_max_of(self._view, request)
         if cap is not None and self._count_of(request) >= cap:
-            detail = f"{cap} partitions of request {request} are in flight"
+            detail = limits.in_flight_text(cap, f" of request {request}")
             return _limit(detail, model.LimitKind.REQUEST, request, cap)
         blocked = self._copies(partition, adding, leader)
         if blocked is None and adding and self._disks is not None:

@@ -139,3 +139,9 @@ def order_of(view: ClusterView) -> controls.QueueOrder:
     """Return the order among pending partitions of equal priority."""
     live = view.intake.controls.limits.order
     return view.options.order if live is None else live
+
+
+def in_flight_text(limit: int, scope: str = "") -> str:
+    """Describe the wait for a limit of partitions in flight, of a request where one is named."""
+    partitions = "1 partition" if limit == 1 else f"{limit} partitions"
+    return f"{partitions}{scope} {'is' if limit == 1 else 'are'} in flight"

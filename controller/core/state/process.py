@@ -10,10 +10,20 @@ are what one tenure leaves to the decision about the next.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from controller.core import events, model, options
 from controller.core.model import BrokerId, Instant, Replicas, TopicPartition
 from controller.core.reassignments import START
+
+
+class Departure(NamedTuple):
+    """A replica that another controller removed from an assignment."""
+
+    broker: BrokerId
+    partition: TopicPartition
+    topic_czxid: model.Zxid
+    """The topic, as a later one of the same name has nothing to do with it."""
 
 
 @dataclass(slots=True)
@@ -32,8 +42,8 @@ class ClusterHistory:
     """The newest request for settings."""
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
     """The replicas of a partition before another client began to change them."""
-    departed: dict[tuple[BrokerId, TopicPartition], Instant] = field(default_factory=dict)
-    """Replicas that another controller removed from an assignment, and when that was seen."""
+    departed: dict[Departure, Instant] = field(default_factory=dict)
+    """Replicas that another controller removed, and when that was seen."""
     notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
     round_at: Instant = START
     """When the next round reads states that others change."""

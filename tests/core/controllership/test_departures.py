@@ -15,6 +15,7 @@ from controller.core.model import (
     PartitionState,
     TopicAssignment,
     ZkVersion,
+    Zxid,
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.tenure_reset import DEPARTED_S
@@ -31,6 +32,14 @@ def others_move(driver: Driver, to: tuple[int, ...], *, version: int) -> None:
     driver.observe(
         events.TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(version), czxid)})
     )
+
+
+def created_again(driver: Driver) -> None:
+    """Read the topic as deleted and created again on the replicas that the other left."""
+    czxid = driver.view.session.topics[tp().topic].czxid
+    moved = {0: PartitionAssignment(replicas(*SINCE))}
+    later = Zxid(czxid + 1)
+    driver.observe(events.TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(0), later)}))
 
 
 def claim(driver: Driver, isr: tuple[int, ...]) -> None:
@@ -88,6 +97,14 @@ def test_what_was_dropped_long_before_the_claim_is_left_alone(driver: Driver) ->
     """Its controller had the time to send StopReplica."""
     others_move(driver, SINCE, version=3)
     driver.now = Instant(driver.now + DEPARTED_S + 1)
+    claim(driver, SINCE)
+    assert (driver.view.work.orphans, deleted(driver)) == ({}, [])
+
+
+def test_what_was_dropped_from_a_former_topic_is_left_alone(driver: Driver) -> None:
+    """A record would name the new topic."""
+    others_move(driver, SINCE, version=3)
+    created_again(driver)
     claim(driver, SINCE)
     assert (driver.view.work.orphans, deleted(driver)) == ({}, [])
 

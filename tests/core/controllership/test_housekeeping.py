@@ -31,6 +31,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Stopping
 from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
+from controller.core.state.process import Departure
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, broker, plan, replicas, tp
@@ -359,11 +360,17 @@ def test_a_replica_that_comes_and_goes_is_news_of_orphans_once() -> None:
     assert waits == [60.0, 60.0, 120.0, 240.0]
 
 
+def departure(driver: Driver, broker: int) -> Departure:
+    """Return that another controller removed a replica from the present topic."""
+    czxid = driver.view.session.topics[tp().topic].czxid
+    return Departure(BrokerId(broker), tp(), czxid)
+
+
 @pytest.mark.parametrize("kept_by", ["reassignment", "topic in doubt"])
 def test_replicas_that_another_controller_dropped_are_recorded_later(kept_by: str) -> None:
     """The end of a reassignment records what it leaves, and a topic in doubt is being read."""
     driver = Driver({tp(): (1, 2, 3)})
-    departed = {(BrokerId(4), tp()): driver.now}
+    departed = {departure(driver, 4): driver.now}
     due = Worklist(claimed=True)
     driver.view.cluster.departed = dict(departed)
     (change,) = announce_departures(driver.view, due).changes
@@ -488,7 +495,7 @@ def test_the_leader_confirms_its_epoch_before_a_departed_replica_is_deleted(
 ) -> None:
     """One that restarted gets the epoch of its repair only, whenever that is durable."""
     driver = Driver({tp(): (1, 2, 3)})
-    driver.view.cluster.departed = {(BrokerId(4), tp()): driver.now}
+    driver.view.cluster.departed = {departure(driver, 4): driver.now}
     due = Worklist(claimed=True)
     if is_bounced:
         due.bounced.add(BrokerId(1))
