@@ -104,6 +104,8 @@ class BrokerDisk:
     """When the broker deleted logs that its last count may contain."""
     leaving: int = 0
     """Replicas that steps in flight drop: their logs may be deleted before a new one is placed."""
+    is_copying: bool = False
+    """Whether a copy made progress in the last report, or began since."""
     base: _Base | None = None
 
     # --- copies --------------------------------------------------------------------------------
@@ -112,6 +114,7 @@ class BrokerDisk:
         """Reserve the space of a copy."""
         self.copies[partition] = copy
         self.placed_since += copy.directory is None
+        self.is_copying = True
         self.sum_of(copy.directory).add(copy)
 
     def end(self, partition: TopicPartition, at: Instant) -> None:
@@ -168,6 +171,7 @@ class BrokerDisk:
                 arrived = copied.get(copy.directory, 0) + max(0, bytes_held - copy.held)
                 copied[copy.directory] = arrived
             copy.held = bytes_held
+        self.is_copying = any(copied.values())
         included = [c for _, c in self.ended if c.ended is not None and c.ended <= report.at]
         for copy in included:
             if copy.directory is not None:

@@ -10,7 +10,9 @@ A directory has room for a copy if this holds, with everything as of the last re
 report and the time that the copies of the broker need at its throttle. Where the broker chooses the
 directory, every directory that it could choose must have room.
 
-A dropped log frees nothing before a report shows it: brokers keep deleted logs for a while.
+A dropped log frees nothing before a report shows it: brokers keep deleted logs for a while. Where
+the room is short, few copies begin at a time: copies that share a throttle all end late, and only a
+copy that has ended frees space elsewhere.
 
 Where the free space of a directory falls below a floor nevertheless, as other logs grow, the copies
 in progress are taken back that could fill it (``retarget``). They wait then like any other.
@@ -51,6 +53,14 @@ FLOOR_SHARE: Final = 0.5
 """The share of ``min_free`` that is the floor of a directory."""
 NEARLY_DONE_SHARE: Final = 0.5
 """Below the floor, copies continue that together take less than this share of the free bytes."""
+SHORT_S: Final = disk_ledger.DELETE_DELAY_S
+"""The room is short if it is less than what a broker copies in this time, at its throttle."""
+BUSY_REFRESHES: Final = 3
+"""
+Where the room is short, copies in progress that last for so many ``copy_refresh`` are enough.
+
+The next report shows their progress, and others may begin, before these have ended.
+"""
 SPARE_PLACEMENTS: Final = 1
 """Logs that others may create on a broker after it counted them."""
 
@@ -129,6 +139,8 @@ class _BrokerRoom:
     """Why the room has to be measured first."""
     left: int
     """Bytes that its copies still take."""
+    is_copying: bool
+    """Whether its copies make progress."""
     rate: int
     """Bytes per second that it copies at least."""
     age_s: float
@@ -139,12 +151,26 @@ class _BrokerRoom:
     def take(self, size: int, growth: float, path: str | None) -> None:
         """Count a copy that begins in this cycle, in a directory or wherever the broker puts it."""
         self.left += size
+        self.is_copying = True
         self.placed += path is None
         for room in self.rooms:
             if path is None or path in room.volume:
                 room.growth += growth
                 if room.free is not None:
                     room.free -= size
+
+    def is_busy(self, lasts_s: float) -> bool:
+        """Return whether the copies in progress last for this time at least."""
+        return self.is_copying and self.left >= self.rate * lasts_s
+
+    def is_short(self, size: int, path: str | None) -> bool:
+        """Return whether a copy leaves little room in a directory that may take it."""
+        spare = size + self.rate * SHORT_S
+        return any(
+            room.free is not None and room.free < spare
+            for room in self.rooms
+            if path is None or room.path == path
+        )
 
     def full(self, size: int, growth: float, path: str | None, *, is_new: bool) -> _Room | None:
         """
@@ -178,6 +204,7 @@ class DiskBudget:
         self._view = view
         self._now = now
         self._min_free = min_free
+        self._enough_s = BUSY_REFRESHES * view.options.copy_refresh_s
         self._brokers: dict[BrokerId, _BrokerRoom] = {}
 
     def gate(self, partition: TopicPartition, adding: Replicas) -> Blocked | None:
@@ -198,6 +225,9 @@ class DiskBudget:
             room = known.full(size, growth, path, is_new=is_new)
             if room is not None:
                 return _no_room(broker, known, room, size, growth, self._min_free)
+            if known.is_busy(self._enough_s) and known.is_short(size, path):
+                detail = f"broker {broker} has little room, and copies in progress: they end first"
+                return Blocked(BlockedBy.DISK_FULL, detail)
         return None
 
     def take(self, partition: TopicPartition, adding: Replicas) -> None:
@@ -219,6 +249,7 @@ class DiskBudget:
             rooms,
             unreported(view, broker, now),
             left=sum(s.bytes for s in sums),
+            is_copying=disk.is_copying,
             rate=throttle_rate(view, broker, FOLLOWER_RATE) or UNTHROTTLED_RATE,
             age_s=0.0 if report is None else max(0.0, now - report.at),
             placed=disk.placed_since + SPARE_PLACEMENTS,

@@ -109,6 +109,23 @@ def test_copies_of_one_cycle_share_the_room() -> None:
     )
 
 
+@pytest.mark.parametrize("progress", [True, False])
+def test_few_copies_begin_where_the_room_is_short(*, progress: bool) -> None:
+    """Those in progress end first, unless they make no progress: each may wait for a leader."""
+    driver = guarded([0], [1])
+    driver.submit({tp(0): [4], tp(1): [4]})
+    sizes = {tp(0): GB, tp(1): GB}
+    driver.observe(reported(driver, {4: one(12 * GB + GB // 2)}, sizes))
+    assert waits(driver, 0) is None
+    detail = "broker 4 has little room, and copies in progress: they end first"
+    assert waits(driver, 1) == (BlockedBy.DISK_FULL, detail)
+    after(driver, 10.0)
+    copied = GB // 10 if progress else 0
+    usable = 12 * GB + GB // 2 - copied
+    driver.observe(reported(driver, {4: one(usable)}, sizes, {tp(0): {4: copied}}))
+    assert waits(driver, 1) == ((BlockedBy.DISK_FULL, detail) if progress else None)
+
+
 def test_only_what_is_not_copied_at_the_report_is_reserved() -> None:
     """The free space of that report includes the rest."""
     driver = guarded([0], [1])
