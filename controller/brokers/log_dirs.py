@@ -1,7 +1,8 @@
 """
 Sizes of replicas and free space of disks (DescribeLogDirs), implementing ``reactor.ports.Sizes``.
 
-A broker reports its own replicas only, so all live brokers are queried, several at a time. For very
+A broker reports its own replicas only, so all live brokers are queried, or those with a replica of
+what is to be measured, several at a time. For very
 many partitions a broker is queried for all it has: listing them would be longer than the answer.
 
 A broker from Kafka 3.3 on reports the free space of its log directories; that of an older one is
@@ -26,7 +27,14 @@ from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import Frame, frame_of
 from controller.core.events import SizesRead
-from controller.core.model import BrokerDisks, BrokerId, LiveBroker, LogDir, TopicPartition
+from controller.core.model import (
+    NO_BROKERS,
+    BrokerDisks,
+    BrokerId,
+    LiveBroker,
+    LogDir,
+    TopicPartition,
+)
 from controller.errors import ProtocolError, TransientError
 from controller.reactor.ports import Clock, Inbox
 
@@ -129,29 +137,44 @@ class LogDirQuery(PooledQuery):
         self._several: set[BrokerId] = set()
         """Brokers with several directories: their logs are counted in each."""
         self._asked: dict[TopicPartition, None] = {}
+        self._asked_brokers: set[BrokerId] | None = set()
+        """The brokers of the next query; None: all."""
         self._whole = False
         self._is_asked = False
         self._round: _Round | None = None
 
-    def measure(self, partitions: Sequence[TopicPartition], *, whole: bool) -> None:
+    def measure(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        whole: bool,
+        brokers: frozenset[BrokerId] = NO_BROKERS,
+    ) -> None:
         """Query in the background; see ``reactor.ports.Sizes``."""
         wanted = dict.fromkeys(partitions)
-        self._io.post(lambda: self._enqueue(wanted, whole=whole))
+        self._io.post(lambda: self._enqueue(wanted, brokers, whole=whole))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
-    def _enqueue(self, wanted: Mapping[TopicPartition, None], *, whole: bool) -> None:
+    def _enqueue(
+        self, wanted: Mapping[TopicPartition, None], brokers: frozenset[BrokerId], *, whole: bool
+    ) -> None:
         self._asked.update(wanted)
+        if not brokers:
+            self._asked_brokers = None
+        elif self._asked_brokers is not None:
+            self._asked_brokers |= brokers
         self._whole = self._whole or whole
         self._is_asked = True
         if self._round is None:
             self._begin()
 
     def _begin(self) -> None:
-        """Query all brokers for the partitions requested since the last query."""
-        brokers = deque(broker for _, broker in sorted(self._brokers.items()))
+        """Query brokers for the partitions requested since the last query."""
+        only = self._asked_brokers
+        brokers = deque(b for n, b in sorted(self._brokers.items()) if only is None or n in only)
         begun = self._round = _Round(self._asked, self._whole, brokers)
-        self._asked, self._whole, self._is_asked = {}, False, False
+        self._asked, self._asked_brokers, self._whole, self._is_asked = {}, set(), False, False
         if not brokers:
             self._end(begun)
         for _ in range(min(AT_ONCE, len(brokers))):

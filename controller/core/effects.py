@@ -135,6 +135,8 @@ class MeasureSizes:
     """Whether it measures the progress of copies instead of the sizes of all."""
     whole: bool = False
     """Whether a broker is to list all its logs where its free space depends on them."""
+    brokers: frozenset[BrokerId] = model.NO_BROKERS
+    """The brokers to query; none means all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,9 +289,9 @@ class Reactor:
                 self._store.read_accepted(request)
             case effects.ReadEntityConfigs(entities=entities):
                 self._store.read_entity_configs(entities)
-            case effects.MeasureSizes(partitions=partitions, whole=whole):
+            case effects.MeasureSizes(partitions=partitions, whole=whole, brokers=brokers):
                 if self._sizes is not None:
-                    self._sizes.measure(partitions, whole=whole)
+                    self._sizes.measure(partitions, whole=whole, brokers=brokers)
             case effects.DescribeLogDirs() | effects.PlaceReplica():
                 self._placements.add(self.view, effect)
             case (

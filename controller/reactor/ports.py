@@ -321,13 +321,20 @@ class TopicConfigs(Protocol):
 class Sizes(Protocol):
     """Sizes of replicas on disk (DescribeLogDirs)."""
 
-    def measure(self, partitions: Sequence[model.TopicPartition], *, whole: bool) -> None:
+    def measure(
+        self,
+        partitions: Sequence[model.TopicPartition],
+        *,
+        whole: bool,
+        brokers: frozenset[model.BrokerId] = model.NO_BROKERS,
+    ) -> None:
         """
         Query in the background: ``SizesRead`` with what was reported follows.
 
         Args:
             partitions: The partitions whose sizes are reported.
             whole: Whether brokers whose free space depends on it are to list all their logs.
+            brokers: The brokers to query; none means all.
 
         """
         ...

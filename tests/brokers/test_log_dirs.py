@@ -113,6 +113,22 @@ def test_largest_replica_counts(sizes: LogDirQuery, inbox: CollectingInbox) -> N
     assert event.replicas == {ORDERS: {1: 300, 2: 7000, 3: 10}}
 
 
+def test_only_the_named_brokers_are_queried(sizes: LogDirQuery, inbox: CollectingInbox) -> None:
+    """The next query is of all again."""
+    with ExitStack() as stack:
+        fakes = [
+            stack.enter_context(describing(directory((ORDERS, size, False)))) for size in (300, 700)
+        ]
+        sizes.update_brokers([registered(fake, n) for n, fake in enumerate(fakes, 1)])
+        sizes.measure((ORDERS,), whole=False, brokers=frozenset({BrokerId(1), BrokerId(7)}))
+        named = inbox.next()
+        everywhere = measured(sizes, inbox)
+        sizes.update_brokers([])
+    assert isinstance(named, SizesRead)
+    assert named.replicas == {ORDERS: {1: 300}}
+    assert everywhere.replicas == {ORDERS: {1: 300, 2: 700}}
+
+
 def test_only_the_requested_replicas_are_returned(
     sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core.disk_ledger import DELETE_DELAY_S
 from controller.core.events import SizesRead
-from controller.core.model import BrokerDisks, BrokerId, Instant, LogDir, TopicPartition
+from controller.core.model import NO_BROKERS, BrokerDisks, BrokerId, Instant, LogDir, TopicPartition
 from controller.reactor.ports import Inbox
 
 if TYPE_CHECKING:
@@ -89,14 +89,21 @@ class SimSizes:
         self._fabric = fabric
         self._inbox = inbox
 
-    def measure(self, partitions: Sequence[TopicPartition], *, whole: bool) -> None:
+    def measure(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        whole: bool,
+        brokers: frozenset[BrokerId] = NO_BROKERS,
+    ) -> None:
         """Have each broker read its directories at its own time, and the answer arrive later."""
         wanted = dict.fromkeys(partitions)
         replicas: dict[TopicPartition, dict[BrokerId, int]] = {}
         placed: dict[TopicPartition, dict[BrokerId, str]] = {}
         found: dict[BrokerId, BrokerDisks] = {}
         errors: dict[BrokerId, str] = {}
-        left = [b for b in self._fabric.brokers.values() if b.is_alive]
+        alive = [b for b in self._fabric.brokers.values() if b.is_alive]
+        left = [b for b in alive if not brokers or b.id in brokers]
         disks = self._fabric.disks
         record_bytes = RECORD_BYTES if disks is None else disks.record_bytes
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from controller.core.controls import Limits, Pause, Pauses
 from controller.core.events import SizesRead
-from controller.core.model import TopicPartition
+from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 from controller.core.records import Record
 from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
@@ -91,7 +91,13 @@ class ReportedSizes:
         """Wait for a loop."""
         self.reactor: Reactor | None = None
 
-    def measure(self, partitions: Sequence[TopicPartition], *, whole: bool) -> None:  # noqa: ARG002 - all is reported
+    def measure(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        whole: bool,  # noqa: ARG002 - all is reported
+        brokers: frozenset[BrokerId] = NO_BROKERS,  # noqa: ARG002
+    ) -> None:
         """Report to the loop."""
         assert self.reactor is not None
         self.reactor.put(SizesRead(dict.fromkeys(partitions, 1000)))

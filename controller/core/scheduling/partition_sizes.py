@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core import applied_throttles, effects, events, wakeups
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import NO_BROKERS, BrokerId, Instant, TopicPartition
 from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -20,7 +20,9 @@ from controller.core.worklist import Worklist
 SOON_S: Final = 1.0
 """The delay in which new partitions are collected: requests are accepted in chunks."""
 GUARDED_SOON_S: Final = 0.1
-"""That delay where steps wait for sizes."""
+"""The time between two such requests where steps wait for sizes; the first has no delay."""
+FEW: Final = 1_000
+"""Of so many new partitions only the brokers are queried that have replicas, or are to."""
 GROWTH_AFTER_S: Final = 5.0
 """Two sizes that are closer in time give no rate."""
 
@@ -31,7 +33,9 @@ def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if not (due.sizes or due.timer) or not view.role.leading or not work.reassignments:
         return Decision()
     is_guarded = view.options.min_free is not None
-    soon = Instant(work.unmeasured_since + (GUARDED_SOON_S if is_guarded else SOON_S))
+    soon = Instant(work.sizes_asked_at + GUARDED_SOON_S)
+    if not is_guarded:
+        soon = Instant(work.unmeasured_since + SOON_S)
     refresh = Instant(now + view.options.size_refresh_s)
     if now >= work.measure_at:
         effect = effects.MeasureSizes(tuple(work.reassignments), whole=is_guarded)
@@ -41,11 +45,26 @@ def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if copying:
         following.append(effects.MeasureSizes(copying, copies=True))
     if work.unmeasured and now >= soon:
-        following.append(effects.MeasureSizes(tuple(work.unmeasured)))
+        of = _brokers_of_new(view)
+        following.append(effects.MeasureSizes(tuple(work.unmeasured), brokers=of))
     at = min(soon, work.measure_at) if work.unmeasured and now < soon else work.measure_at
     later = Instant(now + view.options.copy_refresh_s)
     at = min(at, work.copies_at if now < work.copies_at else later)
     return Decision(effects=(*following, effects.SetTimer(wakeups.SIZES_TIMER, at)))
+
+
+def _brokers_of_new(view: ClusterView) -> frozenset[BrokerId]:
+    """Return the brokers of the replicas of new partitions, none where all are to be queried."""
+    if len(view.work.unmeasured) > FEW:
+        return NO_BROKERS
+    found: set[BrokerId] = set()
+    for partition in view.work.unmeasured:
+        assignment = view.session.assignment(partition)
+        reassignment = view.work.reassignments.get(partition)
+        if assignment is None or reassignment is None:
+            return NO_BROKERS
+        found.update(assignment.replicas, reassignment.spec.target)
+    return frozenset(found)
 
 
 def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
@@ -79,6 +98,7 @@ def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -
     if now >= work.measure_at:
         work.measure_at = Instant(now + view.options.size_refresh_s)
         work.copies_at = Instant(now + view.options.copy_refresh_s)
+    work.sizes_asked_at = now
     for partition in effect.partitions:
         work.unmeasured.pop(partition, None)
 

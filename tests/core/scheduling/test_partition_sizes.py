@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.applied_throttles import (
     FOLLOWER_RATE,
     LEADER_RATE,
@@ -12,7 +14,7 @@ from controller.core.applied_throttles import (
 from controller.core.apply import apply, issued
 from controller.core.effects import MeasureSizes, SetTimer
 from controller.core.events import SizesRead
-from controller.core.model import BrokerId, Instant, RequestId, TopicPartition, ZkVersion
+from controller.core.model import BrokerId, Instant, MinFree, RequestId, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.phases import Syncing
@@ -122,6 +124,22 @@ def test_new_reassignments_are_asked_for_soon_and_together() -> None:
     assert [e.at for e in timers if isinstance(e, SetTimer)] == [NOW + 10 + SOON_S]
     assert asked(view, 10 + SOON_S) == (tp(1), tp(2))
     assert asked(view, 12) == ()
+
+
+def test_new_reassignments_are_asked_for_at_once_where_steps_wait_for_sizes() -> None:
+    """Of the brokers concerned; those of the next moment are collected."""
+    view = a_tenure({"t": [(1, 2, 3)] * 4}, Options(min_free=MinFree(bytes=1)))
+    reassign(view, tp(0), 1, 2, 4)
+    assert asked(view, 0) == (tp(0),)
+    reassign(view, tp(1), 1, 2, 5)
+    first, _ = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.9)).effects
+    assert first == MeasureSizes((tp(1),), brokers=frozenset(replicas(1, 2, 3, 5)))
+    issued(view, first, Instant(NOW + 9.9))
+    reassign(view, tp(2), 1, 2, 5)
+    (timer,) = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.95)).effects
+    assert isinstance(timer, SetTimer)
+    assert timer.at == pytest.approx(NOW + 10.0)
+    assert asked(view, 10.05) == (tp(2),)
 
 
 def test_daemon_that_does_not_lead_asks_nothing() -> None:
