@@ -122,8 +122,13 @@ class PooledQuery(BrokerQuery):
         if connection is None:
             self._close(broker.id)
             endpoint = self._listeners.required_of(broker)
-            connection = await connect(self._io, endpoint, self._security, self.limits, Gate())
-            self._open[broker.id] = (broker, connection)
+            opened = await connect(self._io, endpoint, self._security, self.limits, Gate())
+            connection = self._connection_to(broker)
+            if connection is not None:
+                opened.close()  # Another query connected meanwhile.
+                return connection
+            connection = opened
+            self._open[broker.id] = (broker, opened)
         return connection
 
     def _close(self, broker: BrokerId) -> None:

@@ -106,8 +106,24 @@ class _Round:
                     self.placed.setdefault(partition, {})[broker] = path
 
 
+@dataclass(slots=True)
+class _Line:
+    """Queries that follow each other: what is requested during one is the next."""
+
+    wanted: dict[TopicPartition, None] = field(default_factory=dict)
+    brokers: set[BrokerId] = field(default_factory=set)
+    """The brokers of the next query; none means all."""
+    whole: bool = False
+    is_asked: bool = False
+    is_busy: bool = False
+
+
 class LogDirQuery(PooledQuery):
-    """Implements ``reactor.ports.Sizes``."""
+    """
+    Implements ``reactor.ports.Sizes``.
+
+    A query to a few brokers does not wait for one to all, which takes long with many partitions.
+    """
 
     limits = LIMITS
 
@@ -136,12 +152,8 @@ class LogDirQuery(PooledQuery):
         # Touched on the IO thread only:
         self._several: set[BrokerId] = set()
         """Brokers with several directories: their logs are counted in each."""
-        self._asked: dict[TopicPartition, None] = {}
-        self._asked_brokers: set[BrokerId] | None = set()
-        """The brokers of the next query; None: all."""
-        self._whole = False
-        self._is_asked = False
-        self._round: _Round | None = None
+        self._of_all = _Line()
+        self._of_some = _Line()
 
     def measure(
         self,
@@ -159,29 +171,28 @@ class LogDirQuery(PooledQuery):
     def _enqueue(
         self, wanted: Mapping[TopicPartition, None], brokers: frozenset[BrokerId], *, whole: bool
     ) -> None:
-        self._asked.update(wanted)
-        if not brokers:
-            self._asked_brokers = None
-        elif self._asked_brokers is not None:
-            self._asked_brokers |= brokers
-        self._whole = self._whole or whole
-        self._is_asked = True
-        if self._round is None:
-            self._begin()
+        line = self._of_some if brokers else self._of_all
+        line.wanted.update(wanted)
+        line.brokers |= brokers
+        line.whole = line.whole or whole
+        line.is_asked = True
+        if not line.is_busy:
+            self._begin(line)
 
-    def _begin(self) -> None:
+    def _begin(self, line: _Line) -> None:
         """Query brokers for the partitions requested since the last query."""
-        only = self._asked_brokers
-        brokers = deque(b for n, b in sorted(self._brokers.items()) if only is None or n in only)
-        begun = self._round = _Round(self._asked, self._whole, brokers)
-        self._asked, self._asked_brokers, self._whole, self._is_asked = {}, set(), False, False
+        only = line.brokers or self._brokers.keys()
+        brokers = deque(broker for n, broker in sorted(self._brokers.items()) if n in only)
+        begun = _Round(line.wanted, line.whole, brokers)
+        line.wanted, line.brokers, line.whole, line.is_asked = {}, set(), False, False
+        line.is_busy = True
         if not brokers:
-            self._end(begun)
+            self._end(line, begun)
         for _ in range(min(AT_ONCE, len(brokers))):
             begun.asking += 1
-            self._io.spawn(lambda: self._work(begun))
+            self._io.spawn(lambda: self._work(line, begun))
 
-    async def _work(self, current: _Round) -> None:
+    async def _work(self, line: _Line, current: _Round) -> None:
         """Query one broker after the other; the last worker delivers the result."""
         while current.left:
             broker = current.left.popleft()
@@ -192,10 +203,10 @@ class LogDirQuery(PooledQuery):
                 self._close(broker.id)
         current.asking -= 1
         if not current.asking:
-            self._end(current)
+            self._end(line, current)
 
-    def _end(self, current: _Round) -> None:
-        self._round = None
+    def _end(self, line: _Line, current: _Round) -> None:
+        line.is_busy = False
         self._inbox.put(
             SizesRead(
                 current.sizes,
@@ -206,8 +217,8 @@ class LogDirQuery(PooledQuery):
                 current.placed,
             )
         )
-        if self._is_asked:
-            self._begin()
+        if line.is_asked:
+            self._begin(line)
 
     async def _ask(self, broker: LiveBroker, current: _Round) -> None:
         """Query a broker for the partitions and its directories."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,7 +23,16 @@ from controller.core.model import (
     LogDir,
     TopicPartition,
 )
-from tests.brokers.fakes import KAFKA_2_6, Answer, CollectingInbox, Drop, FakeBroker, Received
+from tests.brokers.fakes import (
+    KAFKA_2_6,
+    Answer,
+    CollectingInbox,
+    Drop,
+    FakeBroker,
+    Hold,
+    Reaction,
+    Received,
+)
 from tests.contracts.log_dirs_contract import LogDirsContract
 
 ORDERS = TopicPartition("orders", 0)
@@ -127,6 +137,33 @@ def test_only_the_named_brokers_are_queried(sizes: LogDirQuery, inbox: Collectin
     assert isinstance(named, SizesRead)
     assert named.replicas == {ORDERS: {1: 300}}
     assert everywhere.replicas == {ORDERS: {1: 300, 2: 700}}
+
+
+def test_query_of_a_few_brokers_does_not_wait_for_one_of_all(
+    sizes: LogDirQuery, inbox: CollectingInbox
+) -> None:
+    """A broker that does not answer delays the query of all only."""
+    released = threading.Event()
+    slow = describing(directory((OTHER, 700, False)))
+    at_once = slow.script
+
+    def held(received: Received) -> Reaction:
+        reaction = at_once(received)
+        assert isinstance(reaction, Answer)
+        return Hold(released, reaction)
+
+    slow.script = held
+    with describing(directory((ORDERS, 300, False))) as fake, slow:
+        sizes.update_brokers([registered(fake, 1), registered(slow, 2)])
+        sizes.measure((OTHER,), whole=False)
+        sizes.measure((ORDERS,), whole=False, brokers=frozenset({BrokerId(1)}))
+        few = inbox.next()
+        released.set()
+        everywhere = inbox.next()
+        sizes.update_brokers([])
+    assert isinstance(few, SizesRead)
+    assert isinstance(everywhere, SizesRead)
+    assert (few.sizes, everywhere.sizes) == ({ORDERS: 300}, {OTHER: 700})
 
 
 def test_only_the_requested_replicas_are_returned(
