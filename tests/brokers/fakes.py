@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     ElectLeadersRequest,
@@ -44,6 +45,7 @@ KAFKA_2_6: Final[Mapping[int, tuple[int, int]]] = {
     5: (0, 3),
     6: (0, 6),
     18: (0, 3),
+    34: (0, 2),
     35: (0, 2),
 }
 
@@ -52,6 +54,7 @@ REQUESTS: Final[Mapping[int, type[ApiMessage]]] = {
     5: StopReplicaRequest,
     6: UpdateMetadataRequest,
     32: DescribeConfigsRequest,
+    34: AlterReplicaLogDirsRequest,
     35: DescribeLogDirsRequest,
     43: ElectLeadersRequest,
     45: AlterPartitionReassignmentsRequest,

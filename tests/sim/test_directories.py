@@ -81,7 +81,8 @@ def drawn(chance: Random, world: World) -> tuple[dict[TopicPartition, Replicas],
         target[partition] = tuple(BrokerId(b) for b in chance.sample(range(1, 6), 2))
         if chance.random() < 0.3:
             target[partition] = world.assignment(partition).target_replicas
-        log_dirs = named_dirs(target[partition], chance.choice((None, 0, 1)), chance.choice((0, 1)))
+        others = (chance.choice((None, 0, 1)) for _ in target[partition][1:])
+        log_dirs = named_dirs(target[partition], chance.choice((0, 1)), *others)
         if chance.random() < 0.8:
             named[partition] = log_dirs
     return target, named
@@ -265,3 +266,83 @@ def test_move_waits_for_room_in_its_directory() -> None:
     world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
     assert misplaced(world, named) == {}
     assert disks.least_free >= RESERVE.bytes
+
+
+def ask(world: World, chance: Random) -> None:
+    """Submit entries with directories, or cancel some or all."""
+    asks = chance.random()
+    if asks < 0.55:
+        target, named = drawn(chance, world)
+        world.submit_request(target, None, named)
+    elif asks < 0.7 and world.zookeeper.get(paths.QUEUE) is None:
+        world.submit_queue(*drawn(chance, world))
+    elif asks < 0.9 and world.zookeeper.get(paths.CANCEL) is None:
+        chosen = chance.sample(world.partitions(), 2)
+        world.cancel(partitions=chosen if chance.random() < 0.5 else ())
+
+
+def disturb(world: World, chance: Random) -> None:
+    """Let a broker die, or lose a directory, or let only time pass; everything comes back."""
+    broker = world.brokers[chance.choice(sorted(world.brokers))]
+    if chance.random() < 0.3:
+        broker.fail_directory(chance.choice((0, 1)))
+        world.run_for(chance.uniform(1.0, 9.0))
+    if chance.random() < 0.5:
+        chance.choice((broker.kill, broker.stop))()
+        world.run_for(chance.uniform(1.0, 9.0))
+    if not broker.is_alive or broker.offline_directories:
+        broker.stop()
+        broker.repair_directories()
+        broker.start()
+    world.run_for(chance.uniform(0.5, 12.0))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", range(6))
+def test_moves_follow_later_targets_and_cancellations(engine: EngineName, seed: int) -> None:
+    """By requests and queues, while directories fail, disks fill, and daemons and brokers die."""
+    chance = Random(f"changing directories {seed}")
+    world = cluster(seed, engine, {n: chance.sample(range(1, 6), 2) for n in range(PARTITIONS)})
+    world.fabric.stalls_moves = chance.random() < 0.5
+    disks = SimDisks(world.fabric, 10**12)
+    fill(world, chance)
+    disks.size = disks.least_free = 10**7 * chance.choice((1, 10))
+    world.producer.start()
+    observer = DoneObserver(world)
+    options = Options(
+        engine=engine,
+        step_size=chance.choice((1, None)),
+        min_free=chance.choice((None, RESERVE)),
+        size_refresh_s=4.0,
+        copy_refresh_s=1.0,
+        max_partitions_in_flight=chance.choice((2, 100)),
+    )
+    build = placing(world, options, observer=observer)
+    daemon = world.add_daemon(build)
+    world.run_for(3.0)
+    for _ in range(6):
+        ask(world, chance)
+        if chance.random() < 0.2:
+            daemon.crash_after(chance.randint(0, 40))
+        disturb(world, chance)
+        if not daemon.is_alive:
+            daemon = world.add_daemon(build)
+    daemon.spare()
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    for broker in world.brokers.values():
+        # A rollback does not wait for a dead broker, which continues its moves when it is back.
+        broker.futures.clear()
+    target, named = drawn(chance, world)
+    observer.named = named
+    request = world.submit_request(target, None, named)
+    if chance.random() < 0.5:
+        world.run_for(chance.uniform(0.5, 9.0))
+        world.cancel()
+        world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+        assert not any(b.futures for b in world.brokers.values())
+        return
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    assert refusals_of(world, request) == ()
+    assert observer.wrong == []
+    assert {p: world.assignment(p).replicas for p in target} == target
+    assert misplaced(world, named) == {}

@@ -188,9 +188,11 @@ class World:
         self.producer.partitions = [p for p in self.producer.partitions if p.topic != name]
         self.zookeeper.transact(NO_SESSION, [Make(f"{paths.DELETIONS}/{name}")])
 
-    def submit_plan(self, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
+    def submit_plan(
+        self, plan: Mapping[TopicPartition, Sequence[int]], log_dirs: NamedDirs = NO_DIRS
+    ) -> None:
         """Write ``/admin/reassign_partitions``, as the stock tool does."""
-        data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()})
+        data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()}, log_dirs)
         self.zookeeper.transact(NO_SESSION, [Make(paths.LEGACY_PLAN, data)])
 
     def submit_request(
@@ -228,9 +230,11 @@ class World:
         )
         self._turn(paths.CANCEL, encode_cancellation(cancellation))
 
-    def submit_queue(self, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
+    def submit_queue(
+        self, plan: Mapping[TopicPartition, Sequence[int]], log_dirs: NamedDirs = NO_DIRS
+    ) -> None:
         """Write ``/admin/reassign_partitions_queue``."""
-        data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()})
+        data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()}, log_dirs)
         self.zookeeper.transact(NO_SESSION, [Make(paths.QUEUE, data)])
 
     def disable(self) -> None:
