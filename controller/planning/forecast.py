@@ -33,7 +33,7 @@ HELD_SHARE: Final = 0.85
 PAST_FAST: Final = 2.0
 PAST_SLOW: Final = 0.6
 """The rates of copies to come, relative to the highest and the lowest of past ones."""
-CROWDED: Final = 1.3
+CROWDED: Final = 1.1
 """The time of a large plan, relative to that of its busiest broker."""
 
 
@@ -380,8 +380,10 @@ def _time(
     if slowest is not None:
         low, high = fastest.seconds, slowest.seconds
     else:
-        low, at_once = max(least.values(), default=0.0), max(1, plan.limits.partitions)
-        high = CROWDED * max(most.values(), default=0.0) + slow.step_s * steps / at_once
+        at_once = max(1, plan.limits.partitions)
+        low = max(*least.values(), _alone(plan.moves, fast) / at_once)
+        high = CROWDED * max(most.values()) + _alone(plan.moves, slow) / at_once
+        high += slow.step_s * steps / at_once
     if low == math.inf:
         low = max(least.values(), default=0.0)
     return TimeRange(
@@ -390,6 +392,14 @@ def _time(
         ("throttle",) * (plan.throttle is not None) + ("past_copies",) * bool(plan.measured),
         max((b for b in most if most[b]), key=lambda b: most[b], default=None),
     )
+
+
+def _alone(moves: Iterable[Move], pace: Pace) -> float:
+    """Return the seconds that moves take one after the other."""
+    if pace.rate is None:
+        return 0.0
+    received = ((m.size, pace.rate(b, True)) for m in moves for b in m.copies)  # noqa: FBT003 - as in Pace
+    return sum(size / rate for size, rate in received)
 
 
 def _needs(broker: BrokerId, share: BrokerShare, pace: Pace) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -244,6 +245,34 @@ def test_large_plans_are_not_played() -> None:
     assert found.time.low_s == 200 - BURST_S + START_LOW_S
     assert 200 < found.time.high_s < 400
     assert found.directories[0].peak == 2000 * MB
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(), Limits(partitions=5), Limits(incoming=1, outgoing=1), Limits(step_size=None)],
+)
+def test_the_range_of_a_large_plan_contains_that_of_its_steps(
+    limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not played is bounded more widely than what is."""
+    brokers = list(range(1, 13))
+    moves = []
+    for n in range(300):
+        first, second, third = brokers[n % 12], brokers[(5 * n + 1) % 12], brokers[(7 * n + 2) % 12]
+        if len({first, second, third}) == 3:
+            moves.append(a_move(n, (first, second), (second, third), (n % 17) ** 2 * MB))
+    plan = Plan(
+        moves=moves, live=frozenset(map(BrokerId, brokers)), throttle=10 * MB, limits=limits
+    )
+    played = forecast(plan).time
+    monkeypatch.setattr("controller.planning.forecast.PLAYED_MAX", 10)
+    bounded = forecast(plan).time
+    assert played is not None
+    assert bounded is not None
+    assert played.high_s is not None
+    assert bounded.high_s is not None
+    assert bounded.low_s <= played.low_s < played.high_s <= bounded.high_s
+    assert bounded.high_s < 3 * played.high_s
 
 
 # --- laws ----------------------------------------------------------------------------------------
