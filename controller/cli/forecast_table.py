@@ -32,13 +32,16 @@ def forecast_lines(preview: Preview) -> Iterator[str]:
 
 
 def summary_lines(found: Forecast) -> Iterator[str]:
-    """Describe amount and time in two lines."""
+    """Describe amount and time in a few lines."""
     unknown = f" and {found.sizes_unknown} of unknown size" if found.sizes_unknown else ""
     yield (
         f"{_count(found.changes, 'partition')} in {_count(found.steps, 'step')}: "
         f"{_count(found.copies, 'replica')} to copy ({show_bytes(found.bytes)}{unknown}), "
         f"{_count(found.leaders_moved, 'leader')} to move"
     )
+    number, size = found.relocated
+    if number:
+        yield f"{_count(number, 'replica')} to move to other directories ({show_bytes(size)})"
     yield f"Time: {time_words(found.time)}"
 
 

@@ -43,12 +43,13 @@ class Preview:
         return {**self.forecast.document(), "notes": list(self.notes)}
 
 
-def forecast_of(
+def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     operator: OperatorClient,
     entries: Sequence[Entry],
     ask: Inquiry,
     wanted: RequestOptions,
     refused: Collection[TopicPartition] = (),
+    log_dirs: model.NamedDirs = model.NO_DIRS,
 ) -> Preview:
     """
     Forecast what a plan does.
@@ -59,9 +60,11 @@ def forecast_of(
         ask: Asks brokers and the daemon.
         wanted: The options of the request.
         refused: Partitions whose entries would be refused.
+        log_dirs: The log directories that entries name.
 
     """
-    changing = [e for e in entries if _changes(e) and e.partition not in refused]
+    accepted = [e for e in entries if e.partition not in refused and e.assignment is not None]
+    changing = [e for e in accepted if _changes(e) or e.partition in log_dirs]
     brokers = operator.cluster.brokers()
     status = ask.status(operator) or {}
     controls = operator.requests.controls()
@@ -77,8 +80,14 @@ def forecast_of(
         later = _sizes(ask.log_dirs(asked))
         elapsed = max(GROWTH_AFTER_S, ask.now() - began)
         growth = {p: max(0, later.get(p, s) - s) / elapsed for p, s in sizes.items()}
-    moves = [_move(e, states.get(e.partition), read, sizes, growth) for e in changing]
-    sizeless = [m.partition for m in moves if m.partition not in sizes and m.copies]
+    found = (
+        _move(e, states.get(e.partition), read, sizes, growth, dict(log_dirs.get(e.partition, ())))
+        for e in changing
+    )
+    moves = [m for m in found if m.steps(None) or m.relocations]
+    sizeless = [
+        m.partition for m in moves if m.partition not in sizes and (m.copies or m.relocations)
+    ]
     throttle = controls.throttle if wanted.throttle is None else wanted.throttle
     plan = Plan(
         moves=moves,
@@ -87,6 +96,7 @@ def forecast_of(
         live=brokers,
         limits=_limits(status, controls, wanted),
         throttle=None if throttle == UNTHROTTLED else throttle,
+        relocation_throttle=wanted.log_dirs_throttle,
         measured=_rates(status),
         holds=tuple(_holds(controls, wanted, moves, ask.unix_s())),
     )
@@ -131,12 +141,13 @@ def _dirs(read: DisksRead, status: Mapping[str, Any]) -> dict[BrokerId, tuple[mo
     }
 
 
-def _move(
+def _move(  # noqa: PLR0913, PLR0917 - what is known of an entry
     entry: Entry,
     state: model.PartitionState | str | None,
     read: DisksRead,
     sizes: Mapping[TopicPartition, int],
     growth: Mapping[TopicPartition, float],
+    wanted: Mapping[BrokerId, str],
 ) -> Move:
     partition, present = entry.partition, _present(entry)
     isr, leader = None, present[0]
@@ -155,6 +166,7 @@ def _move(
             for broker, disks in read.items()
             if isinstance(disks, Disks) and broker in present and partition in disks.placed
         },
+        wanted=wanted,
     )
 
 

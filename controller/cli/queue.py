@@ -100,7 +100,7 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     if dry_run:
         validation = plan_preview.validate(operator, before, ask)
         refused = plan_preview.refused_of(validation, conflicts)
-        preview = forecast_of(operator, before, ask, RequestOptions(), refused)
+        preview = forecast_of(operator, before, ask, RequestOptions(), refused, log_dirs)
         return plan_preview.show_preview(
             before, validation, conflicts, as_json=as_json, preview=preview, plan=plan
         )

@@ -159,7 +159,9 @@ class PlanExecution(ABC):
                 )
             refused = plan_preview.refused_of(validation, conflicts)
             wanted = self._options.options
-            preview = forecast_of(self._operator, before, self._ask, wanted, refused)
+            preview = forecast_of(
+                self._operator, before, self._ask, wanted, refused, self._options.log_dirs
+            )
             return plan_preview.show_preview(
                 before, validation, conflicts, as_json=as_json, preview=preview, approval=approval
             )

@@ -13,6 +13,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from controller.core.disk_ledger import DELETE_DELAY_S
@@ -44,7 +45,19 @@ class Move:
     isr: Replicas | None = None
     """None: all its replicas."""
     directories: Mapping[BrokerId, str] = field(default_factory=dict)
-    """Where its replicas are, and where new ones are to be."""
+    """Where its replicas are, as far as it is known."""
+    wanted: Mapping[BrokerId, str] = field(default_factory=dict)
+    """Where its entry wants replicas to be; elsewhere the broker chooses."""
+
+    @property
+    def relocations(self) -> Replicas:
+        """The brokers that move it to another directory of theirs, after the last step."""
+        places = self.directories
+        return tuple(
+            b
+            for b, path in self.wanted.items()
+            if b in self.before and b in self.target and places.get(b, path) != path
+        )
 
     @property
     def source(self) -> BrokerId:
@@ -82,14 +95,23 @@ class Pace:
     Without ``rate`` they take no time, and only the space guard limits them.
     """
 
-    rate: Callable[[BrokerId, bool], float] | None = None
-    """Bytes per second that a broker receives (true) or serves (false)."""
+    rate: Callable[[BrokerId, Way], float] | None = None
+    """Bytes per second of a broker, each way."""
     burst_s: float = 0.0
     """Seconds of its rate that each broker copies at once in the beginning."""
     step_s: float = 0.0
     """Seconds that a step takes besides its copies."""
     with_growth: bool = False
     """Whether copies also take what producers add meanwhile."""
+
+
+class Way(Enum):
+    """What a broker does with a copy; each has a rate of its own."""
+
+    RECEIVES = auto()
+    SERVES = auto()
+    RELOCATES = auto()
+    """It copies from one directory of its own to another."""
 
 
 class Place(NamedTuple):
@@ -190,9 +212,9 @@ class _Disks:
             ]
 
     def choice(self, broker: BrokerId, move: Move) -> _Directory | None:
-        """Return the directory that takes a new replica: the wanted one, or that of fewest logs."""
+        """Return the directory that takes a replica: the wanted one, or that of fewest logs."""
         found = self.of.get(broker, [])
-        wanted = move.directories.get(broker)
+        wanted = move.wanted.get(broker)
         named = [d for d in found if d.place.path == wanted]
         return next(iter(named), None) or min(found, key=lambda d: d.logs, default=None)
 
@@ -235,12 +257,13 @@ class _Flight:
     copying: int = 0
 
     @property
-    def step(self) -> Step:
-        return self.steps[self.done]
+    def step(self) -> Step | None:
+        """The next step; None: it is at its target, or its replicas change directories."""
+        return self.steps[self.done] if self.done < len(self.steps) else None
 
 
-_End = tuple[BrokerId, bool]
-"""One end of a copy: a broker, and whether it receives."""
+_End = tuple[BrokerId, Way]
+"""One end of a copy."""
 
 
 @dataclass(slots=True, eq=False)
@@ -248,7 +271,7 @@ class _Copy:
     flight: _Flight
     left: float
     growth: float
-    ends: tuple[_End, _End]
+    ends: tuple[_End, ...]
     rate: float = 0.0
 
     @property
@@ -275,7 +298,7 @@ class _Play:
         self._end = 0.0
         self._disks = _Disks(disks, limits.min_free)
         flights = [_Flight(m, m.steps(limits.step_size)) for m in moves]
-        self._waiting = [f for f in flights if f.steps]
+        self._waiting = [f for f in flights if f.steps or f.move.relocations]
         self._steps = sum(len(f.steps) for f in flights)
         self._copies: list[_Copy] = []
         self._in_flight: set[_Flight] = set()
@@ -360,7 +383,7 @@ class _Play:
                 more = min(shares[end] for end in copy.ends)
                 copy.rate += more
                 for end in copy.ends:
-                    left[end] -= more
+                    left[end] -= 0.0 if more == math.inf else more
 
     # --- steps ---------------------------------------------------------------------------------
 
@@ -382,10 +405,12 @@ class _Play:
         return self._pace.rate is None or len(self._in_flight) < self._limits.partitions
 
     def _try(self, flight: _Flight) -> bool:
+        """Begin the next step, or the moves to other directories; return whether it may."""
         move, step = flight.move, flight.step
-        if self._is_limited(flight):
+        adding = move.relocations if step is None else step.adding
+        if step is not None and self._is_limited(move, adding):
             return False
-        chosen = [(b, self._disks.choice(b, move)) for b in step.adding]
+        chosen = [(b, self._disks.choice(b, move)) for b in adding]
         full = self._disks.full((d, move.size) for _, d in chosen if d is not None)
         if full is not None:
             self._delayed.setdefault(
@@ -393,37 +418,45 @@ class _Play:
             )
             return False
         self._in_flight.add(flight)
-        self._bytes += move.size * len(step.adding)
-        flight.copying = len(step.adding)
+        self._is_changed = True
+        flight.copying = len(adding)
+        growth = move.growth if self._pace.with_growth else 0.0
         for broker, directory in chosen:
             if directory is not None:
                 directory.logs += 1
                 directory.received += move.size
                 directory.volume.take(move.size)
-            self._incoming[broker] = self._incoming.get(broker, 0) + 1
-            growth = move.growth if self._pace.with_growth else 0.0
-            ends = ((move.leader, False), (broker, True))
+            ends: tuple[_End, ...] = ((broker, Way.RELOCATES),)
+            if step is not None:
+                ends = ((move.leader, Way.SERVES), (broker, Way.RECEIVES))
             left = move.size - self._burst(ends, move.size)
             self._copies.append(_Copy(flight, left, growth, ends))
-            self._is_changed = True
-        if step.adding:
-            self._outgoing[move.leader] = self._outgoing.get(move.leader, 0) + 1
-        else:
+        if step is not None:
+            self._count(move, adding, 1)
+        if not adding:
             self._end_copies(flight)
         return True
 
-    def _is_limited(self, flight: _Flight) -> bool:
-        limits, step, source = self._limits, flight.step, flight.move.leader
-        if self._pace.rate is None or not step.adding:
+    def _count(self, move: Move, adding: Replicas, change: int) -> None:
+        """Count the copies of a step against the limits."""
+        self._bytes += change * move.size * len(adding)
+        for broker in adding:
+            self._incoming[broker] = self._incoming.get(broker, 0) + change
+        if adding:
+            self._outgoing[move.leader] = self._outgoing.get(move.leader, 0) + change
+
+    def _is_limited(self, move: Move, adding: Replicas) -> bool:
+        limits = self._limits
+        if self._pace.rate is None or not adding:
             return False
-        size = flight.move.size * len(step.adding)
+        size = move.size * len(adding)
         return (
-            any(self._incoming.get(b, 0) >= limits.incoming for b in step.adding)
-            or self._outgoing.get(source, 0) >= limits.outgoing
+            any(self._incoming.get(b, 0) >= limits.incoming for b in adding)
+            or self._outgoing.get(move.leader, 0) >= limits.outgoing
             or (limits.bytes is not None and self._bytes > 0 and self._bytes + size > limits.bytes)
         )
 
-    def _burst(self, ends: tuple[_End, _End], size: int) -> float:
+    def _burst(self, ends: tuple[_End, ...], size: int) -> float:
         """Return the bytes of a copy that its brokers pass on at once, before a throttle holds."""
         if self._pace.rate is None or not self._pace.burst_s:
             return 0.0
@@ -435,21 +468,19 @@ class _Play:
         return passed
 
     def _end_copy(self, copy: _Copy) -> None:
-        flight, ((source, _), (receiver, _)) = copy.flight, copy.ends
         self._is_changed = True
-        flight.copying -= 1
-        self._incoming[receiver] -= 1
-        if not flight.copying:
-            self._outgoing[source] -= 1
-            self._end_copies(flight)
+        copy.flight.copying -= 1
+        if not copy.flight.copying:
+            self._end_copies(copy.flight)
 
     def _end_copies(self, flight: _Flight) -> None:
+        if flight.step is not None:
+            self._count(flight.move, flight.step.adding, -1)
         self._at(self._now + self._pace.step_s, lambda: self._end_step(flight))
 
     def _end_step(self, flight: _Flight) -> None:
         move, step = flight.move, flight.step
-        self._bytes -= move.size * len(step.adding)
-        for broker in step.dropping:
+        for broker in move.relocations if step is None else step.dropping:
             directory = self._disks.where(broker, move)
             if directory is not None:
                 directory.logs -= 1
@@ -458,7 +489,7 @@ class _Play:
         flight.done += 1
         self._end = self._now
         self._in_flight.discard(flight)
-        if flight.done < len(flight.steps):
+        if flight.step is not None or (step is not None and move.relocations):
             self._waiting.insert(0, flight)
 
     def _free(self, volume: _Volume, size: int) -> None:

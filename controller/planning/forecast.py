@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition
-from controller.planning.copy_schedule import Limits, Move, Pace, Place, Schedule, play
+from controller.planning.copy_schedule import Limits, Move, Pace, Place, Schedule, Way, play
 
 PLAYED_MAX: Final = 1_000
 """Steps of a plan up to which it is played at its rates; beyond it, its busiest broker counts."""
@@ -57,6 +57,8 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     throttle: int | None = None
     """Bytes per second and broker."""
+    relocation_throttle: int | None = None
+    """The same of copies between two directories of a broker."""
     measured: Mapping[BrokerId, Rates] = field(default_factory=dict)
     """What brokers received in past copies without a throttle."""
     holds: Sequence[Wait] = ()
@@ -86,6 +88,9 @@ class BrokerShare:
     """Sent to new replicas, as the leader."""
     dropped: int = 0
     bytes_dropped: int = 0
+    relocated: int = 0
+    bytes_relocated: int = 0
+    """Moved to other log directories of the broker."""
     leaders_gained: int = 0
     leaders_lost: int = 0
 
@@ -117,7 +122,8 @@ class TimeRange:
     """
     None: no end is foreseen.
 
-    Producers are faster than a throttle, something waits until somebody acts, or sizes are unknown.
+    Producers are faster than a throttle, something waits until somebody acts, or a size or the
+    rate of a move between directories is unknown.
     """
     basis: tuple[str, ...]
     """Of ``throttle`` and ``past_copies``."""
@@ -150,6 +156,12 @@ class Forecast:
         """Return the number of replicas to copy."""
         return sum(share.copies_in for share in self.brokers.values())
 
+    @property
+    def relocated(self) -> tuple[int, int]:
+        """Return number and bytes of the replicas that change directories within brokers."""
+        shares = self.brokers.values()
+        return sum(s.relocated for s in shares), sum(s.bytes_relocated for s in shares)
+
     def document(self) -> dict[str, Any]:
         """Return the forecast for JSON."""
         return {
@@ -169,6 +181,8 @@ class Forecast:
                     "bytes_served": share.bytes_served,
                     "dropped": share.dropped,
                     "bytes_dropped": share.bytes_dropped,
+                    "relocated": share.relocated,
+                    "bytes_relocated": share.bytes_relocated,
                     "leaders_gained": share.leaders_gained,
                     "leaders_lost": share.leaders_lost,
                 }
@@ -226,7 +240,8 @@ def forecast(plan: Plan) -> Forecast:
     if fast is not None and slow is not None and not _is_sizeless(plan):
         slowest = play(going, plan.disks, plan.limits, slow) if is_played else None
         time = _time(plan, shares, steps, (fast, slow), (played, slowest))
-        if played.stuck or stopped or plan.sizeless:
+        is_unbounded = plan.relocation_throttle is None and any(m.relocations for m in going)
+        if played.stuck or stopped or plan.sizeless or is_unbounded:
             time = replace(time, high_s=None)
     waits = [*plan.holds, *blocked, *_waits_for_disks(played)]
     if is_played and played.limited:
@@ -273,6 +288,9 @@ def _shares(moves: Iterable[Move]) -> dict[BrokerId, BrokerShare]:
             if broker not in move.target:
                 of(broker).dropped += 1
                 of(broker).bytes_dropped += move.size
+        for broker in move.relocations:
+            of(broker).relocated += 1
+            of(broker).bytes_relocated += move.size
         after = next_leader(move)
         if after != source:
             of(source).leaders_lost += 1
@@ -353,12 +371,20 @@ def _paces(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[Pace | N
         max((r.high for r in measured.values()), default=math.inf),
     )
 
-    def fast(broker: BrokerId, receives: bool) -> float:  # noqa: FBT001 - as in Pace
-        # What a broker served at most is not known: it was as much as others received.
-        known = PAST_FAST * measured.get(broker, anywhere).high if receives else math.inf
-        return min(fastest, known)
+    relocation = plan.relocation_throttle or math.inf
 
-    def slow(broker: BrokerId, _receives: bool) -> float:  # noqa: FBT001 - as in Pace
+    def fast(broker: BrokerId, way: Way) -> float:
+        match way:
+            case Way.RECEIVES:
+                return min(fastest, PAST_FAST * measured.get(broker, anywhere).high)
+            case Way.SERVES:
+                return fastest  # what a broker served at most is not known
+            case Way.RELOCATES:
+                return relocation
+
+    def slow(broker: BrokerId, way: Way) -> float:
+        if way is Way.RELOCATES:
+            return HELD_SHARE * relocation
         return min(slowest, PAST_SLOW * measured.get(broker, anywhere).low)
 
     return (
@@ -396,10 +422,14 @@ def _time(
 
 def _alone(moves: Iterable[Move], pace: Pace) -> float:
     """Return the seconds that moves take one after the other."""
-    if pace.rate is None:
+    rate = pace.rate
+    if rate is None:
         return 0.0
-    received = ((m.size, pace.rate(b, True)) for m in moves for b in m.copies)  # noqa: FBT003 - as in Pace
-    return sum(size / rate for size, rate in received)
+    return sum(
+        sum(m.size / rate(b, Way.RECEIVES) for b in m.copies)
+        + sum(m.size / rate(b, Way.RELOCATES) for b in m.relocations)
+        for m in moves
+    )
 
 
 def _needs(broker: BrokerId, share: BrokerShare, pace: Pace) -> float:
@@ -407,6 +437,7 @@ def _needs(broker: BrokerId, share: BrokerShare, pace: Pace) -> float:
     if pace.rate is None:
         return 0.0
     return max(
-        share.bytes_in / pace.rate(broker, True),  # noqa: FBT003 - as in Pace
-        share.bytes_served / pace.rate(broker, False),  # noqa: FBT003 - as in Pace
+        share.bytes_in / pace.rate(broker, Way.RECEIVES),
+        share.bytes_served / pace.rate(broker, Way.SERVES),
+        share.bytes_relocated / pace.rate(broker, Way.RELOCATES),
     )

@@ -92,7 +92,9 @@ class RequestForecasts:
             moves = wanted.get(name)
             if moves is None:
                 return
-            if partition in work.sizes:
+            named, before = reassignment.spec.log_dirs, reassignment.spec.original or ()
+            # Whether a present replica changes its directory is not known here.
+            if partition in work.sizes and not any(b in before for b, _ in named):
                 moves.append(_move(view, partition, reassignment))
             else:
                 wanted[name] = None
@@ -134,6 +136,7 @@ def _move(view: ClusterView, partition: TopicPartition, reassignment: Reassignme
         leader=before[0] if state is None or state.leader not in before else state.leader,
         size=work.sizes[partition],
         growth=work.growth.get(partition, 0.0),
+        wanted=dict(spec.log_dirs),
     )
 
 

@@ -196,6 +196,29 @@ def test_a_copy_in_progress_counts_as_one_to_come(terminal: Terminal) -> None:
     assert (found["copies"], found["waits"]) == (2, [])
 
 
+def test_named_directories_count(terminal: Terminal) -> None:
+    """Of new replicas, and of those that change directories within their broker."""
+    other = LogDir("/b", 100 * GB, 90 * GB, 7)
+    read: dict[BrokerId, Disks | str] = {}
+    for broker, disks in terminal.cluster.snapshot.brokers.disks.items():
+        assert isinstance(disks, Disks)
+        read[broker] = replace(disks, dirs=(*disks.dirs, other))
+    terminal.cluster.snapshot = replace(
+        terminal.cluster.snapshot, brokers=BrokerAnswers(disks=read)
+    )
+    terminal.cluster.statuses = [a_status()]
+    entry = {"topic": "t", "partition": 0, "replicas": [2, 3], "log_dirs": ["/b", "/b"]}
+    plan = Path(terminal.environ["PLAN"]) / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    found = document(terminal, "--throttle", "50MB", "--log-dirs-throttle", "10MB")
+    rows = {(d["broker"], d["path"]): d["bytes_in"] for d in found["directories"]}
+    assert (rows[2, "/b"], rows[3, "/b"]) == (6 * GB, 6 * GB)
+    assert found["seconds"]["low"] > 6 * GB / 10_000_000
+    text = preview(terminal, "--throttle", "50MB")
+    assert "1 replica to move to other directories (6 GB)\n" in text
+    assert "without an upper bound" in text
+
+
 def test_the_queue_shows_the_same(terminal: Terminal) -> None:
     """With the common limits, as its entries have no options of their own."""
     terminal.cluster.statuses = [a_status()]

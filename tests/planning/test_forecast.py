@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.model import BlockedBy, BrokerId, LogDir, MinFree, TopicPartition
-from controller.planning.copy_schedule import Limits, Move, Pace, Place, play
+from controller.planning.copy_schedule import Limits, Move, Pace, Place, Way, play
 from controller.planning.forecast import (
     BURST_S,
     HELD_SHARE,
@@ -53,7 +53,7 @@ def a_disk(path: str, *, total: int = 1000 * MB, usable: int = 900 * MB, logs: i
 
 def at(rate: float, **parts: object) -> Pace:
     """Return a pace at which every broker has the same rate."""
-    return replace(Pace(rate=lambda _broker, _receives: rate), **parts)  # type: ignore[arg-type]
+    return replace(Pace(rate=lambda _broker, _way: rate), **parts)  # type: ignore[arg-type]
 
 
 # --- the schedule --------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_the_broker_puts_new_logs_where_it_has_the_fewest() -> None:
     moves = [a_move(n, (1,), (1, 2), 10 * MB) for n in range(3)]
     found = play(moves, disks, Limits(), Pace())
     assert found.received == {Place(TWO, "/a"): 10 * MB, Place(TWO, "/b"): 20 * MB}
-    named = [replace(m, directories={TWO: "/a"}) for m in moves]
+    named = [replace(m, wanted={TWO: "/a"}) for m in moves]
     assert play(named, disks, Limits(), Pace()).received[Place(TWO, "/a")] == 30 * MB
 
 
@@ -147,6 +147,36 @@ def test_the_guard_delays_what_has_no_room_yet_and_stops_what_never_has() -> Non
     assert found.delayed == {tp(1): "broker 2, /a", tp(2): "broker 2, /a"}
     assert found.stuck == {tp(2): "broker 2, /a"}
     assert found.peaks == {Place(TWO, "/a"): 100 * MB}
+
+
+def test_replicas_change_directories_after_the_last_step() -> None:
+    """100 MB are copied to broker 3, then broker 2 moves its own to /b within 20 s."""
+    disks = {TWO: (a_disk("/a", usable=800 * MB), a_disk("/b"))}
+    move = a_move(
+        0, (1, 2), (1, 2, 3), 100 * MB, directories={TWO: "/a"}, wanted={TWO: "/b", THREE: "/a"}
+    )
+    assert move.relocations == (TWO,)
+    pace = Pace(rate=lambda _, way: 5.0 * MB if way is Way.RELOCATES else 10.0 * MB)
+    found = play([move], disks, Limits(), pace)
+    assert found.seconds == 10 + 20
+    assert found.received == {Place(TWO, "/a"): 0, Place(TWO, "/b"): 100 * MB}
+    assert found.freed == {Place(TWO, "/a"): 100 * MB, Place(TWO, "/b"): 0}
+    assert found.peaks[Place(TWO, "/b")] == 200 * MB
+
+
+def test_moves_between_directories_have_a_time_only_under_their_throttle() -> None:
+    """How fast a broker copies within itself is not known."""
+    move = a_move(0, (1,), (1,), 100 * MB, directories={ONE: "/a"}, wanted={ONE: "/b"})
+    plan = Plan(moves=[move], live=ALL)
+    found = forecast(plan)
+    assert (found.steps, found.bytes, found.relocated) == (0, 0, (1, 100 * MB))
+    assert found.time is not None
+    assert found.time.high_s is None
+    slow = forecast(replace(plan, relocation_throttle=10 * MB)).time
+    assert slow is not None
+    assert slow.high_s is not None
+    assert 10 < slow.high_s < 20
+    assert slow.busiest == ONE
 
 
 def test_directories_of_one_volume_fill_together() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,17 @@ def test_a_request_in_progress_is_not_forecast(accepted: ViewBuilder) -> None:
     found = forecasts()
     run_to_end(found.consider(accepted.view, Instant(996.0 + YOUNG_S)))
     assert found.of(REQUEST) is None
+
+
+def test_moves_between_directories_are_not_forecast(accepted: ViewBuilder) -> None:
+    """Those of new replicas in named directories are; where present ones are is not known."""
+    held = accepted.view.work.reassignments[tp()]
+    known = held.spec
+    for named, is_forecast in ((BrokerId(1), False), (THREE, True)):
+        held.spec = replace(known, log_dirs=((named, "/b"),))
+        found = forecasts()
+        run_to_end(found.consider(accepted.view, Instant(1000.0)))
+        assert (found.of(REQUEST) is not None) is is_forecast
 
 
 def test_without_anything_to_go_by_there_is_none(accepted: ViewBuilder) -> None:
