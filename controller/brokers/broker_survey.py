@@ -145,7 +145,7 @@ def _left(deadline: float) -> float:
 
 
 def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no types
-    """Decode a DescribeLogDirs response, without future replicas of moves between disks."""
+    """Decode a DescribeLogDirs response; future logs are not counted as replicas."""
     if not answer.results:
         return "it reports no log directory: Describe on the cluster is not allowed"
     sizes = {
@@ -159,4 +159,11 @@ def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no 
     found = description_of(answer, sizes)
     dirs = tuple(d.log_dir({}, is_whole=True) for d in found.dirs)
     placed = {partition: path for partition, (_, path) in found.replicas.items()}
-    return Disks(frozenset(sizes), failed, sizes, dirs, placed)
+    futures = {
+        TopicPartition(topic.name, partition.partition_index): str(directory.log_dir)
+        for directory in answer.results
+        for topic in directory.topics
+        for partition in topic.partitions
+        if partition.is_future_key
+    }
+    return Disks(frozenset(sizes), failed, sizes, dirs, placed, futures)

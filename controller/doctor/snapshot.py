@@ -32,6 +32,8 @@ class Disks:
     """Its log directories, with the space of their volumes where the broker reports it."""
     placed: Mapping[model.TopicPartition, str] = field(default_factory=dict)
     """The directory of each replica."""
+    futures: Mapping[model.TopicPartition, str] = field(default_factory=dict)
+    """The directories that replicas are being moved to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

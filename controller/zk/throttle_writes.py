@@ -26,7 +26,7 @@ KEYS: Final = frozenset(
         applied_throttles.FOLLOWER_RATE,
         applied_throttles.LEADER_REPLICAS,
         applied_throttles.FOLLOWER_REPLICAS,
-        "replica.alter.log.dirs.io.max.bytes.per.second",
+        applied_throttles.MOVE_RATE,
     }
 )
 

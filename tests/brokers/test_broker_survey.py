@@ -48,7 +48,9 @@ def test_disks_and_settings_are_read() -> None:
         answers = survey().ask([broker.registration()], ["t", "closed"], within_s=10)
     dirs = (LogDir("/data/a", logs=2), LogDir("/data/b", is_failed=True))
     placed = {tp(): "/data/a"}
-    assert answers.disks == {ONE: Disks(frozenset({tp()}), ("/data/b",), {tp(): 100}, dirs, placed)}
+    futures = {tp(1): "/data/a"}
+    disks = Disks(frozenset({tp()}), ("/data/b",), {tp(): 100}, dirs, placed, futures)
+    assert answers.disks == {ONE: disks}
     assert answers.min_insync_replicas == {"t": 2, "closed": "error 29: not allowed"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.submissions import Submission
+from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import CANCEL
 from tests.cli.builders import FakeCluster, Terminal
@@ -284,17 +287,111 @@ def test_brokers_of_another_cluster_are_not_taken_for_ours(scene: Scene) -> None
     assert not scene.cluster.submitted
 
 
-def test_a_log_directory_cannot_be_chosen(scene: Scene) -> None:
-    """Said before anything is written."""
-    entry = {**_entry(0, 2, 3), "log_dirs": ["any", "/data/b"]}
+def placed(scene: Scene, *directories: str) -> None:
+    """Let the plan move one partition, with these log directories."""
+    entry = {**_entry(0, 2, 3), "log_dirs": list(directories)}
     scene.plan = scene.write({"partitions": [entry]})
-    for action in ("--execute", "--verify", "--cancel"):
-        code, said = scene.on_plan(action)
-        assert code == 1
-        assert said == (
-            "Error: log directories cannot be chosen, but t-0 is to be in /data/b on broker 3: "
-            'write "any"\n'
-        )
+
+
+def test_log_directories_and_their_throttle_are_submitted(scene: Scene) -> None:
+    """Each named replica is reported as started, once the daemon accepted the plan."""
+    seen: list[Submission] = []
+
+    def accept(cluster: FakeCluster) -> None:
+        seen.extend(cluster.submitted.values())
+        cluster.take_up()
+
+    scene.terminal.steps = [accept]
+    placed(scene, "/data/a", "/data/b")
+    code, said = scene.on_plan("--execute", "--replica-alter-log-dirs-throttle", "5000")
+    assert (code, said[said.index("The replica-alter") :]) == (
+        0,
+        (
+            "The replica-alter-dir throttle limit was set to 5000 B/s\n"
+            "Successfully started partition reassignment for t-0\n"
+            "Successfully started moving log directory to /data/a for replica t-0 with broker 2 \n"
+            "Successfully started moving log directory to /data/b for replica t-0 with broker 3 \n"
+        ),
+    )
+    (submission,) = seen
+    assert submission.log_dirs == {tp(0): ((BrokerId(2), "/data/a"), (BrokerId(3), "/data/b"))}
+    assert submission.options.log_dirs_throttle == 5000
+
+
+def test_log_directory_has_to_be_absolute(scene: Scene) -> None:
+    """Said before anything is written."""
+    placed(scene, "any", "data/b")
+    code, said = scene.on_plan("--execute")
+    assert (code, said) == (
+        1,
+        "Error: the log directory data/b of t-0 on broker 3 is not absolute\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("here", "future", "state", "clears"),
+    [
+        ("/b", None, "Reassignment of replica t-0-3 completed successfully.", True),
+        ("/a", "/b", "Reassignment of replica t-0-3 is still in progress.", False),
+        (
+            "/a",
+            "/c",
+            "Partition t-0 on broker 3 is being moved to log dir /c instead of /b.",
+            False,
+        ),
+        (
+            "/a",
+            None,
+            "Partition t-0 on broker 3 is not being moved from log dir /a to /b.",
+            True,
+        ),
+        (
+            None,
+            None,
+            (
+                "Partition t-0 is not found in any live log dir on broker 3. There is likely an "
+                "offline log directory on the broker."
+            ),
+            True,
+        ),
+    ],
+)
+def test_verification_reports_where_replicas_are(
+    scene: Scene, here: str | None, future: str | None, state: str, *, clears: bool
+) -> None:
+    """Throttles are cleared when nothing moves any more."""
+    scene.cluster.assign(tp(0), (2, 3))
+    disks = Disks(
+        frozenset(),
+        placed={} if here is None else {tp(0): here},
+        futures={} if future is None else {tp(0): future},
+    )
+    answers = BrokerAnswers(disks={BrokerId(3): disks}, min_insync_replicas={})
+    scene.cluster.snapshot = replace(scene.cluster.snapshot, brokers=answers)
+    placed(scene, "any", "/b")
+    code, said = scene.on_plan("--verify")
+    _, completed, moved, *cleared = said.splitlines()
+    assert (code, completed, moved) == (0, "Reassignment of partition t-0 is completed.", state)
+    assert bool(cleared) is clears
+
+
+def test_broker_that_does_not_report_its_directories_is_an_error(scene: Scene) -> None:
+    """Whether its replicas moved is not known."""
+    answers = BrokerAnswers(disks={BrokerId(3): "no answer in time"}, min_insync_replicas={})
+    scene.cluster.snapshot = replace(scene.cluster.snapshot, brokers=answers)
+    placed(scene, "any", "/b")
+    code, said = scene.on_plan("--verify")
+    assert code == 1
+    assert said.endswith("Error: broker 3 does not report its log directories: no answer in time\n")
+
+
+def test_the_old_tool_needs_brokers_for_log_directories(scene: Scene) -> None:
+    """It has only ZooKeeper."""
+    placed(scene, "any", "/b")
+    for action in ("--execute", "--verify"):
+        code, said = scene.on_plan(action, where=OLD)
+        assert code == 0
+        assert "bootstrap-server needs to be provided" in said
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ that the daemon has accepted or refused. Without a leading daemon nothing is wri
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.cli.cancel import is_selected, joined
@@ -94,7 +94,11 @@ def _whole(target: model.Replicas, now: model.PartitionAssignment) -> ActiveReas
 
 
 def submit_plan(
-    context: CommandContext, operator: OperatorClient, plan: Plan, throttle: int | None
+    context: CommandContext,
+    operator: OperatorClient,
+    plan: Plan,
+    log_dirs: model.NamedDirs,
+    options: RequestOptions,
 ) -> Mapping[model.TopicPartition, str]:
     """
     Submit a plan as a request, and wait until it is accepted.
@@ -106,9 +110,9 @@ def submit_plan(
         RequestTimeoutError: the daemon has not accepted it in time; it stays in ZooKeeper.
 
     """
-    options = RequestOptions(reason=REASON, requested_by=context.name_of_user(), throttle=throttle)
+    named = replace(options, reason=REASON, requested_by=context.name_of_user())
     own = context.new_request_id()
-    parts = submissions_of(plan, options, own)
+    parts = submissions_of(plan, named, own, log_dirs=log_dirs)
     names = [operator.writes.submit(part) for part in parts]
     request = model.RequestId(names[0]) if len(parts) == 1 else own
     if not await_daemon(

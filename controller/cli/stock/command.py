@@ -7,7 +7,7 @@ cluster in ZooKeeper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -26,6 +26,8 @@ from controller.cli.stock import files, texts
 from controller.cli.stock.old_tool import OldStockTool, run_old_tool
 from controller.cli.stock.tool import StockTool, run_tool
 from controller.cli.verify import verify_plan
+from controller.core.model import BrokerId, LiveBroker
+from controller.doctor.snapshot import Disks
 from controller.errors import InvalidInputError
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
@@ -116,12 +118,13 @@ def stock(  # noqa: PLR0913 - the options of the tool
     replica_alter_log_dirs_throttle: Annotated[
         str | None,
         typer.Option(
-            metavar="BYTES", help="No effect: replicas do not change their log directory."
+            metavar="BYTES",
+            help="Bytes per second for moves between the disks of a broker; -1: none.",
         ),
     ] = None,
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="MS", help="No effect: replicas do not change their log directory."),
+        typer.Option(metavar="MS", help="No effect: the daemon waits as long as it takes."),
     ] = None,
     additional: Annotated[
         bool, typer.Option("--additional", help="Submit even if other reassignments are active.")
@@ -215,8 +218,13 @@ def _prepared(context: CommandContext, action: str, options: Options) -> Action:
     is_old = "bootstrap-server" not in options
 
     def tool(operator: OperatorClient) -> StockTool:
-        kind = OldStockTool if is_old else StockTool
-        return kind(context, operator, dry_run="dry-run" in options)
+        if is_old:
+            return OldStockTool(context, operator, dry_run="dry-run" in options)
+
+        def ask_disks(brokers: Collection[LiveBroker]) -> Mapping[BrokerId, Disks | str]:
+            return context.ask_brokers(_settings(context, options), brokers, ()).disks
+
+        return StockTool(context, operator, dry_run="dry-run" in options, ask_disks=ask_disks)
 
     if action == "list":
         return lambda found: tool(found).list_active()

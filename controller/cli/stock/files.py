@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
-from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.model import BrokerId, NamedDirs, Replicas, TopicPartition
 from controller.errors import InvalidInputError
 
 ANY_LOG_DIR: Final = "any"
@@ -24,6 +24,14 @@ _EMPTY: Final = "The input string shouldn't be empty\n at [Source: UNKNOWN; byte
 _INT_MAX: Final = 2**31
 
 _Item = TypeVar("_Item", int, BrokerId, str, TopicPartition)
+
+
+class Placement(NamedTuple):
+    """A replica and the log directory that a plan names for it."""
+
+    partition: TopicPartition
+    broker: BrokerId
+    directory: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,21 @@ class StockPlan:
     def entries(self) -> dict[TopicPartition, Replicas]:
         """The last entry of each partition."""
         return dict(self.listed)
+
+    @property
+    def named_dirs(self) -> NamedDirs:
+        """The log directories that entries name."""
+        named = {
+            p: tuple((r, self.log_dirs[p, r]) for r in replicas if (p, r) in self.log_dirs)
+            for p, replicas in self.listed
+        }
+        return {partition: log_dirs for partition, log_dirs in named.items() if log_dirs}
+
+    @property
+    def placements(self) -> list[Placement]:
+        """The replicas with their log directories, by broker, topic and partition."""
+        rows = ((broker, p, path) for (p, broker), path in self.log_dirs.items())
+        return [Placement(p, broker, path) for broker, p, path in sorted(rows)]
 
 
 def read_text(path: Path) -> str:

@@ -15,7 +15,7 @@ from controller.cli.output import NOTHING_WRITTEN, ids, print_line, print_lines,
 from controller.cli.stock import texts
 from controller.cli.stock.cluster import ClusterState, read_cluster
 from controller.cli.stock.files import StockPlan
-from controller.cli.stock.tool import StockTool, check_log_dirs, check_throttle
+from controller.cli.stock.tool import StockTool, check_throttle
 from controller.core.model import Replicas, TopicPartition
 from controller.errors import ControllerError, InvalidInputError
 
@@ -38,7 +38,7 @@ class OldStockTool(StockTool):
     def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--verify``; it removes throttles once all partitions are completed."""
         del preserve_throttles
-        check_log_dirs(plan)
+        _check_no_log_dirs(plan)
         found = read_cluster(self._operator)
         print_line("Status of partition reassignment: ")
         lines: list[str] = []
@@ -93,7 +93,7 @@ class OldStockTool(StockTool):
             raise InvalidInputError(
                 f"The proposed assignment contains non-existent brokerIDs: {ids(unknown)}"
             )
-        check_log_dirs(plan)
+        _check_no_log_dirs(plan)
         check_throttle(throttle)
         if found.active:
             print_line("There is an existing assignment running.")
@@ -108,7 +108,7 @@ class OldStockTool(StockTool):
         if self._dry_run:
             print_note(NOTHING_WRITTEN)
             return
-        refused = self._submit(plan.entries, throttle)
+        refused = self._submit(plan, throttle, log_dir_throttle)
         if len(refused) == len(plan.entries):
             print_line(f"Failed to reassign partitions {_scala_list(plan.entries)}")
         else:
@@ -143,6 +143,15 @@ class OldStockTool(StockTool):
         print_line(
             "Please run --verify to have the previous reassignments (not just the cancelled "
             "reassignments in progress) throttle removed."
+        )
+
+
+def _check_no_log_dirs(plan: StockPlan) -> None:
+    """Check that a plan names no log directories: this tool asks no broker."""
+    if plan.log_dirs:
+        raise InvalidInputError(
+            "bootstrap-server needs to be provided in order to reassign replica to the specified "
+            "log directory"
         )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.cli.output import ids
 from controller.cli.stock.cluster import ActiveReassignment
-from controller.cli.stock.files import ANY_LOG_DIR
+from controller.cli.stock.files import ANY_LOG_DIR, Placement
 from controller.core.model import Replicas, TopicPartition
 
 EXISTING: Final = (
@@ -125,6 +125,38 @@ def verified_text(partition: TopicPartition, now: Sequence[int] | None, target: 
     return (
         f"There is no active reassignment of partition {partition}, but replica set is {ids(now)} "
         f"rather than {ids(target)}."
+    )
+
+
+def move_text(move: Placement, here: str | None, future: str | None) -> str:
+    """Return the state of a replica that is to be in a log directory."""
+    partition, broker, wanted = move
+    if here is None:
+        return (
+            f"Partition {partition} is not found in any live log dir on broker {broker}. There is "
+            "likely an offline log directory on the broker."
+        )
+    if future is None and here == wanted:
+        return f"Reassignment of replica {partition}-{broker} completed successfully."
+    if future is None:
+        return (
+            f"Partition {partition} on broker {broker} is not being moved from log dir {here} to "
+            f"{wanted}."
+        )
+    if future == wanted:
+        return f"Reassignment of replica {partition}-{broker} is still in progress."
+    return (
+        f"Partition {partition} on broker {broker} is being moved to log dir {future} instead of "
+        f"{wanted}."
+    )
+
+
+def move_started_text(move: Placement) -> str:
+    """Return the message about a replica that gets a log directory; it ends with a space."""
+    partition, broker, wanted = move
+    return (
+        f"Successfully started moving log directory to {wanted} for replica {partition} with "
+        f"broker {broker} "
     )
 
 

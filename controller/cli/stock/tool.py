@@ -8,21 +8,37 @@ and partitions are sorted; Kafka's tool prints some of them in the order of a ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import typer
 
 from controller.cli.context import CommandContext, require_leader
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, print_line, print_note
+from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
 from controller.cli.plan_preview import check_enabled
 from controller.cli.stock import cluster, texts
-from controller.cli.stock.files import StockPlan
-from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
-from controller.errors import ControllerError, InvalidInputError, RefusedError
+from controller.cli.stock.files import Placement, StockPlan
+from controller.core.model import (
+    BrokerId,
+    LiveBroker,
+    PartitionAssignment,
+    Replicas,
+    TopicPartition,
+)
+from controller.core.submissions import RequestOptions
+from controller.doctor.snapshot import Disks
+from controller.errors import (
+    BrokerUnreachableError,
+    ControllerError,
+    InvalidInputError,
+    RefusedError,
+)
 from controller.planning.plan_goal import PlanGoal
 from controller.planning.proposer import propose
 from controller.zk.operator_client import OperatorClient
+
+AskDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
+"""Return the log directories of brokers; a text is the reason why they are unknown."""
 
 
 class TerseError(RefusedError):
@@ -46,12 +62,27 @@ class StockTool:
     """One run of Kafka's tool."""
 
     def __init__(
-        self, context: CommandContext, operator: OperatorClient, *, dry_run: bool = False
+        self,
+        context: CommandContext,
+        operator: OperatorClient,
+        *,
+        dry_run: bool = False,
+        ask_disks: AskDisks = lambda _: {},
     ) -> None:
-        """Act on a cluster; with ``dry_run``, only check and print."""
+        """
+        Act on a cluster.
+
+        Args:
+            context: The environment of the command.
+            operator: ZooKeeper.
+            dry_run: Whether it only checks and prints.
+            ask_disks: Returns the log directories of brokers.
+
+        """
         self._context = context
         self._operator = operator
         self._dry_run = dry_run
+        self._ask_disks = ask_disks
 
     def list_active(self) -> None:
         """Carry out ``--list``."""
@@ -59,7 +90,6 @@ class StockTool:
 
     def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--verify``; it clears throttles once no reassignment is active."""
-        check_log_dirs(plan)
         found = cluster.read_cluster(self._operator)
         print_line("Status of partition reassignment:")
         for partition, target in sorted(plan.entries.items()):
@@ -67,8 +97,10 @@ class StockTool:
             replicas = () if now is None else now.replicas
             is_active = partition in found.active
             print_line(texts.verified_text(partition, None if is_active else replicas, target))
-        print_line("")
-        if not found.active and not preserve_throttles:
+        moves = self._moves(plan)
+        print_line("\n".join(texts.move_text(*move) for move in moves))
+        is_moving = any(future is not None for _, _, future in moves)
+        if not found.active and not is_moving and not preserve_throttles:
             self._clear_throttles(plan, found)
 
     def generate(
@@ -102,6 +134,8 @@ class StockTool:
         """Carry out ``--execute`` of a checked plan; a negative throttle is none."""
         check_log_dirs(plan)
         check_throttle(throttle)
+        if plan.log_dirs:
+            check_throttle(log_dir_throttle)
         found = cluster.read_cluster(self._operator)
         if found.active and not additional:
             raise TerseError(texts.EXISTING)
@@ -118,19 +152,19 @@ class StockTool:
         if throttle >= 0:
             print_line(texts.throttle_text(throttle))
         if log_dir_throttle >= 0:
-            # It would apply to replicas that change their log directory; there are none.
             print_line(texts.log_dir_throttle_text(log_dir_throttle))
         if self._dry_run:
             print_note(NOTHING_WRITTEN)
             return
-        refused = self._submit(entries, throttle)
+        refused = self._submit(plan, throttle, log_dir_throttle)
         if refused:
             raise TerseError(_problems("Error reassigning partition(s):", refused))
         print_line(texts.started_text(list(entries)))
+        print_lines(map(texts.move_started_text, plan.placements))
 
     def cancel(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--cancel``."""
-        check_log_dirs(plan)
+        moves = [move for move in self._moves(plan) if move[2] is not None]
         found = cluster.read_cluster(self._operator)
         active = sorted(plan.entries.keys() & found.active.keys())
         if active:
@@ -141,7 +175,11 @@ class StockTool:
             print_line(texts.cancelled_text(active))
         else:
             print_line(texts.NONE_ACTIVE)
-        typer.echo(texts.NO_MOVES, nl=False)
+        for move, here, _ in moves:
+            # The daemon stops it with the reassignment, by naming the present directory.
+            print_line(texts.move_started_text(move._replace(directory=here or move.directory)))
+        if not moves:
+            typer.echo(texts.NO_MOVES, nl=False)
         if not preserve_throttles:
             self._clear_throttles(plan, found)
 
@@ -154,10 +192,32 @@ class StockTool:
             require_leader(self._operator)
 
     def _submit(
-        self, entries: Mapping[TopicPartition, Replicas], throttle: int
+        self, plan: StockPlan, throttle: int, log_dir_throttle: int
     ) -> Mapping[TopicPartition, str]:
-        rate = throttle if throttle >= 0 else None
-        return cluster.submit_plan(self._context, self._operator, entries, rate)
+        options = RequestOptions(
+            throttle=throttle if throttle >= 0 else None,
+            log_dirs_throttle=log_dir_throttle if plan.log_dirs and log_dir_throttle > 0 else None,
+        )
+        entries, named = plan.entries, plan.named_dirs
+        return cluster.submit_plan(self._context, self._operator, entries, named, options)
+
+    def _moves(self, plan: StockPlan) -> list[tuple[Placement, str | None, str | None]]:
+        """Return each replica that is to be in a log directory, where it is, and moves to."""
+        placements = plan.placements
+        if not placements:
+            return []
+        live = self._operator.cluster.brokers()
+        concerned = {p.broker for p in placements}
+        answers = self._ask_disks([b for b in live.values() if b.id in concerned])
+        found = []
+        for placement in placements:
+            disks = answers.get(placement.broker, "it is not live")
+            if isinstance(disks, str):
+                why = f"broker {placement.broker} does not report its log directories: {disks}"
+                raise BrokerUnreachableError(why)
+            here = disks.placed.get(placement.partition)
+            found.append((placement, here, disks.futures.get(placement.partition)))
+        return found
 
     def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         if self._dry_run:
@@ -185,17 +245,17 @@ class StockTool:
 
 def check_log_dirs(plan: StockPlan) -> None:
     """
-    Check that a plan leaves the choice of log directories to the brokers.
+    Check that the log directories of a plan are absolute paths.
 
     Raises:
-        InvalidInputError: the plan names a log directory.
+        InvalidInputError: one is not.
 
     """
     for (partition, broker), directory in plan.log_dirs.items():
-        raise InvalidInputError(
-            f"log directories cannot be chosen, but {partition} is to be in {directory} on broker "
-            f'{broker}: write "any"'
-        )
+        if not directory.startswith("/"):
+            raise InvalidInputError(
+                f"the log directory {directory} of {partition} on broker {broker} is not absolute"
+            )
 
 
 def check_throttle(throttle: int) -> None:
