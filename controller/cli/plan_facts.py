@@ -7,7 +7,7 @@ Whatever cannot be read is left out of the forecast and named in a note.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from controller.cli.context import Inquiry
@@ -37,6 +37,8 @@ class Preview:
 
     forecast: Forecast
     notes: tuple[str, ...]
+    relocated: Mapping[TopicPartition, model.Replicas] = field(default_factory=dict)
+    """The replicas that move to other log directories of their brokers."""
 
     def document(self) -> dict[str, Any]:
         """Return it for ``--json``."""
@@ -100,7 +102,8 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
         measured=_rates(status),
         holds=tuple(_holds(controls, wanted, moves, ask.unix_s())),
     )
-    return Preview(forecast(plan), tuple(_notes(plan, read, status)))
+    relocated = {m.partition: m.relocations for m in moves if m.relocations}
+    return Preview(forecast(plan), tuple(_notes(plan, read, status)), relocated)
 
 
 def _changes(entry: Entry) -> bool:

@@ -47,19 +47,30 @@ def rollback_of(entries: list[Entry]) -> dict[str, object]:
     return document_of({e.partition: e.original for e in entries if e.original})
 
 
-def changes_of(entries: list[Entry]) -> Iterable[str]:
-    """Describe the changes of a plan."""
+def changes_of(
+    entries: list[Entry], relocated: Mapping[model.TopicPartition, model.Replicas]
+) -> Iterable[str]:
+    """
+    Describe the changes of a plan.
+
+    Args:
+        entries: Its entries.
+        relocated: The replicas that move to other log directories of their brokers.
+
+    """
     for entry in entries:
         now = entry.assignment
         if now is None:
             continue
-        if now.replicas == entry.target and not now.is_reassigning:
+        moved = relocated.get(entry.partition, ())
+        if now.replicas == entry.target and not now.is_reassigning and not moved:
             yield f"{entry.partition}: is at {ids(entry.target)} already"
             continue
         added = [r for r in entry.target if r not in now.replicas]
         dropped = [r for r in now.replicas if r not in entry.target]
         parts = [f"adds {ids(added)}"] if added else []
         parts += [f"drops {ids(dropped)}"] if dropped else []
+        parts += [f"changes directories on {ids(moved)}"] if moved else []
         what = ", ".join(parts) or "changes the order"
         yield f"{entry.partition}: {ids(now.replicas)} -> {ids(entry.target)} ({what})"
 
@@ -188,7 +199,7 @@ def show_preview(  # noqa: PLR0913 - what is shown
     """
     problems, refused = validation.problems, refused_of(validation, conflicts)
     if as_json:
-        entries = [_preview_of(e, refused) for e in before]
+        entries = [_preview_of(e, refused, preview.relocated) for e in before]
         print_json(
             {
                 "dry_run": True,
@@ -201,7 +212,8 @@ def show_preview(  # noqa: PLR0913 - what is shown
             }
         )
     else:
-        print_lines((*changes_of(before), *_validation_lines(validation), *map(str, conflicts)))
+        changes = changes_of(before, preview.relocated)
+        print_lines((*changes, *_validation_lines(validation), *map(str, conflicts)))
         print_lines(forecast_lines(preview))
         print_line(NOTHING_WRITTEN if approval is None else str(approval))
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
@@ -288,12 +300,16 @@ def _validation_lines(validation: Validation) -> Iterator[str]:
         )
 
 
-def _preview_of(entry: Entry, refused: Collection[model.TopicPartition]) -> dict[str, object]:
+def _preview_of(
+    entry: Entry,
+    refused: Collection[model.TopicPartition],
+    relocated: Collection[model.TopicPartition],
+) -> dict[str, object]:
     """Return an entry for ``--json``, with the state it would get."""
-    now = entry.assignment
+    now, stays = entry.assignment, entry.partition not in relocated
     if entry.partition in refused:
         state = "would_be_refused"
-    elif now is not None and now.replicas == entry.target and not now.is_reassigning:
+    elif stays and now is not None and now.replicas == entry.target and not now.is_reassigning:
         state = "done"
     else:
         state = "would_change"

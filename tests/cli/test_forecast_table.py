@@ -217,6 +217,12 @@ def test_named_directories_count(terminal: Terminal) -> None:
     text = preview(terminal, "--throttle", "50MB")
     assert "1 replica to move to other directories (6 GB)\n" in text
     assert "without an upper bound" in text
+    assert "t-0: 1,2 -> 2,3 (adds 3, drops 1, changes directories on 2)\n" in text
+    plan.write_text(json.dumps({"version": 1, "partitions": [{**entry, "replicas": [1, 2]}]}))
+    text = preview(terminal)
+    assert "t-0: 1,2 -> 1,2 (changes directories on 1,2)\n" in text
+    entries = json.loads(preview(terminal, "--json"))["entries"]
+    assert [e["state"] for e in entries] == ["would_change"]
 
 
 def test_the_queue_shows_the_same(terminal: Terminal) -> None:
