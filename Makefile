@@ -79,7 +79,7 @@ forecasts: $(READY) ## how many previews forecast the time of their plans on rea
 bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
 	$(BIN)/python -m benchmarks $(if $(FULL),--full)
 
-bench-pipeline: $(READY) ## measure plans of whole clusters; SHAPES=SM, SEEDS=1,2
+bench-pipeline: $(READY) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2
 	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS))
 
 diagram: $(READY) ## docs/reference/phases.md, drawn from the transition table

@@ -1,10 +1,11 @@
-"""Log directories of real brokers: a snapshot, a plan that evens them out, and Kafka's own tool."""
+"""Log directories of real brokers: a snapshot, a plan that evens them out, and its rollback."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
-from integration.rigs.daemon_process import run_reassigner
+from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.plans import fill
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.small_disks import MountRefusedError
@@ -68,6 +69,18 @@ def configured(cluster: Cluster, directory: Path) -> Path:
     return config
 
 
+@contextmanager
+def running(cluster: Cluster, directory: Path) -> Iterator[None]:
+    """Run a daemon."""
+    daemon = Daemon(cluster.zookeeper_connect, directory / "daemon", "--tenure-linger", "2")
+    try:
+        daemon.start()
+        yield
+    finally:
+        daemon.stop()
+        daemon.port.close()
+
+
 def balanced(cluster: Cluster, directory: Path) -> dict[str, Any]:
     """Take a snapshot and plan from it; return the summary."""
     config = configured(cluster, directory)
@@ -85,7 +98,7 @@ def balanced(cluster: Cluster, directory: Path) -> dict[str, Any]:
 def test_brokers_are_evened_out_by_the_plan(
     shared_cluster: Cluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """Kafka's tool carries the plan out; a plan from the next snapshot has nothing to do."""
+    """The daemon carries it out; the next plan has nothing to do; Kafka's tool takes it back."""
     cluster = shared_cluster
     topic = make_topic({n: [1, 2] for n in range(PARTITIONS)})
     first = directories(cluster, topic)
@@ -94,17 +107,25 @@ def test_brokers_are_evened_out_by_the_plan(
         fill(cluster, [(topic, n)], MANY if first[n, 1] == crowded else FEW)
     summary = balanced(cluster, tmp_path)
     assert summary["plan"]["brokers"] > 0
-    plan = tmp_path / "plan" / "plan.json"
-    done = cluster.reassign_partitions("--execute", "--reassignment-json-file", str(plan))
-    assert done.code == 0, done.stdout
+    plan = tmp_path / "plan"
     wanted = {
         (entry["partition"], broker): log_dir
-        for entry in json.loads(plan.read_text())["partitions"]
+        for entry in json.loads((plan / "plan.json").read_text())["partitions"]
         for broker, log_dir in zip(entry["replicas"], entry["log_dirs"], strict=True)
         if log_dir != "any"
     }
     assert len(wanted) == summary["plan"]["moves"] > 0
-    eventually(lambda: directories(cluster, topic) == first | wanted, within_s=120)
+    with running(cluster, tmp_path):
+        for request in sorted((plan / "requests").iterdir()):
+            for options in (("--dry-run",), ("--wait", "--timeout", "120")):
+                where = ("--zookeeper", cluster.zookeeper_connect)
+                done = run_reassigner("execute", str(request), *where, *options, within_s=300)
+                assert done.code == 0, done.stdout
+    assert directories(cluster, topic) == first | wanted
     again = tmp_path / "again"
     again.mkdir()
     assert balanced(cluster, again)["plan"]["moves"] == 0
+    rollback = str(plan / "rollback.json")
+    back = cluster.reassign_partitions("--execute", "--reassignment-json-file", rollback)
+    assert back.code == 0, back.stdout
+    eventually(lambda: directories(cluster, topic) == first, within_s=120)

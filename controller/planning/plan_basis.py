@@ -49,10 +49,11 @@ def rebase(planned_from: Replicas, target: Replicas, now: Replicas | None) -> Re
     """
     if now is None:
         return Rebase(Basis.GONE, None)
-    if now == target:
-        return Rebase(Basis.DONE, None)
+    # First, as an entry that changes log directories alone has the same replicas before and after.
     if now == planned_from:
         return Rebase(Basis.UNCHANGED, target)
+    if now == target:
+        return Rebase(Basis.DONE, None)
     adding = [b for b in target if b not in planned_from]
     removing = [b for b in planned_from if b not in target]
     clear = all(b in now for b in removing) and not any(b in now for b in adding)

@@ -41,6 +41,12 @@ def test_an_entry_is_kept_where_its_change_is_still_clear(
     assert rebase(on(1, 2, 3), on(4, 2, 3), now) == expected
 
 
+def test_an_entry_that_changes_directories_alone_is_kept_where_its_replicas_are_the_same() -> None:
+    """Whether they are in the directories already is for the daemon to see."""
+    assert rebase(on(1, 2), on(1, 2), on(1, 2)) == Rebase(Basis.UNCHANGED, on(1, 2))
+    assert rebase(on(1, 2), on(1, 2), on(1, 3)) == Rebase(Basis.CONFLICTING, None)
+
+
 def test_an_order_that_was_planned_is_dropped_when_the_replicas_changed() -> None:
     """A change of leaders alone says nothing about other replicas."""
     assert rebase(on(1, 2), on(2, 1), on(1, 3)) == Rebase(Basis.CONFLICTING, None)
