@@ -125,7 +125,7 @@ def seconds_of(load: Load, engine: str, factor: float) -> float:
         for share, what in FAULTS.items():
             time.sleep(max(0.0, begun + share * load.least_s - time.monotonic()))
             kill(cluster, daemon, what)
-        await_outcome(cluster, request, within_s=10 * load.least_s)
+        await_outcome(cluster, request, within_s=3 * load.least_s + 60)
         took = time.monotonic() - begun
         await_end(cluster, targets, within_s=120)
         traffic.stop()

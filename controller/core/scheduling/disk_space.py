@@ -470,7 +470,7 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
     if min_free is None:
         return
     ledger, held_since = view.tenure.disks, view.tenure.held
-    ledger.sizeless |= event.unmeasured
+    ledger.sizeless |= {p for p in event.unmeasured if _all_answered(view, p, event)}
     ledger.sizeless.difference_update(event.sizes)
     _resize(view, ledger)
     for broker, why in event.errors.items():
@@ -499,6 +499,12 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
         if not (ledger.brokers[broker].copies or ledger.brokers[broker].leaving):
             del ledger.brokers[broker]
     wakeups.wake(view.due, wakeups.Finding.DISKS_READ)
+
+
+def _all_answered(view: ClusterView, partition: TopicPartition, event: SizesRead) -> bool:
+    assignment = view.session.known_assignment(partition)
+    replicas = () if assignment is None else assignment.replicas
+    return all(r in view.cluster.brokers and r not in event.errors for r in replicas)
 
 
 def _resize(view: ClusterView, ledger: disk_ledger.DiskLedger) -> None:

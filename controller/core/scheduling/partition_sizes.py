@@ -110,19 +110,45 @@ def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None
     measured_at = max((report.at for report in event.disks.values()), default=now)
     for partition in [p for p in work.sizes if p not in work.reassignments]:
         forget_size(view, partition)
-    for partition, size in event.sizes.items():
+    for partition in event.sizes:
         reassignment = work.reassignments.get(partition)
         if reassignment is None:
             continue
         if not reassignment.in_flight:
             wakeups.wake(view.due, wakeups.Finding.PENDING_MEASURED)
         _note_copied(view, partition, event.replicas.get(partition, {}), now)
+        size = _size_of(view, partition, event)
+        if size is None:
+            continue
         work.sizes[partition] = size
         at, before = work.measured.setdefault(partition, (measured_at, size))
         if measured_at - at >= GROWTH_AFTER_S:
             # Less than before: retention or compaction removed more than producers sent.
             work.growth[partition] = max(0, size - before) / (measured_at - at)
             work.measured[partition] = (measured_at, size)
+
+
+def _size_of(view: ClusterView, partition: TopicPartition, event: events.SizesRead) -> int | None:
+    """
+    Return the size as reported; None if no broker with the whole log reported it.
+
+    A copy in progress has less than the log. Where not all brokers with the whole log answered, the
+    size is at least the former one: a log does not shrink because its leader is silent.
+    """
+    known = view.work.sizes.get(partition)
+    state, assignment = view.tenure.states.get(partition), view.session.known_assignment(partition)
+    whole = state.isr if state is not None else ()
+    if state is None and assignment is not None:
+        whole = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+    held = event.replicas.get(partition)
+    if held is None:
+        answered = [r for r in whole if r in view.cluster.brokers and r not in event.errors]
+    else:
+        answered = [r for r in whole if r in held]
+    if not answered:
+        return known
+    size = event.sizes[partition]
+    return size if len(answered) == len(whole) else max(size, known or 0)
 
 
 def _note_copied(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -207,6 +208,31 @@ def test_partition_that_no_broker_reports_is_not_guarded() -> None:
     driver.submit({tp(): [4]})
     driver.observe(SizesRead({}, unmeasured=frozenset({tp()})))
     assert waits(driver) is None
+
+
+def test_partition_of_a_silent_broker_waits_for_its_size() -> None:
+    """It has a log, which is not small because its broker does not say how large."""
+    driver = guarded([0])
+    driver.submit({tp(): [4]})
+    silent = reported(driver, {4: one(100 * GB)}, b0="it does not answer")
+    driver.observe(replace(silent, unmeasured=frozenset({tp()})))
+    assert waits(driver) == (BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
+
+
+def test_copy_in_progress_is_not_taken_for_the_log() -> None:
+    """While the leader is silent, the room that the copy still takes stays reserved."""
+    driver = guarded([0], [1])
+    driver.submit({tp(0): [4], tp(1): [4]})
+    sizes = {tp(0): 50 * GB, tp(1): 50 * GB}
+    driver.observe(reported(driver, {4: one(100 * GB)}, sizes))
+    assert [waits(driver, n) is None for n in range(2)] == [True, False]
+    after(driver, 3.0)
+    held = {tp(0): {4: GB}, tp(1): {1: 50 * GB}}
+    driver.observe(
+        reported(driver, {4: one(99 * GB)}, {tp(0): GB, tp(1): 50 * GB}, held, b0="no answer")
+    )
+    assert driver.view.work.sizes[tp(0)] == 50 * GB
+    assert waits(driver, 1) is not None
 
 
 def test_growth_of_the_directory_is_reserved_for_the_time_of_the_copy() -> None:
