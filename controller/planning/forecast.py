@@ -370,7 +370,6 @@ def _paces(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[Pace | N
         min((r.low for r in measured.values()), default=math.inf),
         max((r.high for r in measured.values()), default=math.inf),
     )
-
     relocation = plan.relocation_throttle or math.inf
 
     def fast(broker: BrokerId, way: Way) -> float:
@@ -407,8 +406,8 @@ def _time(
         low, high = fastest.seconds, slowest.seconds
     else:
         at_once = max(1, plan.limits.partitions)
-        low = max(*least.values(), _alone(plan.moves, fast) / at_once)
-        high = CROWDED * max(most.values()) + _alone(plan.moves, slow) / at_once
+        low = max((*least.values(), _alone(plan.moves, fast) / at_once))
+        high = CROWDED * max(most.values(), default=0.0) + _alone(plan.moves, slow) / at_once
         high += slow.step_s * steps / at_once
     if low == math.inf:
         low = max(least.values(), default=0.0)

@@ -277,6 +277,15 @@ def test_large_plans_are_not_played() -> None:
     assert found.directories[0].peak == 2000 * MB
 
 
+def test_large_plans_that_copy_nothing() -> None:
+    """Only the order of replicas changes: a step for each, a hundred at a time."""
+    moves = [a_move(n, (1, 2), (2, 1), MB) for n in range(2000)]
+    time = forecast(Plan(moves=moves, live=ALL)).time
+    assert time is not None
+    assert (time.low_s, time.high_s) == (START_LOW_S, START_HIGH_S + 20 * STEP_HIGH_S)
+    assert time.busiest is None
+
+
 @pytest.mark.parametrize(
     "limits",
     [Limits(), Limits(partitions=5), Limits(incoming=1, outgoing=1), Limits(step_size=None)],
