@@ -318,7 +318,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         case effects.DescribeLogDirs():
             log_directories.describe_asked(view, effect, now)
         case effects.PlaceReplica():
-            log_directories.placement_asked(view, effect)
+            log_directories.placement_asked(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
             tenure.claiming = True
             tenure.bounced_ahead.clear()

@@ -79,6 +79,7 @@ class Request:
 
     epoch: BrokerEpoch
     directory: str
+    at: Instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from controller.core.controls import Pause, Pauses
 from controller.core.model import (
     BrokerId,
     LogDirs,
@@ -266,6 +267,62 @@ def test_move_waits_for_room_in_its_directory() -> None:
     world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
     assert misplaced(world, named) == {}
     assert disks.least_free >= RESERVE.bytes
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_move_without_room_leaves_its_slot_to_others(engine: EngineName) -> None:
+    """They may be the ones that make room."""
+    world = cluster(4, engine, {0: [1, 2], 1: [1, 2]})
+    disks = SimDisks(world.fabric, 10**12)
+    fill(world, Random(4), least=1400)
+    world.producer.start()
+    host = world.brokers[BrokerId(2)]
+    other = 1 - host.logs[tp(0)].directory
+    disks.size = 10**7
+    disks.others[host.id, other] = disks.free(host, other) - 10**6
+    options = Options(
+        engine=engine,
+        min_free=RESERVE,
+        size_refresh_s=4.0,
+        copy_refresh_s=1.0,
+        max_partitions_in_flight=1,
+    )
+    world.add_daemon(placing(world, options, loss=0.0))
+    world.run_for(3.0)
+    replicas = (BrokerId(1), BrokerId(2))
+    named = {tp(0): named_dirs(replicas, None, other)}
+    there = (BrokerId(3), BrokerId(4))
+    world.submit_request({tp(0): replicas, tp(1): there}, None, named)
+    world.run_for(60.0)
+    assert misplaced(world, named)
+    assert world.assignment(tp(1)).replicas == there
+    disks.others.clear()
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    assert misplaced(world, named) == {}
+
+
+def test_refused_directory_leaves_its_slot_to_others() -> None:
+    """The directory failed after the entry was accepted."""
+    world = cluster(5, EngineName.NATIVE, {0: [1, 2], 1: [1, 2]})
+    world.add_daemon(placing(world, Options(max_partitions_in_flight=1), loss=0.0))
+    world.run_for(3.0)
+    there = (BrokerId(3), BrokerId(4))
+    named = {tp(0): named_dirs(there, 1, None)}
+    world.pause(Pauses(everything=Pause("later")))
+    world.submit_request({tp(0): there, tp(1): there}, None, named)
+    world.run_for(10.0)
+    host = world.brokers[BrokerId(3)]
+    host.fail_directory(1)
+    world.run_for(5.0)
+    world.pause(Pauses())
+    world.run_for(60.0)
+    assert world.assignment(tp(0)).replicas == (1, 2)
+    assert world.assignment(tp(1)).replicas == there
+    host.stop()
+    host.repair_directories()
+    host.start()
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    assert misplaced(world, named) == {}
 
 
 def ask(world: World, chance: Random) -> None:

@@ -114,8 +114,8 @@ class DelegatedContext(ReplicaPlacement):
         leader = self.state.leader
         waits = self.placement_gate(adding)
         if waits is not None:
-            # It has a slot as soon as the brokers answered.
-            budget.take(self.partition, self.spec.request, adding, leader)
+            if self.is_answered_soon:
+                budget.take(self.partition, self.spec.request, adding, leader)
             return self.placements(waits)
         unread = self.unread()
         if unread is not None:

@@ -102,8 +102,7 @@ class NativeContext(ReplicaPlacement):
             blocked = throttle_gate(self.view, self.partition, self.spec)
         if blocked is None:
             blocked = self.placement_gate(step.adding)
-            if blocked is not None:
-                # It has a slot as soon as the brokers answered.
+            if blocked is not None and self.is_answered_soon:
                 budget.take(self.partition, self.spec.request, step.adding, state.leader)
         if blocked is not None:
             return blocked

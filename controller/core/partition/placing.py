@@ -26,6 +26,11 @@ from controller.core.throttling.throttles import move_throttle_gate
 
 RETRY_S: Final = 10.0
 """How soon a directory is requested again that a broker refused, in seconds."""
+SOON_S: Final = 2.0
+"""How long a step that waits for brokers keeps its slot, in seconds: they answer at once."""
+PUT_OFF_S: Final = 15.0
+"""The time after which it is seen again whether moves may begin, in seconds."""
+PUT_OFF_TIMER: Final = "moves_put_off"
 
 
 class ReplicaPlacement(StepStart):
@@ -33,11 +38,15 @@ class ReplicaPlacement(StepStart):
 
     to_place: tuple[effects.PlaceReplica, ...] = ()
     """The requests without which the step does not begin."""
+    is_answered_soon = False
+    """Whether the step waits only for answers that come at once: it keeps its slot."""
 
     def placement_gate(self, adding: Replicas) -> Blocked | None:
         """Return what keeps added replicas from being created in their directories."""
+        ledger = self.view.tenure.directories
         blocked: Blocked | None = None
         requests = []
+        self.is_answered_soon = True
         for broker in adding:
             directory = self.spec.directory_of(broker)
             if directory is None or self._is_noted(broker, directory):
@@ -46,6 +55,10 @@ class ReplicaPlacement(StepStart):
             if waits is None:
                 requests.append(effects.PlaceReplica(self.partition, broker, directory))
                 waits = _unanswered(broker, directory)
+            else:
+                request = ledger.requests.get((broker, self.partition))
+                is_young = request is not None and self.now < request.at + SOON_S
+                self.is_answered_soon = self.is_answered_soon and is_young
             blocked = blocked or waits
         self.to_place = tuple(requests)
         return blocked
@@ -79,6 +92,9 @@ class ReplicaPlacement(StepStart):
 
     def begin_placing(self, budget: Budget) -> Change | Blocked:
         """Look where the replicas are: the topic znode is at the target."""
+        before = self.reassignment.phase
+        if isinstance(before, phases.Pending) and self.now < (before.not_before or self.now):
+            return self.reassignment.blocked or Blocked(BlockedBy.LOG_DIR, before.why)
         blocked = budget.gate(self.partition, self.reassignment, (), self.state.leader)
         if blocked is not None:
             return blocked
@@ -110,6 +126,8 @@ class ReplicaPlacement(StepStart):
             return None
         # What only copies is shown where nothing else is waited for.
         waits.sort(key=lambda b: b.is_copying)
+        if not requests and not moving and all(w.by is not BlockedBy.LOG_DIR for w in waits):
+            return self._put_off(waits[0])
         if not requests and moving == phase.moving:
             return waits[0]
         entered: tuple[records.Record, ...] = ()
@@ -117,6 +135,15 @@ class ReplicaPlacement(StepStart):
             entered = (self.phase(phases.Placing(moving), "moves between directories"),)
         noted = records.BlockedRecord(self.partition, waits[0], self.now)
         return self.change(*entered, noted, effects=tuple(requests))
+
+    def _put_off(self, blocked: Blocked) -> Change:
+        """Give the slot back while moves may not begin: others may make room meanwhile."""
+        until = Instant(self.now + PUT_OFF_S)
+        return self.change(
+            self.phase(phases.Pending(until, blocked.detail), f"moves wait: {blocked.detail}"),
+            records.BlockedRecord(self.partition, blocked, self.now),
+            effects=(effects.SetTimer(PUT_OFF_TIMER, until),),
+        )
 
     def _next_of(  # noqa: PLR0911 - one return per case
         self, broker: BrokerId, budget: Budget, *, is_moving: bool

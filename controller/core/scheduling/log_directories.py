@@ -132,11 +132,11 @@ def describe_asked(view: ClusterView, effect: effects.DescribeLogDirs, now: Inst
         ledger.unknown.add(effect.broker)
 
 
-def placement_asked(view: ClusterView, effect: effects.PlaceReplica) -> None:
+def placement_asked(view: ClusterView, effect: effects.PlaceReplica, now: Instant) -> None:
     """Note that the directory of a replica is requested."""
     epoch = epoch_of(view, effect.broker)
     if epoch is not None:
-        request = directory_ledger.Request(epoch, effect.directory)
+        request = directory_ledger.Request(epoch, effect.directory, now)
         view.tenure.directories.requests[effect.broker, effect.partition] = request
 
 
@@ -196,8 +196,10 @@ def log_dirs_altered(view: ClusterView, event: events.LogDirsAltered, now: Insta
     for result in event.results:
         replica = event.broker, result.partition
         request = ledger.requests.get(replica)
-        sent = directory_ledger.Request(event.broker_epoch, result.directory)
-        if request != sent:
+        if request is None or (request.epoch, request.directory) != (
+            event.broker_epoch,
+            result.directory,
+        ):
             continue
         del ledger.requests[replica]
         view.due.add(p for p in (result.partition,) if p in view.work.reassignments)
