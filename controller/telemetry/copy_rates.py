@@ -17,7 +17,7 @@ from controller.planning.forecast import Rates
 
 PERIODS_KEPT: Final = 20
 """The latest periods of each broker."""
-BYTES_MIN: Final = 1_000_000
+BYTES_MIN: Final = 10_000_000
 """In a period with fewer bytes, the overhead of steps hides the rate."""
 
 UNUSUAL: Final = 0.1
