@@ -325,15 +325,17 @@ def test_refused_directory_leaves_its_slot_to_others() -> None:
     assert misplaced(world, named) == {}
 
 
-def ask(world: World, chance: Random) -> None:
-    """Submit entries with directories, or cancel some or all."""
+def ask(world: World, chance: Random, *, may_plan: bool) -> None:
+    """Submit entries with directories, as a legacy plan if it may be, or cancel some or all."""
     asks = chance.random()
     if asks < 0.55:
         target, named = drawn(chance, world)
         world.submit_request(target, None, named)
     elif asks < 0.7 and world.zookeeper.get(paths.QUEUE) is None:
         world.submit_queue(*drawn(chance, world))
-    elif asks < 0.9 and world.zookeeper.get(paths.CANCEL) is None:
+    elif asks < 0.8 and may_plan and world.zookeeper.get(paths.LEGACY_PLAN) is None:
+        world.submit_plan(*drawn(chance, world))
+    elif asks < 0.95 and world.zookeeper.get(paths.CANCEL) is None:
         chosen = chance.sample(world.partitions(), 2)
         world.cancel(partitions=chosen if chance.random() < 0.5 else ())
 
@@ -378,7 +380,7 @@ def test_moves_follow_later_targets_and_cancellations(engine: EngineName, seed: 
     daemon = world.add_daemon(build)
     world.run_for(3.0)
     for _ in range(6):
-        ask(world, chance)
+        ask(world, chance, may_plan=engine is EngineName.NATIVE)
         if chance.random() < 0.2:
             daemon.crash_after(chance.randint(0, 40))
         disturb(world, chance)

@@ -11,6 +11,7 @@ from controller.core.applied_throttles import (
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
+    MOVE_RATE,
     AppliedThrottle,
     Entity,
     EntityConfig,
@@ -91,6 +92,41 @@ def test_lists_and_rates_are_set_for_sources_and_targets() -> None:
         assert made.values(f"brokers/{broker_id}") == rates("1000")
     assert made.values("brokers/6") == {}
     assert made.gate(orders(0)) is None
+
+
+def test_moves_are_limited_on_the_brokers_whose_directories_are_named() -> None:
+    """Beside the copies, or without a throttle for these."""
+    named = ((BrokerId(2), "/data/1"), (BrokerId(4), "/data/2"))
+    for throttle, copies in ((1000, rates("1000")), (None, {})):
+        made = rig()
+        made.ask_for({orders(): (1, 2, 4)}, throttle=throttle, moves=500, log_dirs=named)
+        assert made.values("brokers/1") == copies
+        for broker_id in (2, 4):
+            assert made.values(f"brokers/{broker_id}") == copies | {MOVE_RATE: "500"}
+        made.end(orders())
+        assert made.values("brokers/2") == {}
+
+
+def test_throttle_of_moves_ends_before_that_of_copies() -> None:
+    """Other requests still copy under theirs."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=1000)
+    log_dirs = ((BrokerId(2), "/data/1"),)
+    made.ask_for({orders(1): (1, 2, 3)}, throttle=None, request=OTHER, moves=5, log_dirs=log_dirs)
+    assert made.values("brokers/2") == rates("1000") | {MOVE_RATE: "5"}
+    made.end(orders(1))
+    assert made.values("brokers/2") == rates("1000")
+    made.end(orders(0))
+    assert made.values("brokers/2") == {}
+
+
+def test_throttle_of_moves_that_an_operator_set_is_kept() -> None:
+    """Also when ours would end."""
+    made = rig(broker2={MOVE_RATE: "7"})
+    made.ask_for({orders(): (1, 2, 3)}, moves=5, log_dirs=((BrokerId(2), "/data/1"),))
+    assert made.values("brokers/2") == rates("1000000") | {MOVE_RATE: "7"}
+    made.end(orders())
+    assert made.values("brokers/2") == {MOVE_RATE: "7"}
 
 
 def test_no_step_begins_before_its_throttle_stands() -> None:

@@ -23,6 +23,7 @@ from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     Instant,
+    LogDirs,
     PartitionAssignment,
     ReassignmentSpec,
     RequestId,
@@ -85,13 +86,16 @@ class ThrottleRig:
         *,
         throttle: int | None = 1_000_000,
         request: RequestId = REQUEST,
+        moves: int | None = None,
+        log_dirs: LogDirs = (),
     ) -> None:
-        """Accept a request with these targets, all in one turn."""
-        self.view.work.requests[request] = Request(
-            Route.REQUEST, self.now, options=RequestOptions(throttle=throttle)
-        )
+        """Accept a request with these targets and directories, all in one turn."""
+        options = RequestOptions(throttle=throttle, log_dirs_throttle=moves)
+        self.view.work.requests[request] = Request(Route.REQUEST, self.now, options=options)
         for partition, target in partitions.items():
-            spec = ReassignmentSpec(replicas(*target), replicas(*CURRENT), request, Route.REQUEST)
+            spec = ReassignmentSpec(
+                replicas(*target), replicas(*CURRENT), request, Route.REQUEST, log_dirs=log_dirs
+            )
             self.apply(records.SpecRecord(partition, spec))
         self.settle()
 
