@@ -37,6 +37,9 @@ IN_TURN = frozenset(
 )
 """Limits and wishes of operators: a partition with such a reason is not stalled."""
 
+PASSING: Final = frozenset({BlockedBy.THROTTLE, BlockedBy.DISK_UNKNOWN})
+"""Reasons that the daemon itself ends soon: a throttle is written, sizes are measured."""
+
 
 class BlockedReasons:
     """The reasons for which the reassignments of one view wait."""
@@ -57,8 +60,8 @@ class BlockedReasons:
         held = self._hold(reassignment)
         if held is not None:
             return held
-        # Beyond the limit, partitions are not examined again when their throttle is applied.
-        if blocked is None or blocked.by in IN_TURN or blocked.by is BlockedBy.THROTTLE:
+        # Beyond the limit, partitions are not examined again when this has ended.
+        if blocked is None or blocked.by in IN_TURN or blocked.by in PASSING:
             return self.common or blocked
         return blocked
 

@@ -49,13 +49,14 @@ def test_a_reason_of_its_own_precedes_the_common_one() -> None:
     assert waits_for(view) == own
 
 
-def test_beyond_the_limit_a_throttle_is_not_waited_for() -> None:
-    """It may be set by now: the partition is not examined before a slot is free."""
+@pytest.mark.parametrize("by", [BlockedBy.THROTTLE, BlockedBy.DISK_UNKNOWN])
+def test_beyond_the_limit_what_passes_soon_is_not_waited_for(by: BlockedBy) -> None:
+    """It may have ended by now: the partition is not examined before a slot is free."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
-    view.work.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
+    view.work.reassignments[tp()].blocked = Blocked(by, "soon")
     assert waits_for(view) == Blocked(BlockedBy.LIMIT, "0 partitions are in flight")
     roomy = a_view(1).with_reassignment(tp(), (4,)).view
-    own = roomy.work.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
+    own = roomy.work.reassignments[tp()].blocked = Blocked(by, "soon")
     assert waits_for(roomy) == own
 
 
