@@ -28,6 +28,8 @@ RETRY_S: Final = 10.0
 """How soon a directory is requested again that a broker refused, in seconds."""
 SOON_S: Final = 2.0
 """How long a step that waits for brokers keeps its slot, in seconds: they answer at once."""
+ANSWERED_S: Final = 30.0
+"""How long it takes at most to learn where replicas are, unless something is wrong."""
 PUT_OFF_S: Final = 15.0
 """The time after which it is seen again whether moves may begin, in seconds."""
 PUT_OFF_TIMER: Final = "moves_put_off"
@@ -95,6 +97,9 @@ class ReplicaPlacement(StepStart):
         before = self.reassignment.phase
         if isinstance(before, phases.Pending) and self.now < (before.not_before or self.now):
             return self.reassignment.blocked or Blocked(BlockedBy.LOG_DIR, before.why)
+        dead = [b for b in self.spec.placed_brokers if epoch_of(self.view, b) is None]
+        if dead and not self.spec.rolls_back:
+            return self._waits(dead[0], f"broker {dead[0]} is not live")
         blocked = budget.gate(self.partition, self.reassignment, (), self.state.leader)
         if blocked is not None:
             return blocked
@@ -112,21 +117,17 @@ class ReplicaPlacement(StepStart):
         moving = phase.moving
         for broker in self.spec.placed_brokers:
             found = self._next_of(broker, budget, is_moving=broker in moving)
-            if isinstance(found, Blocked):
-                waits.append(found)
-                continue
-            if found is not None:
+            if isinstance(found, _Request):
                 requests.append(effects.PlaceReplica(self.partition, broker, found.directory))
                 waits.append(_unanswered(broker, found.directory))
-            takes_room = found is not None and found.takes_room
-            if takes_room != (broker in moving):
-                others = tuple(b for b in moving if b != broker)
-                moving = (*others, broker) if takes_room else others
+            elif found is not None:
+                waits.append(found)
+            moving = _moving(moving, broker, found)
         if not waits:
             return None
         # What only copies is shown where nothing else is waited for.
         waits.sort(key=lambda b: b.is_copying)
-        if not requests and not moving and all(w.by is not BlockedBy.LOG_DIR for w in waits):
+        if not requests and not moving and self._may_last(waits):
             return self._put_off(waits[0])
         if not requests and moving == phase.moving:
             return waits[0]
@@ -135,6 +136,11 @@ class ReplicaPlacement(StepStart):
             entered = (self.phase(phases.Placing(moving), "moves between directories"),)
         noted = records.BlockedRecord(self.partition, waits[0], self.now)
         return self.change(*entered, noted, effects=tuple(requests))
+
+    def _may_last(self, waits: list[Blocked]) -> bool:
+        """Return whether these reasons are no longer those that answers of brokers end soon."""
+        is_old = self.now >= self.reassignment.phase_since + ANSWERED_S
+        return is_old or all(w.by is not BlockedBy.LOG_DIR for w in waits)
 
     def _put_off(self, blocked: Blocked) -> Change:
         """Give the slot back while moves may not begin: others may make room meanwhile."""
@@ -247,3 +253,13 @@ class _Request(NamedTuple):
 def _unanswered(broker: BrokerId, directory: str) -> Blocked:
     detail = f"broker {broker} has not acknowledged the log directory {directory} yet"
     return Blocked(BlockedBy.LOG_DIR, detail)
+
+
+def _moving(moving: Replicas, broker: BrokerId, found: _Request | Blocked | None) -> Replicas:
+    """Return the brokers that move replicas; one of them may do so for an earlier tenure."""
+    if isinstance(found, Blocked):
+        takes_room = found.is_copying or broker in moving
+    else:
+        takes_room = found is not None and found.takes_room
+    others = tuple(b for b in moving if b != broker)
+    return (*others, broker) if takes_room else others
