@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import captures, in_flight, memory, reaction, scale, side_by_side
+from benchmarks import captures, full_disks, in_flight, memory, reaction, scale, side_by_side
 from benchmarks.figures import Extent, Figure, machine, table
 from integration.rigs.processes import exit_on_sigterm
 
@@ -23,6 +23,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
     "scale": scale.measure,
     "in-flight": in_flight.measure,
     "snapshot": captures.measure,
+    "full-disks": full_disks.measure,
 }
 FULL: Final = "--full"
 HELP: Final = frozenset({"-h", "--help"})
