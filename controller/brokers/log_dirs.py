@@ -75,6 +75,7 @@ class _Round:
     asking: int = 0
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     errors: dict[BrokerId, str] = field(default_factory=dict)
+    unable: set[BrokerId] = field(default_factory=set)
     replicas: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
     placed: dict[TopicPartition, dict[BrokerId, str]] = field(default_factory=dict)
     disks: dict[BrokerId, BrokerDisks] = field(default_factory=dict)
@@ -200,6 +201,8 @@ class LogDirQuery(PooledQuery):
                 await self._ask(broker, current)
             except (TransientError, ProtocolError) as error:
                 current.errors[broker.id] = str(error)
+                if isinstance(error, ProtocolError):
+                    current.unable.add(broker.id)
                 self._close(broker.id)
         current.asking -= 1
         if not current.asking:
@@ -215,6 +218,7 @@ class LogDirQuery(PooledQuery):
                 frozenset(current.wanted.keys() - current.sizes.keys()),
                 current.disks,
                 current.placed,
+                frozenset(current.unable),
             )
         )
         if line.is_asked:
@@ -233,6 +237,7 @@ class LogDirQuery(PooledQuery):
         if not answer.results:
             # Before version 3 there is no error code for a missing permission.
             current.errors[broker.id] = REFUSED
+            current.unable.add(broker.id)
             return
         found = description_of(answer, current.wanted)
         has_several = len(found.dirs) > 1

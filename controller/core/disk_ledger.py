@@ -257,6 +257,8 @@ class DiskLedger:
     """The brokers that the step in flight of a partition drops."""
     silent: dict[BrokerId, str] = field(default_factory=dict)
     """Brokers that did not answer the last query, and why."""
+    unable: dict[BrokerId, str] = field(default_factory=dict)
+    """Brokers that answered the last query without a report, and why."""
     sizeless: set[TopicPartition] = field(default_factory=set)
     """Partitions of which no broker reported a replica when they were last measured."""
 

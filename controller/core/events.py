@@ -232,7 +232,7 @@ class SizesRead:
 
     sizes: Mapping[TopicPartition, int]
     errors: Mapping[BrokerId, str] = field(default_factory=dict)
-    """Brokers that did not answer, and why."""
+    """Brokers that reported nothing, and why."""
     replicas: Mapping[TopicPartition, Mapping[BrokerId, int]] = field(default_factory=dict)
     """Bytes of each replica by broker; omitted where very many were requested."""
     unmeasured: frozenset[TopicPartition] = frozenset()
@@ -241,6 +241,8 @@ class SizesRead:
     """The log directories of the brokers that answered."""
     placed: Mapping[TopicPartition, Mapping[BrokerId, str]] = field(default_factory=dict)
     """The directory of each replica by broker, of brokers with several; omitted like sizes."""
+    unable: frozenset[BrokerId] = model.NO_BROKERS
+    """The brokers with an error that answered: they will report nothing later, either."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,7 @@ def test_broker_that_does_not_answer_is_named_and_the_others_are_heard(
         sizes.update_brokers([])
     assert event.sizes == {ORDERS: 5}
     assert list(event.errors) == [2]
+    assert event.unable == frozenset()
     assert "127.0.0.1:1" in event.errors[BrokerId(2)]
 
 
@@ -307,6 +308,7 @@ def test_broker_that_describes_no_directory_is_named(
         event = measured(sizes, inbox)
         sizes.update_brokers([])
     assert event.errors == {1: REFUSED}
+    assert event.unable == {1}
     assert event.disks == {}
 
 

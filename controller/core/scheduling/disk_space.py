@@ -307,23 +307,25 @@ def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | N
     """
     Return that the free space of a broker is to be measured first.
 
-    A broker that was queried and never answered is not guarded: a query that it refuses, for lack
-    of a permission, keeps no partition from moving.
+    A broker that refuses the query, for lack of a permission, is not guarded: that keeps no
+    partition from moving. One that does not answer may have full disks.
     """
     ledger = view.tenure.disks
     disk, registered = ledger.brokers.get(broker), view.cluster.brokers.get(broker)
     report = None if disk is None else disk.report
     why = ledger.silent.get(broker)
+    cause = "" if why is None else f": {why}"
     if report is None:
-        if why is not None:
+        if broker in ledger.unable:
             return None
-        return Blocked(BlockedBy.DISK_UNKNOWN, f"the disks of broker {broker} are being measured")
+        detail = f"the disks of broker {broker} are being measured{cause}"
+        return Blocked(BlockedBy.DISK_UNKNOWN, detail)
     valid_s = REPORTS_VALID * view.options.size_refresh_s
     is_of_registration = registered is not None and registered.epoch == report.epoch
     if is_of_registration and now - report.at <= valid_s:
         return None
-    detail = f"the disks of broker {broker} are being measured again"
-    return Blocked(BlockedBy.DISK_UNKNOWN, detail if why is None else f"{detail}: {why}")
+    detail = f"the disks of broker {broker} are being measured again{cause}"
+    return Blocked(BlockedBy.DISK_UNKNOWN, detail)
 
 
 def unguarded(view: ClusterView) -> dict[BrokerId, str]:
@@ -334,8 +336,8 @@ def unguarded(view: ClusterView) -> dict[BrokerId, str]:
     for broker in sorted(view.cluster.brokers):
         disk = ledger.brokers.get(broker)
         if disk is None or disk.report is None:
-            if broker in ledger.silent:
-                found[broker] = ledger.silent[broker]
+            if broker in ledger.unable:
+                found[broker] = ledger.unable[broker]
         elif any(d.usable is None for d in disk.directories):
             found[broker] = "it does not report its free space, and disk_capacities omits it"
     return found
@@ -474,11 +476,12 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
     ledger.sizeless.difference_update(event.sizes)
     _resize(view, ledger)
     for broker, why in event.errors.items():
-        ledger.silent[broker] = why
+        (ledger.unable if broker in event.unable else ledger.silent)[broker] = why
     for broker, report in event.disks.items():
         if held_since is not None and report.at < held_since.since:
             continue
         ledger.silent.pop(broker, None)
+        ledger.unable.pop(broker, None)
         disk = ledger.of(broker)
         held = {p: event.replicas.get(p, {}).get(broker, c.held) for p, c in disk.copies.items()}
         placed = {

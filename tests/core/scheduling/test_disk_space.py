@@ -184,13 +184,28 @@ def test_old_report_and_report_of_a_former_registration_are_measured_again() -> 
     assert waits(driver, 1) is None
 
 
-def test_broker_that_never_answers_is_not_guarded_and_named() -> None:
+def test_broker_that_refuses_to_answer_is_not_guarded_and_named() -> None:
     """The daemon may lack the permission: partitions are moved as before."""
     driver = guarded([0])
     driver.submit({tp(): [4]})
-    driver.observe(reported(driver, {}, {tp(): GB}, b4="not authorized"))
+    refused = reported(driver, {}, {tp(): GB}, b4="not authorized")
+    driver.observe(replace(refused, unable=frozenset({BrokerId(4)})))
     assert waits(driver) is None
     assert unguarded(driver.view) == {BrokerId(4): "not authorized"}
+
+
+def test_broker_that_does_not_answer_is_waited_for() -> None:
+    """One that starts refuses connections for a while; its disks may be full."""
+    driver = guarded([0])
+    driver.submit({tp(): [4]})
+    driver.observe(reported(driver, {}, {tp(): GB}, b4="connection refused"))
+    assert waits(driver) == (
+        BlockedBy.DISK_UNKNOWN,
+        "the disks of broker 4 are being measured: connection refused",
+    )
+    assert unguarded(driver.view) == {}
+    driver.observe(reported(driver, {4: one(100 * GB)}))
+    assert waits(driver) is None
 
 
 def test_broker_without_free_space_in_its_report_is_not_guarded_and_named() -> None:
