@@ -1,9 +1,10 @@
-"""Log directories of real brokers: a snapshot, a plan that evens them out, and its rollback."""
+"""Plans of log directories on real brokers: made from snapshots, carried out, and taken back."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,10 +38,10 @@ SPARK: Final = ("--master", "local[2]", "--driver-memory", "1g")
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[Cluster]:
-    """Give two brokers with two small log directories each."""
+    """Give three brokers with two small log directories each."""
     broker = BrokerOptions(log_dirs=2, disk_mb=DISK_MB, extra={"log.index.size.max.bytes": "65536"})
     try:
-        with Cluster.running(ClusterOptions(brokers=2, broker=broker)) as cluster:
+        with Cluster.running(ClusterOptions(brokers=3, broker=broker)) as cluster:
             yield cluster
     except MountRefusedError as error:
         pytest.skip(f"file systems of limited size need the right to mount: {error}")
@@ -63,9 +64,9 @@ def configured(cluster: Cluster, directory: Path) -> Path:
         str(broker): {str(log_dir): DISK_MB * MB for log_dir in process.log_dirs}
         for broker, process in cluster.brokers.items()
     }
-    named, config = directory / "capacities.json", directory / "config.toml"
-    named.write_text(json.dumps(capacities))
-    config.write_text(f'zookeeper = "{cluster.zookeeper_connect}"\ndisk_capacities = "{named}"\n')
+    table, config = directory / "capacities.json", directory / "config.toml"
+    table.write_text(json.dumps(capacities))
+    config.write_text(f'zookeeper = "{cluster.zookeeper_connect}"\ndisk_capacities = "{table}"\n')
     return config
 
 
@@ -81,18 +82,39 @@ def running(cluster: Cluster, directory: Path) -> Iterator[None]:
         daemon.port.close()
 
 
-def balanced(cluster: Cluster, directory: Path) -> dict[str, Any]:
+def planned(cluster: Cluster, directory: Path, *options: str) -> dict[str, Any]:
     """Take a snapshot and plan from it; return the summary."""
+    directory.mkdir(exist_ok=True)
     config = configured(cluster, directory)
     snapshot, plan = directory / "snapshot", directory / "plan"
     for arguments in (
         ("snapshot", "--config", str(config), "--out", str(snapshot)),
-        ("plan", str(snapshot), "--balance-dirs", "--tolerance", "0.25", "--out", str(plan)),
+        ("plan", str(snapshot), *options, "--out", str(plan)),
     ):
         result = run_reassigner("pipeline", *arguments, *SPARK, within_s=900)
         assert result.code == 0, result.stdout
-    summary: dict[str, Any] = json.loads((plan / "summary.json").read_text())
+    summary: dict[str, Any] = json.loads((plan / "summary.json").read_text())["plan"]
     return summary
+
+
+def named(plan: Path) -> dict[tuple[int, int], str]:
+    """Return the log directories that a plan names, by partition and broker."""
+    return {
+        (entry["partition"], broker): log_dir
+        for entry in json.loads((plan / "plan.json").read_text())["partitions"]
+        for broker, log_dir in zip(entry["replicas"], entry["log_dirs"], strict=True)
+        if log_dir != "any"
+    }
+
+
+def carry_out(cluster: Cluster, directory: Path) -> None:
+    """Carry out all requests of a plan with a daemon, each after a dry run."""
+    with running(cluster, directory):
+        for request in sorted((directory / "plan" / "requests").iterdir()):
+            for options in (("--dry-run",), ("--wait", "--timeout", "120")):
+                where = ("--zookeeper", cluster.zookeeper_connect)
+                done = run_reassigner("execute", str(request), *where, *options, within_s=300)
+                assert done.code == 0, done.stdout
 
 
 def test_brokers_are_evened_out_by_the_plan(
@@ -105,27 +127,33 @@ def test_brokers_are_evened_out_by_the_plan(
     crowded = str(cluster.brokers[1].log_dirs[0])
     for n in range(PARTITIONS):
         fill(cluster, [(topic, n)], MANY if first[n, 1] == crowded else FEW)
-    summary = balanced(cluster, tmp_path)
-    assert summary["plan"]["brokers"] > 0
-    plan = tmp_path / "plan"
-    wanted = {
-        (entry["partition"], broker): log_dir
-        for entry in json.loads((plan / "plan.json").read_text())["partitions"]
-        for broker, log_dir in zip(entry["replicas"], entry["log_dirs"], strict=True)
-        if log_dir != "any"
-    }
-    assert len(wanted) == summary["plan"]["moves"] > 0
-    with running(cluster, tmp_path):
-        for request in sorted((plan / "requests").iterdir()):
-            for options in (("--dry-run",), ("--wait", "--timeout", "120")):
-                where = ("--zookeeper", cluster.zookeeper_connect)
-                done = run_reassigner("execute", str(request), *where, *options, within_s=300)
-                assert done.code == 0, done.stdout
-    assert directories(cluster, topic) == first | wanted
-    again = tmp_path / "again"
-    again.mkdir()
-    assert balanced(cluster, again)["plan"]["moves"] == 0
-    rollback = str(plan / "rollback.json")
+    options = ("--balance-dirs", "--tolerance", "0.25")
+    summary = planned(cluster, tmp_path, *options)
+    moved = named(tmp_path / "plan")
+    assert len(moved) == summary["moves"] > 0
+    carry_out(cluster, tmp_path)
+    assert directories(cluster, topic) == first | moved
+    assert planned(cluster, tmp_path / "again", *options)["moves"] == 0
+    rollback = str(tmp_path / "plan" / "rollback.json")
     back = cluster.reassign_partitions("--execute", "--reassignment-json-file", rollback)
     assert back.code == 0, back.stdout
     eventually(lambda: directories(cluster, topic) == first, within_s=120)
+
+
+def test_new_replicas_are_in_the_planned_directories(
+    shared_cluster: Cluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """The replicas of a drained broker share the directories of the empty one."""
+    cluster = shared_cluster
+    topic = make_topic({n: [1, 2] for n in range(PARTITIONS)})
+    fill(cluster, [(topic, n) for n in range(PARTITIONS)], FEW)
+    first = directories(cluster, topic)
+    options = ("--drain", "2", "--include", topic, "--place-dirs")
+    assert planned(cluster, tmp_path, *options)["moves"] == PARTITIONS
+    placed = named(tmp_path / "plan")
+    assert Counter(placed.values()) == dict.fromkeys(
+        map(str, cluster.brokers[3].log_dirs), PARTITIONS // 2
+    )
+    carry_out(cluster, tmp_path)
+    stayed = {key: log_dir for key, log_dir in first.items() if key[1] == 1}
+    eventually(lambda: directories(cluster, topic) == stayed | placed, within_s=60)
