@@ -183,7 +183,7 @@ def test_the_page_shows_what_copies_leave_free_and_which_brokers_are_not_guarded
     html = page(view)
     assert "Copies leave 2% free" in html
     assert "copies may fill" not in html
-    view.tenure.disks.silent.update(dict.fromkeys(map(BrokerId, range(7)), "<no permission>"))
+    view.tenure.disks.unable.update(dict.fromkeys(map(BrokerId, range(7)), "<no permission>"))
     html = page(view)
     assert html.count("copies may fill the disks of broker") == UNGUARDED_MAX
     assert "broker 0: &lt;no permission&gt;" in html
