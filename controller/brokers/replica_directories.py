@@ -23,6 +23,7 @@ from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, REFUSED
 from controller.brokers.messages import frame_of
+from controller.core.directory_ledger import NO_ANSWER
 from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import LiveBroker, PlacedReplica, TopicPartition
 from controller.errors import ProtocolError, TransientError
@@ -33,8 +34,6 @@ VERSION: Final = 1
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=20.0)
 FRESH_S: Final = 6.0
 """Seconds in which an alteration must be sent; connecting may take most of them."""
-UNANSWERED: Final = -1
-"""The error of an alteration without an answer."""
 
 
 @dataclass(slots=True)
@@ -135,7 +134,7 @@ class ReplicaDirectories(PooledQuery):
         except (TransientError, ProtocolError) as error:
             self._close(broker.id)
             problem = str(error)
-        results = (DirectoryResult(p, d, UNANSWERED, problem) for p, d in alterations.items())
+        results = (DirectoryResult(p, d, NO_ANSWER, problem) for p, d in alterations.items())
         return LogDirsAltered(broker.id, broker.epoch, tuple(results))
 
     async def _described(
@@ -181,7 +180,7 @@ def results_of(
     return tuple(
         DirectoryResult(p, d, found[p])
         if p in found
-        else DirectoryResult(p, d, UNANSWERED, "the response omits it")
+        else DirectoryResult(p, d, NO_ANSWER, "the response omits it")
         for p, d in replicas.items()
     )
 

@@ -21,6 +21,8 @@ from controller.core.model import (
     TopicPartition,
 )
 
+NO_ANSWER: Final = -1
+"""In the place of an error code."""
 NONE: Final = 0
 NOT_THERE: Final = frozenset({3, 6, 9})
 """
@@ -91,6 +93,8 @@ class Answer:
     at: Instant
     why: str | None = None
     """Why the broker does not carry it out; None: it acknowledged it."""
+    is_lost: bool = False
+    """Whether no answer arrived: the broker may carry it out, even later."""
 
 
 @dataclass(slots=True)

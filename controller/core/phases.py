@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from controller.core.model import AlterOutcome, BrokerId, Instant, LeaderEpoch, Replicas
+from controller.core.model import AlterOutcome, BrokerId, Instant, LeaderEpoch, LogDirs, Replicas
 from controller.errors import ensure
 
 
@@ -113,8 +113,8 @@ class Stopping:
 class Placing:
     """The topic znode is at the target; named replicas are not known to be in their directories."""
 
-    moving: Replicas = ()
-    """The brokers that were asked to move their replica to the named directory."""
+    moving: LogDirs = ()
+    """The brokers whose replicas may be moving, each with the directory that takes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from kafka.protocol.admin import AlterReplicaLogDirsResponse, DescribeLogDirsRes
 from controller.brokers import replica_directories
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import REFUSED
-from controller.brokers.replica_directories import UNANSWERED, ReplicaDirectories
+from controller.brokers.replica_directories import ReplicaDirectories
 from controller.clocks import MonotonicClock
+from controller.core.directory_ledger import NO_ANSWER
 from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import Endpoint, PlacedReplica, TopicPartition
 from tests.brokers.fakes import Answer, CollectingInbox, Drop, FakeBroker, Received
@@ -101,7 +102,7 @@ def test_broker_that_does_not_answer_is_reported(
             altered = inbox.next()
             assert isinstance(altered, LogDirsAltered)
             ((partition, directory, error, why),) = altered.results
-            assert (partition, directory, error) == (ORDERS, "/1", UNANSWERED)
+            assert (partition, directory, error) == (ORDERS, "/1", NO_ANSWER)
             assert why
         none = DescribeLogDirsResponse(version=1, throttle_time_ms=0, results=[])
         fake.script = lambda _: Answer(none)
@@ -121,6 +122,6 @@ def test_request_that_waited_too_long_is_not_sent(
         directories.alter(fake.registration(), {ORDERS: "/1"})
         event = inbox.next()
         assert isinstance(event, LogDirsAltered)
-        assert event.results[0].error == UNANSWERED
+        assert event.results[0].error == NO_ANSWER
         assert fake.received.empty()
         directories.update_brokers([])

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from controller.core import effects, model, phases, records
+from controller.core.directory_ledger import Answer, BrokerDirs
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Replicas
 from controller.core.partition.step_start import StepStart
 from controller.core.records import Change
@@ -28,8 +29,6 @@ RETRY_S: Final = 10.0
 """How soon a directory is requested again that a broker refused, in seconds."""
 SOON_S: Final = 2.0
 """How long a step that waits for brokers keeps its slot, in seconds: they answer at once."""
-ANSWERED_S: Final = 30.0
-"""How long it takes at most to learn where replicas are, unless something is wrong."""
 PUT_OFF_S: Final = 15.0
 """The time after which it is seen again whether moves may begin, in seconds."""
 PUT_OFF_TIMER: Final = "moves_put_off"
@@ -112,35 +111,33 @@ class ReplicaPlacement(StepStart):
         is_there = self.assignment == model.PartitionAssignment(self.spec.target)
         if not is_there or not self.spec.has_directories:
             return self.change(self.phase(phases.Pending(), "the target changed"))
-        waits: list[Blocked] = []
-        requests: list[effects.PlaceReplica] = []
-        moving = phase.moving
-        for broker in self.spec.placed_brokers:
-            found = self._next_of(broker, budget, is_moving=broker in moving)
-            if isinstance(found, _Request):
-                requests.append(effects.PlaceReplica(self.partition, broker, found.directory))
-                waits.append(_unanswered(broker, found.directory))
-            elif found is not None:
-                waits.append(found)
-            moving = _moving(moving, broker, found)
-        if not waits:
+        found = {b: self._next_of(b, phase, budget) for b in self.spec.placed_brokers}
+        left = {broker: n for broker, n in found.items() if n is not None}
+        if not left:
             return None
         # What only copies is shown where nothing else is waited for.
-        waits.sort(key=lambda b: b.is_copying)
-        if not requests and not moving and self._may_last(waits):
-            return self._put_off(waits[0])
+        blocked = min((n.blocked for n in left.values()), key=lambda b: b.is_copying)
+        before = dict(phase.moving)
+        # The space of a move to another directory is given up first.
+        moving = tuple(
+            (b, n.moves_to)
+            for b, n in left.items()
+            if n.moves_to is not None and before.get(b, n.moves_to) == n.moves_to
+        )
+        requests = tuple(
+            effects.PlaceReplica(self.partition, b, n.request)
+            for b, n in left.items()
+            if n.request is not None
+        )
+        if not requests and not moving and not any(n.is_soon for n in left.values()):
+            return self._put_off(blocked)
         if not requests and moving == phase.moving:
-            return waits[0]
+            return blocked
         entered: tuple[records.Record, ...] = ()
         if moving != phase.moving:
             entered = (self.phase(phases.Placing(moving), "moves between directories"),)
-        noted = records.BlockedRecord(self.partition, waits[0], self.now)
-        return self.change(*entered, noted, effects=tuple(requests))
-
-    def _may_last(self, waits: list[Blocked]) -> bool:
-        """Return whether these reasons are no longer those that answers of brokers end soon."""
-        is_old = self.now >= self.reassignment.phase_since + ANSWERED_S
-        return is_old or all(w.by is not BlockedBy.LOG_DIR for w in waits)
+        noted = records.BlockedRecord(self.partition, blocked, self.now)
+        return self.change(*entered, noted, effects=requests)
 
     def _put_off(self, blocked: Blocked) -> Change:
         """Give the slot back while moves may not begin: others may make room meanwhile."""
@@ -152,35 +149,68 @@ class ReplicaPlacement(StepStart):
         )
 
     def _next_of(  # noqa: PLR0911 - one return per case
-        self, broker: BrokerId, budget: Budget, *, is_moving: bool
-    ) -> _Request | Blocked | None:
-        """Return the directory to request for a replica, what it waits for; None: it is there."""
-        view, ledger = self.view, self.view.tenure.directories
-        replica, epoch = (broker, self.partition), epoch_of(view, broker)
+        self, broker: BrokerId, phase: phases.Placing, budget: Budget
+    ) -> _Next | None:
+        """
+        Return what is next for a replica; None: it is there.
+
+        Only a report from after the last answer shows what became of that request.
+        """
+        ledger, replica = self.view.tenure.directories, (broker, self.partition)
+        moves_to = dict(phase.moving).get(broker)
         found = self._found(broker)
         if not isinstance(found, _Found):
-            return found
+            return found and found._replace(moves_to=moves_to)
         placed, here = found.placed, found.directory
         wanted = self.spec.directory_of(broker) or here
-        if placed.future is not None and disk_space.has_no_room(view, broker, self.partition):
-            wanted = here
-        waits = self._answer_gate(broker, wanted)
-        if waits is not None:
-            return waits
-        answer = ledger.answer_of(replica, epoch, wanted)
-        is_noted = answer is not None and answer.why is None
-        if is_noted and answer is not None and found.at < answer.at:
-            return self._waits(broker, f"the log directories of broker {broker} are being read")
-        if placed == model.PlacedReplica(wanted) and (is_noted or broker not in self.spec.unplaced):
+        epoch = epoch_of(self.view, broker)
+        if ledger.is_under_way(replica, epoch):
+            under_way = ledger.requests[replica].directory
+            return _Next(_unanswered(broker, under_way), moves_to, is_soon=True)
+        answer = ledger.answers.get(replica)
+        if answer is None or answer.epoch != epoch:
+            answer = None
+        elif found.at < answer.at:
+            return self._being_read(broker)._replace(moves_to=moves_to)
+        is_stopped = answer is not None and answer.directory == here and not answer.is_lost
+        if placed == model.PlacedReplica(wanted) and (
+            is_stopped or broker not in self.spec.unplaced
+        ):
             return None
+        if placed.future is not None and disk_space.has_no_room(self.view, broker, self.partition):
+            wanted = here
         if placed.future == wanted and not ledger.is_stalled(replica, self.now):
             detail = f"broker {broker} moves its replica to {wanted}{self._share(placed)}"
-            return Blocked(BlockedBy.LOG_DIR, detail, is_copying=True)
-        if wanted in {placed.future, here}:
-            # Naming the present directory ends a move.
-            return _Request(here, takes_room=is_moving and wanted != here)
-        blocked = self._move_gate(broker, wanted, budget, is_moving=is_moving)
-        return blocked or _Request(wanted, takes_room=True)
+            return _Next(Blocked(BlockedBy.LOG_DIR, detail, is_copying=True), wanted)
+        if placed.future is None and wanted != here:
+            return self._move(broker, wanted, answer, moves_to, budget)
+        # Naming the present directory ends a move; one to another directory begins after that.
+        moves_to = moves_to if moves_to == wanted != here else None
+        refused = _refused(broker, here, answer, self.now, moves_to)
+        if refused is not None:
+            return refused._replace(is_soon=True)
+        return _Next(_unanswered(broker, here), moves_to, here)
+
+    def _move(
+        self,
+        broker: BrokerId,
+        wanted: str,
+        answer: Answer | None,
+        moves_to: str | None,
+        budget: Budget,
+    ) -> _Next:
+        """Return the request for a directory to which nothing moves yet, or what it waits for."""
+        is_lost = answer is not None and answer.is_lost and answer.directory == moves_to
+        refused = _refused(broker, wanted, answer, self.now, moves_to if is_lost else None)
+        if refused is not None:
+            return refused
+        known = self.view.tenure.directories.brokers.get(broker)
+        if known is None or moves_to not in {None, wanted}:
+            return self._being_read(broker)
+        blocked = self._move_gate(broker, known, wanted, budget, is_moving=moves_to == wanted)
+        if blocked is not None:
+            return _Next(blocked)
+        return _Next(_unanswered(broker, wanted), wanted, wanted)
 
     def _share(self, placed: model.PlacedReplica) -> str:
         """Return how much of a move is done, as far as the partition's size is known."""
@@ -189,29 +219,32 @@ class ReplicaPlacement(StepStart):
 
     def _found(  # noqa: PLR0911 - one return per case
         self, broker: BrokerId
-    ) -> _Found | Blocked | None:
+    ) -> _Found | _Next | None:
         """Return where a replica is, why that is not known; None: it does not matter."""
         ledger, epoch = self.view.tenure.directories, epoch_of(self.view, broker)
         if epoch is None:
             if self.spec.rolls_back:
                 # A dead broker does not delay a rollback: it may never return.
                 return None
-            return self._waits(broker, f"broker {broker} is not live")
-        silence, report = (
-            ledger.silent.get(broker),
-            ledger.report_of((broker, self.partition), epoch),
-        )
+            return _Next(self._waits(broker, f"broker {broker} is not live"))
+        silence = ledger.silent.get(broker)
         if silence is not None:
-            return self._waits(broker, f"broker {broker} reports no directories: {silence.why}")
+            why = f"broker {broker} reports no directories: {silence.why}"
+            return _Next(self._waits(broker, why))
+        report = ledger.report_of((broker, self.partition), epoch)
         if report is None:
-            return self._waits(broker, f"the log directories of broker {broker} are being read")
+            return self._being_read(broker)
         placed = report.placed
         if placed is not None and placed.directory is not None:
             return _Found(report.at, placed, placed.directory)
         if self.spec.directory_of(broker) is None:
             return None
         why = f"broker {broker} reports no replica: its log directory may be offline"
-        return self._waits(broker, why)
+        return _Next(self._waits(broker, why))
+
+    def _being_read(self, broker: BrokerId) -> _Next:
+        why = f"the log directories of broker {broker} are being read"
+        return _Next(self._waits(broker, why), is_soon=True)
 
     def _waits(self, broker: BrokerId, why: str) -> Blocked:
         named = self.spec.directory_of(broker)
@@ -219,12 +252,17 @@ class ReplicaPlacement(StepStart):
         return Blocked(BlockedBy.LOG_DIR, f"{why}{to}")
 
     def _move_gate(
-        self, broker: BrokerId, directory: str, budget: Budget, *, is_moving: bool
+        self,
+        broker: BrokerId,
+        known: BrokerDirs,
+        directory: str,
+        budget: Budget,
+        *,
+        is_moving: bool,
     ) -> Blocked | None:
         """Return what keeps a broker from beginning to move its replica."""
-        known = self.view.tenure.directories.brokers.get(broker)
-        if known is None or known.dirs.get(directory) is not False:
-            what = "is offline" if known and directory in known.dirs else "does not exist"
+        if known.dirs.get(directory) is not False:
+            what = "is offline" if directory in known.dirs else "does not exist"
             return Blocked(
                 BlockedBy.LOG_DIR, f"log directory {directory} of broker {broker} {what}"
             )
@@ -242,12 +280,16 @@ class _Found(NamedTuple):
     directory: str
 
 
-class _Request(NamedTuple):
-    """A directory to request for a replica."""
+class _Next(NamedTuple):
+    """What is next for a replica that is not known to be in its directory."""
 
-    directory: str
-    takes_room: bool
-    """Whether a copy in it is under way from then on."""
+    blocked: Blocked
+    moves_to: str | None = None
+    """The directory to which it may be moving, where that takes room."""
+    request: str | None = None
+    """The directory to request now."""
+    is_soon: bool = False
+    """Whether it waits for an answer or a report only."""
 
 
 def _unanswered(broker: BrokerId, directory: str) -> Blocked:
@@ -255,11 +297,13 @@ def _unanswered(broker: BrokerId, directory: str) -> Blocked:
     return Blocked(BlockedBy.LOG_DIR, detail)
 
 
-def _moving(moving: Replicas, broker: BrokerId, found: _Request | Blocked | None) -> Replicas:
-    """Return the brokers that move replicas; one of them may do so for an earlier tenure."""
-    if isinstance(found, Blocked):
-        takes_room = found.is_copying or broker in moving
-    else:
-        takes_room = found is not None and found.takes_room
-    others = tuple(b for b in moving if b != broker)
-    return (*others, broker) if takes_room else others
+def _refused(
+    broker: BrokerId, directory: str, answer: Answer | None, now: Instant, moves_to: str | None
+) -> _Next | None:
+    """Return that the request was refused, or its answer lost, a moment ago."""
+    if answer is None or answer.directory != directory or answer.why is None:
+        return None
+    if now >= answer.at + RETRY_S:
+        return None
+    blocked = Blocked(BlockedBy.LOG_DIR, f"broker {broker}, {directory}: {answer.why}")
+    return _Next(blocked, moves_to, is_soon=answer.is_lost)

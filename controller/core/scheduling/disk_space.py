@@ -402,7 +402,7 @@ def receivers_of(
     if assignment is None:
         return ()
     if isinstance(reassignment.phase, Placing):
-        return reassignment.phase.moving
+        return tuple(b for b, _ in reassignment.phase.moving)
     if isinstance(reassignment.phase, AwaitingController):
         there, added = assignment.replicas, assignment.adding_replicas
         return tuple(r for r in reassignment.phase.target if r not in there or r in added)

@@ -210,7 +210,11 @@ def log_dirs_altered(view: ClusterView, event: events.LogDirsAltered, now: Insta
             known = directory_ledger.ERRORS.get(result.error, f"error {result.error}")
             why = result.why or known
         ledger.answers[replica] = directory_ledger.Answer(
-            event.broker_epoch, result.directory, now, why
+            event.broker_epoch,
+            result.directory,
+            now,
+            why,
+            is_lost=result.error == directory_ledger.NO_ANSWER,
         )
 
 
