@@ -82,6 +82,8 @@ class Traffic:
                 "socket.timeout.ms": 10_000,
                 # A leader change is noticed by the next record, not five minutes later.
                 "topic.metadata.refresh.interval.ms": 1_000,
+                # A broker that starts while there is no controller knows no topic for a while.
+                "topic.metadata.propagation.max.ms": int(give_up_after_s * 1000),
                 "statistics.interval.ms": 1_000,
                 "stats_cb": self._on_statistics,
                 **QUIET,
