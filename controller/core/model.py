@@ -268,7 +268,8 @@ class ReassignmentSpec:
     """The directories that the target replicas are to have, where the entry names them."""
     unplaced: frozenset[BrokerId] = NO_BROKERS
     """
-    Replicas for which an earlier target named another directory: a move there is to be stopped.
+    Replicas, also dropped ones, for which an earlier target named another directory: a move
+    there is to be stopped.
     """
 
     @property
@@ -285,29 +286,34 @@ class ReassignmentSpec:
             expected=None,
             asked=None,
             log_dirs=(),
-            unplaced=self.unplaced_by(original, ()),
+            unplaced=self.unplaced_by(()),
             abandoned=(self.abandoned | frozenset(self.target)) - frozenset(original) or NO_BROKERS,
         )
 
     @property
     def has_directories(self) -> bool:
         """Whether it ends only when replicas are in certain directories."""
-        return bool(self.log_dirs or self.unplaced)
+        return bool(self.placed_brokers)
 
     @property
     def placed_brokers(self) -> Replicas:
         """The brokers whose replicas are to be in certain directories."""
-        return tuple(dict.fromkeys((*(b for b, _ in self.log_dirs), *sorted(self.unplaced))))
+        stopped = sorted(self.unplaced.intersection(self.target))
+        return tuple(dict.fromkeys((*(b for b, _ in self.log_dirs), *stopped)))
 
     def directory_of(self, broker: BrokerId) -> str | None:
         """Return the directory that a replica is to have; None: any."""
         return next((path for b, path in self.log_dirs if b == broker), None)
 
-    def unplaced_by(self, target: Replicas, log_dirs: LogDirs) -> frozenset[BrokerId]:
-        """Return the replicas whose moves a later target with these directories has to stop."""
+    def unplaced_by(self, log_dirs: LogDirs) -> frozenset[BrokerId]:
+        """
+        Return the replicas whose moves a later target with these directories has to stop.
+
+        Also those that it drops: a cancellation may keep them.
+        """
         kept = set(self.log_dirs) & set(log_dirs)
         named = {b for b, path in self.log_dirs if (b, path) not in kept}
-        return (self.unplaced | named).intersection(target) or NO_BROKERS
+        return self.unplaced | named or NO_BROKERS
 
     @property
     def top(self) -> int:

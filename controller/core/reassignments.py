@@ -82,12 +82,12 @@ class Reassignment:
 
     def may_have_placed(self, assignment: model.PartitionAssignment) -> bool:
         """
-        Return whether an earlier tenure may have had replicas moved between directories.
+        Return whether an earlier tenure or target may have had replicas moved between directories.
 
-        It asks for that when the topic znode is at the target.
+        They ask for that when the topic znode is at the target.
         """
-        placed = self.spec.placed_brokers
-        return self.inherited and any(b in assignment.replicas for b in placed)
+        placed = self.spec.placed_brokers if self.inherited else ()
+        return any(b in assignment.replicas for b in (*placed, *self.spec.unplaced))
 
     @property
     def has_moved(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
+from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, LogDirs, TopicPartition
 from controller.core.options import EngineName, Options
 from tests.sim import codes
@@ -124,6 +125,25 @@ def test_another_directory_is_judged_for_itself(monkeypatch: pytest.MonkeyPatch)
     disks.others.clear()
     world.run_until(lambda: not misplaced(world, named), within_s=END_S, look_every_s=0.5)
     assert disks.least_free >= RESERVE.bytes
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_move_is_stopped_for_a_later_entry_that_is_cancelled(engine: EngineName) -> None:
+    """It drops the replica that moves, and is cancelled before it begins."""
+    world = cluster(8, engine, {0: [1, 2]})
+    fill(world, Random(8), least=1400)
+    world.producer.start()
+    world.add_daemon(placing(world, Options(engine=engine), loss=0.0))
+    world.run_for(3.0)
+    host, other = world.brokers[SECOND], other_dir(world)
+    world.submit_request({tp(): REPLICAS}, None, in_directory(other))
+    world.run_until(lambda: tp() in host.futures, within_s=60.0)
+    world.pause(Pauses(brokers={BrokerId(3): Pause("later")}))
+    world.submit_request({tp(): (BrokerId(3), BrokerId(4))})
+    world.run_for(5.0)
+    world.cancel()
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    assert (host.logs[tp()].directory, host.futures) == (1 - other, {})
 
 
 @pytest.mark.parametrize("fault", ["offline", "dead", "denied"])

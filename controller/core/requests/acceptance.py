@@ -314,7 +314,7 @@ def accept_entry(  # noqa: PLR0913 - the parts of an entry
     """
     assignment = view.session.topics[partition.topic].partitions[partition.partition]
     running = view.work.reassignments.get(partition)
-    unplaced = None if running is None else running.spec.unplaced_by(target, log_dirs)
+    unplaced = None if running is None else running.spec.unplaced_by(log_dirs)
     spec = replace(
         spec_of(view, request, partition, target, route),
         expected=expected,
