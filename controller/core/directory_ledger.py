@@ -59,6 +59,7 @@ class BrokerDirs:
 class Silence:
     """A broker does not report its directories."""
 
+    epoch: BrokerEpoch
     since: Instant
     why: str
     is_lasting: bool
@@ -130,6 +131,11 @@ class DirectoryLedger:
     moves: dict[Replica, Move] = field(default_factory=dict)
     restarts: dict[Replica, int] = field(default_factory=dict)
     """How often a move was begun again."""
+
+    def silence_of(self, broker: BrokerId, epoch: BrokerEpoch | None) -> Silence | None:
+        """Return that this registration of a broker does not report its directories."""
+        silence = self.silent.get(broker)
+        return silence if silence is not None and silence.epoch == epoch else None
 
     def is_under_way(self, replica: Replica, epoch: BrokerEpoch | None) -> bool:
         """Return whether this registration of the broker has yet to answer a request."""

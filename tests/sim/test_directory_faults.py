@@ -12,7 +12,7 @@ from controller.core.model import BrokerId, LogDirs, TopicPartition
 from controller.core.options import EngineName, Options
 from tests.sim import codes
 from tests.sim.brokers import SimBroker
-from tests.sim.directories import placing
+from tests.sim.directories import SimDirectories, placing
 from tests.sim.disks import SimDisks, path_of
 from tests.sim.histories import is_finished
 from tests.sim.test_directories import (
@@ -21,6 +21,7 @@ from tests.sim.test_directories import (
     cluster,
     misplaced,
     named_dirs,
+    refusals_of,
     tp,
 )
 from tests.sim.test_disks import RESERVE, fill
@@ -144,6 +145,38 @@ def test_move_is_stopped_for_a_later_entry_that_is_cancelled(engine: EngineName)
     world.cancel()
     world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
     assert (host.logs[tp()].directory, host.futures) == (1 - other, {})
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_broker_that_was_silent_once_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, *, restarts: bool
+) -> None:
+    """An entry is refused for what its broker does, not for what it did before."""
+    world = cluster(6, EngineName.DELEGATED, {0: [1, 2], 1: [1, 2]})
+    world.add_daemon(placing(world, Options(engine=EngineName.DELEGATED), loss=0.0))
+    world.run_for(3.0)
+    # Work that keeps the tenure.
+    world.pause(Pauses(brokers={BrokerId(5): Pause("later")}))
+    world.submit_request({tp(1): (BrokerId(1), BrokerId(5))})
+    with monkeypatch.context() as silence:
+        silence.setattr(SimDirectories, "_is_lost", lambda _: True)
+        request = world.submit_request({tp(): REPLICAS}, None, in_directory(0))
+        world.run_for(80.0)
+    (refusal,) = refusals_of(world, request)
+    assert "does not report its log directories" in refusal.detail
+    if restarts:
+        world.brokers[SECOND].stop()
+        world.brokers[SECOND].start()
+        world.run_for(5.0)
+    else:
+        world.run_for(60.0)
+    named = in_directory(other_dir(world))
+    request = world.submit_request({tp(): REPLICAS}, None, named)
+    world.run_for(5.0)
+    world.pause(Pauses())
+    world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
+    assert refusals_of(world, request) == ()
+    assert misplaced(world, named) == {}
 
 
 @pytest.mark.parametrize("fault", ["offline", "dead", "denied"])

@@ -227,7 +227,7 @@ class ReplicaPlacement(StepStart):
                 # A dead broker does not delay a rollback: it may never return.
                 return None
             return _Next(self._waits(broker, f"broker {broker} is not live"))
-        silence = ledger.silent.get(broker)
+        silence = ledger.silence_of(broker, epoch)
         if silence is not None:
             why = f"broker {broker} reports no directories: {silence.why}"
             return _Next(self._waits(broker, why))

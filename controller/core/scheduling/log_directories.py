@@ -48,8 +48,8 @@ def unknown_brokers(view: ClusterView, log_dirs: LogDirs) -> set[BrokerId]:
     ledger = view.tenure.directories
     found = set()
     for broker, _ in log_dirs:
-        known, silence = ledger.brokers.get(broker), ledger.silent.get(broker)
         epoch = epoch_of(view, broker)
+        known, silence = ledger.brokers.get(broker), ledger.silence_of(broker, epoch)
         is_known = known is not None and known.epoch == epoch
         if epoch is not None and not is_known and not (silence and silence.is_lasting):
             found.add(broker)
@@ -61,7 +61,7 @@ def problem_of(view: ClusterView, log_dirs: LogDirs) -> str | None:
     ledger = view.tenure.directories
     for broker, path in log_dirs:
         epoch = epoch_of(view, broker)
-        known, silence = ledger.brokers.get(broker), ledger.silent.get(broker)
+        known, silence = ledger.brokers.get(broker), ledger.silence_of(broker, epoch)
         if epoch is None:
             return f"broker {broker} is not live, so its log directory {path} cannot be used"
         if known is not None and known.epoch == epoch:
@@ -94,11 +94,14 @@ def _is_awaited(view: ClusterView, broker: BrokerId) -> bool:
 
 
 def follow_directories(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Ask the brokers of the partitions in ``Placing``, and set the timer of the next look."""
+    """Ask the brokers of the partitions in ``Placing``, and silent ones; set the next timer."""
     ledger = view.tenure.directories
-    if not due.directories or not (ledger.placing or ledger.gated):
+    if not due.directories or not (ledger.placing or ledger.gated or ledger.silent):
         return Decision()
-    wanted: dict[BrokerId, list[TopicPartition]] = {}
+    # Entries are refused because of a silent broker only as long as it is silent.
+    wanted: dict[BrokerId, list[TopicPartition]] = {
+        b: [] for b in ledger.silent if ledger.silence_of(b, epoch_of(view, b)) is not None
+    }
     for partition in ledger.placing:
         for broker in view.work.reassignments[partition].spec.placed_brokers:
             if broker in view.cluster.brokers:
@@ -148,10 +151,10 @@ def log_dirs_described(view: ClusterView, event: events.LogDirsDescribed, now: I
     if view.tenure.held is None or epoch_of(view, broker) != event.broker_epoch:
         return
     if event.problem is not None:
-        former = ledger.silent.get(broker)
+        former = ledger.silence_of(broker, event.broker_epoch)
         since = now if former is None else former.since
         ledger.silent[broker] = directory_ledger.Silence(
-            since, event.problem, is_lasting=now - since >= PATIENCE_S
+            event.broker_epoch, since, event.problem, is_lasting=now - since >= PATIENCE_S
         )
     else:
         ledger.silent.pop(broker, None)
