@@ -21,7 +21,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling import holds, limits
-from controller.core.scheduling.disk_space import DiskBudget
+from controller.core.scheduling.disk_budget import DiskBudget
 from controller.core.view import ClusterView
 
 

@@ -14,7 +14,7 @@ from controller.core.disk_ledger import DELETE_DELAY_S
 from controller.core.events import SizesRead
 from controller.core.model import BrokerDisks, BrokerId, Instant, LogDir, MinFree, TopicPartition
 from controller.core.options import Options
-from controller.core.scheduling.disk_space import UNTHROTTLED_RATE
+from controller.core.scheduling.disk_budget import UNTHROTTLED_RATE
 from tests.core.builders import Driver, tp
 
 MB = 1_000_000

@@ -19,7 +19,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import Options
-from controller.core.scheduling.disk_space import placements_before, unguarded
+from controller.core.scheduling.disk_budget import placements_before
+from controller.core.scheduling.disk_space import unguarded
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.scheduling.modelled_disks import ModelledDisks
 
