@@ -236,14 +236,15 @@ def forecast(plan: Plan) -> Forecast:
     # Without disks there is nothing to learn of an unplayed plan.
     some = going if is_played or plan.disks else []
     played = play(some, plan.disks, plan.limits, fast if fast and is_played else Pace())
-    time = None
+    plays, time = [played], None
     if fast is not None and slow is not None and not _is_sizeless(plan):
         slowest = play(going, plan.disks, plan.limits, slow) if is_played else None
+        plays += [] if slowest is None else [slowest]
         time = _time(plan, shares, steps, (fast, slow), (played, slowest))
         is_unbounded = plan.relocation_throttle is None and any(m.relocations for m in going)
         if played.stuck or stopped or plan.sizeless or is_unbounded:
             time = replace(time, high_s=None)
-    waits = [*plan.holds, *blocked, *_waits_for_disks(played)]
+    waits = [*plan.holds, *blocked, *_waits_for_disks(plays)]
     if is_played and played.limited:
         detail = "more than the limits permit at a time"
         waits.append(Wait(BlockedBy.LIMIT, detail, count=played.limited))
@@ -329,10 +330,13 @@ def _ids(brokers: Iterable[BrokerId]) -> str:
     return ",".join(map(str, brokers))
 
 
-def _waits_for_disks(played: Schedule) -> Iterable[Wait]:
+def _waits_for_disks(plays: Sequence[Schedule]) -> Iterable[Wait]:
+    """Return the waits of all plays: brokers may choose other directories at other rates."""
+    delayed = {p: where for played in plays for p, where in played.delayed.items()}
+    stuck = {p for played in plays for p in played.stuck}
     found: dict[str, list[TopicPartition]] = {}
-    for partition, where in played.delayed.items():
-        until = "for good" if partition in played.stuck else "until dropped logs are deleted"
+    for partition, where in delayed.items():
+        until = "for good" if partition in stuck else "until dropped logs are deleted"
         found.setdefault(f"{where} has no room above min_free, {until}", []).append(partition)
     for detail, partitions in found.items():
         yield Wait(BlockedBy.DISK_FULL, detail, tuple(partitions))
