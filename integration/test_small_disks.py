@@ -136,7 +136,7 @@ def test_what_does_not_fit_waits_with_the_reason_and_can_be_cancelled(
         (topic, number) = next(p for p in targets if cluster.replicas(*p) != [3])
         explained = reassigner(cluster, "explain", f"{topic}-{number}").stdout
         assert "broker 3" in explained, explained
-        assert "free above the reserve" in explained, explained
+        assert "free above min_free" in explained, explained
         cancel(cluster, requests=[request])
         eventually(lambda: not daemon.status()["waiting"], within_s=60)
     judge(cluster, disks)
