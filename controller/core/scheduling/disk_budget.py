@@ -34,7 +34,7 @@ COPY_TIME_MAX_S: Final = 86_400.0
 """The longest time for which growth is reserved; reports correct it meanwhile."""
 SHORT_S: Final = disk_ledger.DELETE_DELAY_S
 """The room is short if it is less than what a broker copies in this time, at its throttle."""
-BUSY_REFRESHES: Final = 2
+BUSY_REFRESHES: Final = 3
 """
 Where the room is short, copies in progress that last for so many ``copy_refresh`` are enough.
 
