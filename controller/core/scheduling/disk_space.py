@@ -35,6 +35,7 @@ from controller.core.model import (
 )
 from controller.core.phases import AwaitingController, Placing
 from controller.core.reassignments import START, Reassignment
+from controller.core.scheduling.partition_sizes import has_answered
 from controller.core.view import ClusterView
 
 REPORTS_VALID: Final = 3
@@ -288,7 +289,7 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
 def _all_answered(view: ClusterView, partition: TopicPartition, event: SizesRead) -> bool:
     assignment = view.session.known_assignment(partition)
     replicas = () if assignment is None else assignment.replicas
-    return all(r in view.cluster.brokers and r not in event.errors for r in replicas)
+    return all(has_answered(view, event, r) for r in replicas)
 
 
 def _resize(view: ClusterView, ledger: disk_ledger.DiskLedger) -> None:

@@ -2,7 +2,7 @@
 Partition sizes: when to request them, and the growth and progress they show.
 
 New reassignments soon, all of them from time to time, and those being copied more often: the bytes
-of their new replicas show their progress. No decision waits for an unknown size.
+of their new replicas show their progress. Only the space guard waits for an unknown size.
 """
 
 from __future__ import annotations
@@ -142,13 +142,18 @@ def _size_of(view: ClusterView, partition: TopicPartition, event: events.SizesRe
         whole = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
     held = event.replicas.get(partition)
     if held is None:
-        answered = [r for r in whole if r in view.cluster.brokers and r not in event.errors]
+        answered = [r for r in whole if has_answered(view, event, r)]
     else:
         answered = [r for r in whole if r in held]
     if not answered:
         return known
     size = event.sizes[partition]
     return size if len(answered) == len(whole) else max(size, known or 0)
+
+
+def has_answered(view: ClusterView, event: events.SizesRead, broker: BrokerId) -> bool:
+    """Return whether a broker is live and reported what it has."""
+    return broker in view.cluster.brokers and broker not in event.errors
 
 
 def _note_copied(
