@@ -1,0 +1,105 @@
+"""
+Vocabulary: what brokers ask of their controller, and its answers, with Kafka's field names.
+
+Plain values. ``controller.endpoint.codec`` reads and writes their frames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+)
+
+
+class IsrChange(NamedTuple):
+    """The ISR that the leader of one partition asks for."""
+
+    topic: str | None
+    """None as of version 2, which carries topic ids only."""
+    topic_id: str | None
+    """As in the topic znode; None below version 2."""
+    partition: int
+    leader_epoch: LeaderEpoch
+    isr: Replicas
+    leader_recovery_state: int
+    partition_epoch: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    """A leader asks to change the ISR of partitions (KIP-497)."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    version: int
+    changes: tuple[IsrChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds:
+    """A broker asks for a block of producer ids (KIP-730)."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdown:
+    """A broker asks to lose its leaderships before it stops."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    """-1 in version 1, which has none."""
+
+
+BrokerAsk = AlterPartition | AllocateProducerIds | ControlledShutdown
+
+
+class IsrResult(NamedTuple):
+    """The answer for one partition of an AlterPartition: what is durable now."""
+
+    topic: str | None
+    topic_id: str | None
+    partition: int
+    error: int
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: Replicas
+    leader_recovery_state: int
+    partition_epoch: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionResponse:
+    """The answer to an AlterPartition."""
+
+    error: int
+    results: tuple[IsrResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsResponse:
+    """The answer to an AllocateProducerIds."""
+
+    error: int
+    first: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownResponse:
+    """The answer to a ControlledShutdown: the partitions that the broker still leads."""
+
+    error: int
+    remaining: tuple[TopicPartition, ...] = ()
+
+
+BrokerAnswer = AlterPartitionResponse | ProducerIdsResponse | ControlledShutdownResponse
