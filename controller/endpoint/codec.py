@@ -1,0 +1,336 @@
+"""
+Frames of brokers to requests, and answers to frames.
+
+Pure. A wrong byte in an answer stops the broker: its send thread treats every error of decoding as
+fatal (``InterBrokerSendThread``). So whatever is in doubt raises, and the socket is closed.
+
+Invariant: what ``decode`` returns can be answered in the version of its header.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.api_header import ResponseHeader
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+from controller.brokers.messages import frame_of, topic_uuid
+from controller.core import broker_requests
+from controller.core.controllership.responses import NONE, UNSUPPORTED_VERSION
+from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, ZkVersion
+from controller.endpoint import messages
+from controller.endpoint.strict_decoding import Cursor, Fields, reader_of
+from controller.errors import ProtocolError, RemoteProtocolError
+
+CONTROLLED_SHUTDOWN: Final = 7
+SASL_HANDSHAKE: Final = 17
+API_VERSIONS: Final = 18
+SASL_AUTHENTICATE: Final = 36
+ALTER_PARTITION: Final = 56
+ALLOCATE_PRODUCER_IDS: Final = 67
+"""Kafka's API keys of the requests that are served."""
+
+ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
+    CONTROLLED_SHUTDOWN: (1, 3),
+    SASL_HANDSHAKE: (0, 1),
+    API_VERSIONS: (0, 3),
+    SASL_AUTHENTICATE: (0, 2),
+    ALTER_PARTITION: (0, 3),
+    ALLOCATE_PRODUCER_IDS: (0, 0),
+}
+"""
+Lowest and highest version by API key.
+
+What brokers of 2.3 to 3.9 send; ControlledShutdown v0 has a header of its own. AllocateProducerIds
+stays in the list: a broker of 3.6+ that misses it allocates no more ids until it restarts.
+"""
+
+FRAME_MAX: Final = 16 * 1024 * 1024
+"""The longest request in bytes: an AlterPartition v3 of 200,000 partitions is shorter."""
+
+_FIRST_BY_TOPIC_ID: Final = 2
+"""The first version of AlterPartition that names topics by id (KIP-841)."""
+_HEADER_NUMBERS: Final = (struct.Struct(">h"), struct.Struct(">h"), struct.Struct(">i"))
+_NO_ID: Final = bytes(16)
+
+
+class RequestHeader(NamedTuple):
+    """What an answer needs to know of its request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersions:
+    """Ask which requests are served; ``api_versions_response`` is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshake:
+    """Choose a SASL mechanism."""
+
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticate:
+    """One message of a client in a SASL exchange."""
+
+    auth_bytes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshakeAnswer:
+    """
+    The mechanisms that are enabled.
+
+    There is no answer that refuses: a broker may stop on it, where it repeats after a disconnect.
+    """
+
+    mechanisms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticateAnswer:
+    """One message of the server in a SASL exchange; as with the handshake, never a refusal."""
+
+    auth_bytes: bytes
+
+
+Request = ApiVersions | SaslHandshake | SaslAuthenticate | broker_requests.BrokerAsk
+Answer = SaslHandshakeAnswer | SaslAuthenticateAnswer | broker_requests.BrokerAnswer
+
+
+# --- requests ------------------------------------------------------------------------------------
+
+
+def decode(frame: bytes) -> tuple[RequestHeader, Request]:
+    """
+    Read a request.
+
+    Args:
+        frame: Header and body, without the length in front of them.
+
+    Returns:
+        Also an ApiVersions of a version that is not served: ``api_versions_response`` says so.
+
+    Raises:
+        RemoteProtocolError: it is malformed, or not one of ``ADVERTISED``.
+    """
+    if len(frame) > FRAME_MAX:
+        raise RemoteProtocolError(f"a request of {len(frame)} bytes")
+    cursor = Cursor(frame)
+    api_key, version, correlation_id = (cursor.number(n) for n in _HEADER_NUMBERS)
+    header = RequestHeader(api_key, version, correlation_id, cursor.nullable_text())
+    if api_key == API_VERSIONS and version > ADVERTISED[API_VERSIONS][1]:
+        return header, ApiVersions()
+    lowest, highest = ADVERTISED.get(api_key, (0, -1))
+    if not lowest <= version <= highest:
+        raise RemoteProtocolError(f"API key {api_key} v{version} is not served")
+    message, value_of = _REQUESTS[api_key]
+    if message.flexible_version_q(version):
+        cursor.skip_tagged_fields()
+    body = reader_of(message, version)(cursor)
+    cursor.expect_end()
+    return header, value_of(version, body)
+
+
+def _api_versions(_version: int, _body: Fields) -> ApiVersions:
+    return ApiVersions()
+
+
+def _sasl_handshake(_version: int, body: Fields) -> SaslHandshake:
+    return SaslHandshake(body["mechanism"])
+
+
+def _sasl_authenticate(_version: int, body: Fields) -> SaslAuthenticate:
+    return SaslAuthenticate(body["auth_bytes"])
+
+
+def _controlled_shutdown(_version: int, body: Fields) -> broker_requests.ControlledShutdown:
+    return broker_requests.ControlledShutdown(
+        BrokerId(body["broker_id"]), BrokerEpoch(body.get("broker_epoch", -1))
+    )
+
+
+def _alter_partition(version: int, body: Fields) -> broker_requests.AlterPartition:
+    return broker_requests.AlterPartition(
+        BrokerId(body["broker_id"]),
+        BrokerEpoch(body["broker_epoch"]),
+        version,
+        tuple(
+            broker_requests.IsrChange(
+                topic.get("topic_name"),
+                topic_id,
+                row["partition_index"],
+                LeaderEpoch(row["leader_epoch"]),
+                tuple(map(BrokerId, _isr(row))),
+                row.get("leader_recovery_state", 0),
+                ZkVersion(row["partition_epoch"]),
+            )
+            for topic in body["topics"]
+            for topic_id in (_topic_id(topic),)
+            for row in topic["partitions"]
+        ),
+    )
+
+
+def _isr(row: Fields) -> Iterable[int]:
+    if "new_isr" in row:
+        isr: list[int] = row["new_isr"]
+        return isr
+    # The broker epochs of the members are -1: leaders know them in KRaft mode only.
+    return [member["broker_id"] for member in row["new_isr_with_epochs"]]
+
+
+def _topic_id(topic: Fields) -> str | None:
+    if "topic_id" not in topic:
+        return None
+    raw: bytes = topic["topic_id"].bytes
+    if raw == _NO_ID:
+        raise RemoteProtocolError("a topic without an id, in a version without names")
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _allocate_producer_ids(_version: int, body: Fields) -> broker_requests.AllocateProducerIds:
+    return broker_requests.AllocateProducerIds(
+        BrokerId(body["broker_id"]), BrokerEpoch(body["broker_epoch"])
+    )
+
+
+_REQUESTS: Final[Mapping[int, tuple[Any, Callable[[int, Fields], Request]]]] = {
+    CONTROLLED_SHUTDOWN: (messages.ControlledShutdownRequest, _controlled_shutdown),
+    SASL_HANDSHAKE: (SaslHandshakeRequest, _sasl_handshake),
+    API_VERSIONS: (ApiVersionsRequest, _api_versions),
+    SASL_AUTHENTICATE: (SaslAuthenticateRequest, _sasl_authenticate),
+    ALTER_PARTITION: (messages.AlterPartitionRequest, _alter_partition),
+    ALLOCATE_PRODUCER_IDS: (messages.AllocateProducerIdsRequest, _allocate_producer_ids),
+}
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def api_versions_response(header: RequestHeader) -> bytes:
+    """
+    Return the frame of the answer to an ApiVersions.
+
+    A version that is not served gets UNSUPPORTED_VERSION in a body of version 0, which lists the
+    versions of ApiVersions (KIP-511): the peer asks again with one of them.
+    """
+    version = header.version
+    error, keys = NONE, sorted(ADVERTISED)
+    if version > ADVERTISED[API_VERSIONS][1]:
+        version, error, keys = 0, UNSUPPORTED_VERSION, [API_VERSIONS]
+    body = ApiVersionsResponse(
+        version=version, error_code=error, api_keys=[(key, *ADVERTISED[key]) for key in keys]
+    )
+    # The header has version 0 always: the peer does not know the version of the body yet.
+    return _frame(header, body, flexible_header=False)
+
+
+def encode(header: RequestHeader, answer: Answer) -> bytes:
+    """
+    Return the frame of an answer, with the length in front of it.
+
+    Args:
+        header: The header of the request.
+        answer: The answer to it.
+
+    Raises:
+        ProtocolError: the answer is not one to this request, or a value does not fit its field.
+    """
+    wanted, message_of = _ANSWERS.get(header.api_key, (None, None))
+    if message_of is None or type(answer) is not wanted:
+        raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
+    body = message_of(header.version, answer)
+    return _frame(header, body, flexible_header=body.flexible_version_q(header.version))
+
+
+def _frame(header: RequestHeader, body: ApiMessage, *, flexible_header: bool) -> bytes:
+    head = ResponseHeader(correlation_id=header.correlation_id).encode(flexible=flexible_header)
+    encoded = frame_of(body).body
+    return b"".join((struct.pack(">i", len(head) + len(encoded)), head, encoded))
+
+
+def _sasl_handshake_response(version: int, answer: SaslHandshakeAnswer) -> ApiMessage:
+    return SaslHandshakeResponse(
+        version=version, error_code=NONE, mechanisms=list(answer.mechanisms)
+    )
+
+
+def _sasl_authenticate_response(version: int, answer: SaslAuthenticateAnswer) -> ApiMessage:
+    # A lifetime of 0 means that the session lasts as long as the connection (KIP-368).
+    return SaslAuthenticateResponse(
+        version=version,
+        error_code=NONE,
+        error_message=None,
+        auth_bytes=answer.auth_bytes,
+        session_lifetime_ms=0,
+    )
+
+
+def _controlled_shutdown_response(
+    version: int, answer: broker_requests.ControlledShutdownResponse
+) -> ApiMessage:
+    remaining: list[tuple[str, int]] = [(p.topic, p.partition) for p in answer.remaining]
+    return messages.ControlledShutdownResponse(
+        version=version, error_code=answer.error, remaining_partitions=remaining
+    )
+
+
+def _alter_partition_response(
+    version: int, answer: broker_requests.AlterPartitionResponse
+) -> ApiMessage:
+    by_id = version >= _FIRST_BY_TOPIC_ID
+    topics: dict[object, list[tuple[Any, ...]]] = {}
+    for result in answer.results:
+        key = topic_uuid(result.topic_id) if by_id else result.topic
+        if key is None:
+            raise ProtocolError(f"a result of {result.topic} without the topic of v{version}")
+        topics.setdefault(key, []).append(_isr_row(version, result))
+    return messages.AlterPartitionResponse(
+        version=version, throttle_time_ms=0, error_code=answer.error, topics=list(topics.items())
+    )
+
+
+def _isr_row(version: int, result: broker_requests.IsrResult) -> tuple[Any, ...]:
+    row = (result.partition, result.error, result.leader, result.leader_epoch, result.isr)
+    recovery = (result.leader_recovery_state,) if version >= 1 else ()
+    return (*row, *recovery, result.partition_epoch)
+
+
+def _producer_ids_response(version: int, answer: broker_requests.ProducerIdsResponse) -> ApiMessage:
+    return messages.AllocateProducerIdsResponse(
+        version=version,
+        throttle_time_ms=0,
+        error_code=answer.error,
+        producer_id_start=answer.first,
+        producer_id_len=answer.length,
+    )
+
+
+_ANSWERS: Final[Mapping[int, tuple[type[Any], Callable[[int, Any], ApiMessage]]]] = {
+    CONTROLLED_SHUTDOWN: (
+        broker_requests.ControlledShutdownResponse,
+        _controlled_shutdown_response,
+    ),
+    SASL_HANDSHAKE: (SaslHandshakeAnswer, _sasl_handshake_response),
+    SASL_AUTHENTICATE: (SaslAuthenticateAnswer, _sasl_authenticate_response),
+    ALTER_PARTITION: (broker_requests.AlterPartitionResponse, _alter_partition_response),
+    ALLOCATE_PRODUCER_IDS: (broker_requests.ProducerIdsResponse, _producer_ids_response),
+}

@@ -1,0 +1,173 @@
+"""
+Frames that no broker sends, for the codec of the controller endpoint.
+
+``python -m tests.endpoint.fuzzing [--seed N] [--count N]`` decodes ``count`` of them and stops at
+the first that does anything but return a request or raise ``RemoteProtocolError``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from controller.core import broker_requests
+from controller.core.model import BrokerId
+from controller.endpoint import codec
+from controller.errors import RemoteProtocolError
+from tests.endpoint.requests import EVERY_VERSION, request_frame
+
+SECONDS_MAX: Final = 0.5
+"""Time of the processor for one frame, which is far more than a thousand bytes can cost."""
+FRAME_LENGTH_MAX: Final = 1000
+
+_VALID: Final = [request_frame(key, version) for key, version in EVERY_VERSION]
+_EDGES: Final = [
+    *(struct.pack(">i", n) for n in (-1, -2, 2**31 - 1, -(2**31), 2**24)),
+    *(struct.pack(">h", n) for n in (-1, -2, 2**15 - 1, -(2**15))),
+    *(b"\xff" * n for n in range(1, 11)),
+    *(b"\x80" * n for n in range(1, 11)),
+    b"\xff\xff\xff\xff\x07",
+    b"\xff\xff\xff\xff\x0f",
+    b"\x00",
+    b"\x01",
+]
+"""Lengths and counts at the limits of their types."""
+
+
+def _overwrite(frame: bytearray, dice: random.Random) -> None:
+    at = dice.randrange(len(frame))
+    edge = dice.choice(_EDGES)
+    frame[at : at + len(edge)] = edge
+
+
+def _insert(frame: bytearray, dice: random.Random) -> None:
+    at = dice.randrange(len(frame) + 1)
+    frame[at:at] = dice.choice([*_EDGES, dice.randbytes(dice.randrange(1, 9))])
+
+
+def _flip(frame: bytearray, dice: random.Random) -> None:
+    frame[dice.randrange(len(frame))] ^= 1 << dice.randrange(8)
+
+
+def _cut(frame: bytearray, dice: random.Random) -> None:
+    at = dice.randrange(len(frame))
+    del frame[at : at + dice.randrange(1, 9)]
+
+
+def _repeat(frame: bytearray, dice: random.Random) -> None:
+    at = dice.randrange(len(frame))
+    part = bytes(frame[at : at + dice.randrange(1, 40)])
+    frame[at:at] = part * dice.randrange(1, 6)
+
+
+def _join(frame: bytearray, dice: random.Random) -> None:
+    frame[dice.randrange(len(frame)) :] = dice.choice(_VALID)[dice.randrange(10) :]
+
+
+_MUTATIONS: Final[list[Callable[[bytearray, random.Random], None]]] = [
+    _overwrite,
+    _insert,
+    _flip,
+    _cut,
+    _repeat,
+    _join,
+]
+
+
+def hostile_frame(seed: int) -> bytes:
+    """Return a frame: mostly a valid one that was changed in a few places, else random bytes."""
+    dice = random.Random(seed)
+    if dice.random() < 0.1:
+        key, version = dice.choice(EVERY_VERSION)
+        header = struct.pack(">hhi", key, version, dice.getrandbits(31))
+        return header[: dice.randrange(9)] + dice.randbytes(dice.randrange(FRAME_LENGTH_MAX))
+    frame = bytearray(dice.choice(_VALID))
+    for _ in range(dice.choice((1, 1, 1, 2, 3, 4))):
+        if frame:
+            dice.choice(_MUTATIONS)(frame, dice)
+    return bytes(frame[:FRAME_LENGTH_MAX])
+
+
+def outcome_of(frame: bytes) -> str:
+    """
+    Decode a frame, and encode an answer to what it contains.
+
+    Returns:
+        The name of the request, or ``refused``.
+
+    Raises:
+        AssertionError: it took too long.
+        Exception: anything but RemoteProtocolError, which is the defect this looks for.
+    """
+    began = time.process_time()
+    try:
+        header, request = codec.decode(frame)
+    except RemoteProtocolError:
+        return "refused"
+    finally:
+        assert time.process_time() - began < SECONDS_MAX
+    answer = _answer_of(request)
+    if answer is None:
+        codec.api_versions_response(header)
+    else:
+        codec.encode(header, answer)
+    return type(request).__name__
+
+
+def _answer_of(request: codec.Request) -> codec.Answer | None:
+    """Return an answer that contains what the request contains; None for ApiVersions."""
+    match request:
+        case broker_requests.AlterPartition():
+            return broker_requests.AlterPartitionResponse(
+                0,
+                tuple(
+                    broker_requests.IsrResult(
+                        c.topic,
+                        c.topic_id,
+                        c.partition,
+                        0,
+                        BrokerId(1),
+                        c.leader_epoch,
+                        c.isr,
+                        c.leader_recovery_state,
+                        c.partition_epoch,
+                    )
+                    for c in request.changes
+                ),
+            )
+        case broker_requests.AllocateProducerIds():
+            return broker_requests.ProducerIdsResponse(0, 1000, 1000)
+        case broker_requests.ControlledShutdown():
+            return broker_requests.ControlledShutdownResponse(0, ())
+        case codec.SaslHandshake():
+            return codec.SaslHandshakeAnswer((request.mechanism,))
+        case codec.SaslAuthenticate():
+            return codec.SaslAuthenticateAnswer(request.auth_bytes)
+        case _:
+            return None
+
+
+def fuzz(count: int, seed: int = 0) -> Counter[str]:
+    """Decode as many frames and count the outcomes."""
+    outcomes: Counter[str] = Counter()
+    for each in range(seed, seed + count):
+        frame = hostile_frame(each)
+        try:
+            outcomes[outcome_of(frame)] += 1
+        except Exception as error:
+            error.add_note(f"seed {each}: {frame.hex()}")
+            raise
+    return outcomes
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    print(dict(fuzz(chosen.count, chosen.seed)))  # noqa: T201 - the result of the command

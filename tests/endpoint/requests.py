@@ -1,0 +1,70 @@
+"""Frames of requests, as kafka-python encodes them by the same schemas as the codec decodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from controller.brokers.messages import topic_uuid
+from controller.endpoint import codec, messages
+
+ORDERS_ID = "Tm9wZSBub3RoaW5nIGhlcg"
+PAYMENTS_ID = "c29tZXRoaW5nIGVsc2UgIQ"
+TOPICS = (("orders", ORDERS_ID, (0, 7)), ("payments", PAYMENTS_ID, (2,)))
+"""Name, id and partitions of the topics in every AlterPartition."""
+
+EVERY_VERSION = [
+    (key, version)
+    for key, (lowest, highest) in codec.ADVERTISED.items()
+    for version in range(lowest, highest + 1)
+]
+
+
+def frame_of(message: ApiMessage, correlation_id: int = 77, client_id: str | None = "1") -> bytes:
+    """Return header and body, without the length."""
+    message.with_header(correlation_id=correlation_id, client_id=client_id)
+    return bytes(message.encode(header=True))
+
+
+def request_frame(key: int, version: int) -> bytes:
+    """Return a frame of each request and version that is served."""
+    match key:
+        case codec.CONTROLLED_SHUTDOWN:
+            message = messages.ControlledShutdownRequest(
+                version=version, broker_id=4, broker_epoch=25769803801
+            )
+        case codec.SASL_HANDSHAKE:
+            message = SaslHandshakeRequest(version=version, mechanism="SCRAM-SHA-512")
+        case codec.API_VERSIONS:
+            message = ApiVersionsRequest(
+                version=version,
+                client_software_name="apache-kafka-java",
+                client_software_version="3.9.1",
+            )
+        case codec.SASL_AUTHENTICATE:
+            message = SaslAuthenticateRequest(version=version, auth_bytes=b"\x00user\x00secret")
+        case codec.ALTER_PARTITION:
+            message = messages.AlterPartitionRequest(
+                version=version, broker_id=4, broker_epoch=25769803801, topics=_topics(version)
+            )
+        case _:
+            message = messages.AllocateProducerIdsRequest(
+                version=version, broker_id=4, broker_epoch=25769803801
+            )
+    return frame_of(message)
+
+
+def _topics(version: int) -> list[tuple[Any, ...]]:
+    return [
+        (topic_uuid(topic_id) if version >= 2 else name, [_row(version, p) for p in partitions])
+        for name, topic_id, partitions in TOPICS
+    ]
+
+
+def _row(version: int, partition: int) -> tuple[Any, ...]:
+    isr = [(1, -1), (2, -1)] if version >= 3 else [1, 2]
+    recovery = (1,) if version >= 1 else ()
+    return (partition, 5 + partition, isr, *recovery, 41)

@@ -1,0 +1,19 @@
+"""Whatever a peer sends is either a request or refused, in bounded time."""
+
+from __future__ import annotations
+
+from tests.endpoint.fuzzing import fuzz
+
+
+def test_every_frame_is_a_request_or_refused() -> None:
+    """Of 100,000 that are almost valid or random, and what is a request can be answered."""
+    outcomes = fuzz(100_000)
+    assert outcomes.keys() == {
+        "refused",
+        "AllocateProducerIds",
+        "AlterPartition",
+        "ApiVersions",
+        "ControlledShutdown",
+        "SaslAuthenticate",
+        "SaslHandshake",
+    }
