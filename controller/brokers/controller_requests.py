@@ -161,7 +161,7 @@ def _leader_and_isr_row(state: ports.LeaderAndIsrState, version: int) -> tuple[A
     if version >= 3:  # noqa: PLR2004 - KIP-455
         row += (state.adding_replicas, state.removing_replicas)
     row += (state.is_new,)
-    return (*row, 0) if version >= 6 else row  # noqa: PLR2004 - KIP-704: 0 is "recovered"
+    return (*row, state.leader_recovery_state) if version >= 6 else row  # noqa: PLR2004 - KIP-704
 
 
 def update_metadata_request(

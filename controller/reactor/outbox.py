@@ -358,4 +358,5 @@ def _leader_and_isr_state(
         removing_replicas=tuple(r for r in assignment.removing_replicas if r in replicas),
         is_new=is_new,
         topic_id=view.session.topics[partition.topic].topic_id,
+        leader_recovery_state=state.leader_recovery_state,
     )

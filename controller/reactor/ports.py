@@ -216,6 +216,8 @@ class LeaderAndIsrState:
     removing_replicas: model.Replicas
     is_new: bool
     topic_id: str | None
+    leader_recovery_state: int = 0
+    """1 while the leader recovers from an unclean election (KIP-704); sent as of version 6."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ def assigned(
     adding: Replicas = (),
     removing: Replicas = (),
     topic_id: str | None = None,
+    recovery: int = 0,
 ) -> LeaderAndIsrState:
     """Return one partition of a LeaderAndIsr; new where something is added."""
     return LeaderAndIsrState(
@@ -54,6 +55,7 @@ def assigned(
         removing_replicas=removing,
         is_new=bool(adding),
         topic_id=topic_id,
+        leader_recovery_state=recovery,
     )
 
 

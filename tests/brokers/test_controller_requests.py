@@ -127,6 +127,16 @@ def test_update_metadata_is_written_as_kafka_writes_it(version: int) -> None:
     assert body(message).hex() == golden("update_metadata_request", version).hex()
 
 
+@pytest.mark.parametrize("version", [5, 6, 7])
+def test_recovery_state_is_written_from_version_6_on(version: int) -> None:
+    """In the place where a leader that has recovered has 0."""
+    request = leader_and_isr(assigned("orders", 0, topic_id=ORDERS_ID, recovery=1))
+    message = leader_and_isr_request(request, version, SENDER, ListenerChoice())
+    (row,) = message.topic_states[0][2]
+    assert row[-1] == (1 if version >= 6 else False)
+    assert len(row) == (11 if version >= 6 else 10)
+
+
 def test_request_without_partitions_is_written() -> None:
     """The UpdateMetadata that fences a predecessor carries brokers and no partitions."""
     message = update_metadata_request(UpdateMetadata(EPOCH, (), (BROKER_1,)), 6, SENDER)

@@ -91,6 +91,17 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
     assert state.is_new
 
 
+def test_a_recovering_leader_is_sent_so() -> None:
+    """As the znode says (KIP-704): "recovered" would end the recovery before it is done."""
+    driver, outbox = opened(1)
+    recovering = replace(driver.view.tenure.states[tp(0)], leader_recovery_state=1)
+    driver.view.tenure.states[tp(0)] = recovering
+    for partition in (tp(0), tp(1)):
+        outbox.add_leader_and_isr(driver.view, partition, replicas(1), ())
+    (states,) = states_sent(drain(driver, outbox))
+    assert [s.leader_recovery_state for s in states] == [1, 0]
+
+
 def test_a_member_of_the_isr_is_never_new() -> None:
     """The member lost its log with a disk, and would lead with an empty one."""
     driver, outbox = opened(1)

@@ -36,6 +36,8 @@ FILE: Final = Path(__file__).with_name("oracle.json")
 _EXPLAINED: Final = (paths.OUTCOMES, paths.ORPHANS)
 """Roots of the znodes that carry explanations for people."""
 _EXPLANATIONS: Final = frozenset({"detail", "reason"})
+_ADDED: Final[Mapping[str, object]] = {"leader_recovery_state": 0}
+"""Fields of requests that are younger than the file, with the value that was always sent before."""
 
 
 class Fingerprint(NamedTuple):
@@ -96,7 +98,8 @@ def _pruned(value: object) -> object:
 def _plain(value: object) -> object:
     """Return the values of a request without the names of its classes and fields."""
     if dataclasses.is_dataclass(value):
-        return [_plain(getattr(value, f.name)) for f in dataclasses.fields(value)]
+        present = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return [_plain(v) for name, v in present.items() if _ADDED.get(name, ...) != v]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
