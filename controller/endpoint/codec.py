@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.api_header import ResponseHeader
@@ -90,7 +90,7 @@ class SaslHandshake:
 class SaslAuthenticate:
     """One message of a client in a SASL exchange."""
 
-    auth_bytes: bytes
+    auth_bytes: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class SaslHandshakeAnswer:
 class SaslAuthenticateAnswer:
     """One message of the server in a SASL exchange; as with the handshake, never a refusal."""
 
-    auth_bytes: bytes
+    auth_bytes: bytes = field(repr=False)
 
 
 Request = ApiVersions | SaslHandshake | SaslAuthenticate | broker_requests.BrokerAsk

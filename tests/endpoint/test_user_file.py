@@ -1,0 +1,120 @@
+"""Tests of ``controller.endpoint.user_file``: what is valid, and what a change does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.endpoint.user_file import UserFile, read_users
+from controller.errors import InvalidInputError
+
+
+def written(path: Path, text: str, mode: int = 0o600) -> Path:
+    """Write the file at once, as tools do that replace a secret."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.chmod(mode)
+    fresh.replace(path)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a file with two users."""
+    return written(tmp_path / "users", "# brokers\nann:secret\n\nkafka:a:b c \n")
+
+
+def no_problem(why: str) -> None:
+    """Fail: the file is valid."""
+    raise AssertionError(why)
+
+
+def test_passwords_may_contain_colons_and_spaces(path: Path) -> None:
+    """The first colon ends the name; nothing else is special."""
+    assert read_users(path) == {"ann": "secret", "kafka": "a:b c "}
+    users = UserFile(path, no_problem)
+    assert users.is_password("kafka", "a:b c ")
+    assert not users.is_password("kafka", "a:b c")
+    assert not users.is_password("nobody", "secret")
+    assert users.users == {"ann", "kafka"}
+
+
+def test_windows_line_ends_are_no_part_of_a_password(tmp_path: Path) -> None:
+    """An editor that writes them changes no password."""
+    assert read_users(written(tmp_path / "users", "ann:secret\r\n")) == {"ann": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no users"),
+        ("# ann:x\n", "no users"),
+        ("ann\n", "line 1: must be user:password"),
+        ("ann:x\nbob:\n", "line 2: must be user:password"),
+        (":hidden\n", "line 1: must be user:password"),
+        (" ann:hidden\n", "line 1: must be user:password"),
+        ("ann:x\nann:hidden\n", "line 2: a user for the second time"),
+    ],
+)
+def test_wrong_lines_are_named_by_number(tmp_path: Path, text: str, why: str) -> None:
+    """The message has no part of the line, which may be a password."""
+    with pytest.raises(InvalidInputError, match=why) as caught:
+        read_users(written(tmp_path / "users", text))
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o620, 0o666, 0o601])
+def test_files_that_others_may_access_are_refused(tmp_path: Path, mode: int) -> None:
+    """Passwords that other users of the machine can read are not secret."""
+    with pytest.raises(InvalidInputError, match="chmod 600"):
+        read_users(written(tmp_path / "users", "ann:secret", mode))
+
+
+def test_a_group_may_read_it(tmp_path: Path) -> None:
+    """Kubernetes mounts secrets in this way."""
+    assert read_users(written(tmp_path / "users", "ann:secret", 0o440)) == {"ann": "secret"}
+
+
+def test_missing_and_binary_files_are_refused(tmp_path: Path) -> None:
+    """The daemon does not start without its users."""
+    with pytest.raises(InvalidInputError, match="No such file"):
+        read_users(tmp_path / "none")
+    (tmp_path / "binary").write_bytes(b"ann:\xff")
+    (tmp_path / "binary").chmod(0o600)
+    with pytest.raises(InvalidInputError, match="not UTF-8"):
+        read_users(tmp_path / "binary")
+
+
+def test_a_changed_file_is_read_again(path: Path) -> None:
+    """A password is replaced without a restart, for PLAIN and for SCRAM."""
+    users = UserFile(path, no_problem)
+    before = users.scram_keys("sha256", "ann")
+    assert users.scram_keys("sha256", "ann") is before
+    written(path, "ann:another")
+    assert users.is_password("ann", "another")
+    assert not users.is_password("ann", "secret")
+    assert users.scram_keys("sha256", "ann").stored_key != before.stored_key
+    assert users.users == {"ann"}
+
+
+def test_a_file_that_became_invalid_changes_nothing(path: Path) -> None:
+    """The users of before stay, and the problem is reported once."""
+    problems: list[str] = []
+    users = UserFile(path, problems.append)
+    written(path, "nonsense")
+    for _ in range(3):
+        assert users.is_password("ann", "secret")
+    os.remove(path)  # noqa: PTH107 - as an operator does
+    assert users.is_password("ann", "secret")
+    assert len(problems) == 2
+
+
+def test_unknown_users_have_keys_that_stay_the_same(path: Path) -> None:
+    """The server's first message does not show whether a user exists."""
+    users = UserFile(path, no_problem)
+    nobody = users.scram_keys("sha512", "nobody")
+    assert nobody == users.scram_keys("sha512", "nobody")
+    assert nobody.salt != users.scram_keys("sha512", "nobody else").salt
+    assert len(nobody.salt) == len(users.scram_keys("sha512", "ann").salt)
