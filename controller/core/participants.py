@@ -56,7 +56,7 @@ class Participants:
     requests: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of reassignments of each request that concern a topic or a broker."""
     movers: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
-    """The number of those of each request that name a log directory of a broker."""
+    """The number of those of each request that begin or stop moves between a broker's directories."""
     unsettled: dict[applied_throttles.Entity, int] = field(default_factory=dict)
     """Entities to examine, with the number of the newest note about each."""
     notes: int = 0
@@ -78,7 +78,7 @@ class Participants:
             requests[spec.request] += 1
             if requests[spec.request] == 1:
                 self.note(entity)
-        for broker, _ in spec.log_dirs:
+        for broker in spec.placed_brokers:
             entity = applied_throttles.broker_entity(broker)
             self.movers.setdefault(entity, Counter())[spec.request] += 1
             self.note(entity)
@@ -92,7 +92,7 @@ class Participants:
             return
         if not in_topic:
             del self.topics[partition.topic]
-        for broker, _ in participant.spec.log_dirs:
+        for broker in participant.spec.placed_brokers:
             entity = applied_throttles.broker_entity(broker)
             movers = self.movers[entity]
             movers[participant.spec.request] -= 1

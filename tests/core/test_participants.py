@@ -106,6 +106,17 @@ def test_the_end_of_one_of_many_changes_no_throttle() -> None:
     }
 
 
+def test_cancelled_move_between_directories_stays_throttled_until_it_is_stopped() -> None:
+    """Without its throttle it would end before the broker is asked to stop it."""
+    participants = Participants()
+    moved = replace(GOAL, target=replicas(1, 2, 3), log_dirs=((BrokerId(2), "/data/b"),))
+    participants.put(tp(0), moved, None)
+    participants.put(tp(0), moved.rolled_back(replicas(1, 2, 3), RequestId("c")), None)
+    assert participants.movers == {Entity("brokers/2"): {RequestId("r1"): 1}}
+    participants.drop(tp(0))
+    assert participants.movers == {}
+
+
 def test_newer_note_is_not_settled_by_an_older_look() -> None:
     """What was decided on may be of yesterday."""
     participants = Participants()

@@ -28,7 +28,7 @@ from controller.core.worklist import Worklist
 POLL_S: Final = 5.0
 """How often a broker is asked where replicas are that it moves."""
 SOON_S: Final = 1.0
-"""How soon a broker is asked again about replicas of which it was not asked yet."""
+"""How soon a broker is asked again where a decision waits for its next report."""
 PATIENCE_S: Final = 30.0
 """How long an entry waits for a broker that does not report its directories."""
 ENTRIES_TIMER: Final = "log_directories_of_entries"
@@ -112,14 +112,28 @@ def follow_directories(view: ClusterView, due: Worklist, now: Instant) -> Decisi
         if _is_awaited(view, broker):
             continue
         epoch = epoch_of(view, broker)
-        is_new = any(ledger.report_of((broker, p), epoch) is None for p in partitions)
-        pause = SOON_S if is_new and broker not in ledger.silent else POLL_S
+        is_old = any(_is_outdated(view, broker, p) for p in partitions)
+        pause = SOON_S if is_old and broker not in ledger.silent else POLL_S
         again = ledger.asked.get(broker, Instant(now - pause)) + pause
         if now >= again:
             following.append(effects.DescribeLogDirs(broker, tuple(partitions)))
         else:
             at = min(at, again)
     return Decision(effects=(*following, effects.SetTimer(wakeups.DIRECTORIES_TIMER, Instant(at))))
+
+
+def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> bool:
+    """
+    Return whether a decision waits for the next report of a replica.
+
+    There is none yet, or it precedes the last answer, or the partition's present directories: a
+    move that has to be stopped may end before a later report.
+    """
+    ledger, replica, epoch = view.tenure.directories, (broker, partition), epoch_of(view, broker)
+    report, answer = ledger.report_of(replica, epoch), ledger.answers.get(replica)
+    if report is None or report.at < ledger.placing[partition]:
+        return True
+    return answer is not None and answer.epoch == epoch and report.at < answer.at
 
 
 # --- what is folded into the view ----------------------------------------------------------------

@@ -1,0 +1,108 @@
+"""Brokers are asked for directories as often as decisions wait for their reports."""
+
+from __future__ import annotations
+
+from controller.core import directory_ledger, effects
+from controller.core.apply import apply, issued
+from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    PlacedReplica,
+    ReassignmentSpec,
+    RequestId,
+    Route,
+)
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.phases import Placing
+from controller.core.records import PhaseRecord, SpecRecord
+from controller.core.scheduling.log_directories import POLL_S, SOON_S, follow_directories
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+from tests.core.builders import replicas, tp
+from tests.core.tenure_views import NOW, a_tenure
+
+HERE, THERE = "/data/a", "/data/b"
+TWO = BrokerId(2)
+PARTITION = tp(0)
+
+
+def a_placing() -> ClusterView:
+    """Return a view with a replica that its broker is to move to another directory."""
+    view = a_tenure({"t": [(1, 2)]}, Options())
+    spec = ReassignmentSpec(
+        replicas(1, 2), replicas(1, 2), RequestId("r"), Route.REQUEST, log_dirs=((TWO, THERE),)
+    )
+    apply(view, SpecRecord(PARTITION, spec), NOW)
+    apply(view, PhaseRecord(PARTITION, Placing(), NOW, "in place"), NOW)
+    return view
+
+
+def asks(view: ClusterView, seconds: float) -> bool:
+    """Return whether the broker is asked so long after the begin, and note that it is."""
+    at = Instant(NOW + seconds)
+    asked = False
+    for effect in follow_directories(view, Worklist(directories=True), at).effects:
+        issued(view, effect, at)
+        asked = asked or isinstance(effect, effects.DescribeLogDirs)
+    return asked
+
+
+def report(view: ClusterView, seconds: float, future: str | None = None) -> None:
+    """Let the broker report its replica so long after the begin."""
+    at = Instant(NOW + seconds)
+    placed = PlacedReplica(HERE, future)
+    read = LogDirsDescribed(
+        TWO,
+        view.cluster.brokers[TWO].epoch,
+        at,
+        {HERE: False, THERE: False},
+        frozenset({PARTITION}),
+        {PARTITION: placed},
+    )
+    observe(view, read, at)
+
+
+def answer(view: ClusterView, seconds: float, directory: str) -> None:
+    """Let the broker acknowledge a directory so long after the begin."""
+    at = Instant(NOW + seconds)
+    epoch = view.cluster.brokers[TWO].epoch
+    issued(view, effects.PlaceReplica(PARTITION, TWO, directory), at)
+    result = DirectoryResult(PARTITION, directory, directory_ledger.NONE)
+    observe(view, LogDirsAltered(TWO, epoch, (result,)), at)
+
+
+def test_a_broker_is_asked_from_time_to_time_while_it_moves_replicas() -> None:
+    """Their progress changes slowly."""
+    view = a_placing()
+    assert asks(view, 0)
+    report(view, 0.1)
+    answer(view, 0.2, THERE)
+    assert asks(view, 0.2 + SOON_S)
+    report(view, 0.3 + SOON_S, THERE)
+    assert not asks(view, 0.1 + POLL_S)
+    assert asks(view, 0.2 + SOON_S + POLL_S)
+
+
+def test_a_report_from_before_the_last_answer_is_soon_replaced() -> None:
+    """It does not show whether the broker began the move."""
+    view = a_placing()
+    assert asks(view, 0)
+    report(view, 0.1)
+    answer(view, 0.2, THERE)
+    assert not asks(view, 0.5 * SOON_S)
+    assert asks(view, SOON_S)
+
+
+def test_a_report_from_before_a_cancellation_is_soon_replaced() -> None:
+    """The move it shows has to be stopped before it ends."""
+    view = a_placing()
+    assert asks(view, 0)
+    report(view, 0.1, THERE)
+    running = view.work.reassignments[PARTITION].spec
+    back = running.rolled_back(replicas(1, 2), RequestId("c"))
+    apply(view, SpecRecord(PARTITION, back), Instant(NOW + 0.2))
+    assert asks(view, SOON_S)
+    report(view, SOON_S + 0.1, THERE)
+    assert not asks(view, 2 * SOON_S)
