@@ -1,6 +1,7 @@
 """
-The jars of a Kafka release, resolved by Maven from ``pom.xml`` once and kept.
+The jars of a Kafka release, resolved by Maven from a pom once and kept.
 
+``pom.xml`` names broker, ZooKeeper and tools; that of the decoder gate only the client library.
 Kept under the user's cache directory, keyed by the release and the pom's content: a changed pom
 resolves anew, a fresh clone does not. Safe when several processes ask at once: one resolves, into a
 directory that gets its final name only when it is complete; the others wait.
@@ -14,13 +15,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 POM: Final = Path(__file__).with_name("pom.xml")
+CLIENTS_POM: Final = Path(__file__).parents[1] / "decoder_gate" / "pom.xml"
 RESOLVE_WITHIN_S: Final = 900
 
 
@@ -80,8 +82,28 @@ def jars_directory(release: Release = KAFKA_3_9) -> Path:
     Raises:
         JarsUnavailableError: Maven is missing, failed or took too long.
     """
+    properties = {
+        "kafka.version": release.kafka,
+        "scala.binary": release.scala,
+        "zookeeper.version": release.zookeeper,
+    }
+    return _resolved(f"kafka-{release.kafka}-{_key(POM, repr(release))}", POM, properties)
+
+
+def clients_classpath(version: str) -> str:
+    """
+    Return the class path of the client library of a Kafka version.
+
+    Raises:
+        JarsUnavailableError: Maven is missing, failed or took too long.
+    """
+    name = f"kafka-clients-{version}-{_key(CLIENTS_POM, version)}"
+    return str(_resolved(name, CLIENTS_POM, {"kafka.version": version}) / "*")
+
+
+def _resolved(name: str, pom: Path, properties: Mapping[str, str]) -> Path:
     root = _cache_root()
-    directory = root / f"kafka-{release.kafka}-{_key(release)}"
+    directory = root / name
     if directory.is_dir():
         return directory
     root.mkdir(parents=True, exist_ok=True)
@@ -89,7 +111,7 @@ def jars_directory(release: Release = KAFKA_3_9) -> Path:
         if not directory.is_dir():
             scratch = Path(tempfile.mkdtemp(prefix="resolving-", dir=root))
             try:
-                _resolve(release, scratch)
+                _resolve(pom, properties, scratch)
                 scratch.chmod(0o755)
                 scratch.rename(directory)
             finally:
@@ -102,8 +124,8 @@ def _cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "kafka-reassigner" / "jars"
 
 
-def _key(release: Release) -> str:
-    return hashlib.sha256(POM.read_bytes() + repr(release).encode()).hexdigest()[:12]
+def _key(pom: Path, release: str) -> str:
+    return hashlib.sha256(pom.read_bytes() + release.encode()).hexdigest()[:12]
 
 
 @contextmanager
@@ -113,7 +135,7 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _resolve(release: Release, into: Path) -> None:
+def _resolve(pom: Path, properties: Mapping[str, str], into: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsUnavailableError("Maven (mvn) is needed once, to resolve Kafka's jars")
@@ -121,10 +143,8 @@ def _resolve(release: Release, into: Path) -> None:
         maven,
         "-q",
         "-B",
-        f"--file={POM}",
-        f"-Dkafka.version={release.kafka}",
-        f"-Dscala.binary={release.scala}",
-        f"-Dzookeeper.version={release.zookeeper}",
+        f"--file={pom}",
+        *(f"-D{name}={value}" for name, value in properties.items()),
         "-DincludeScope=runtime",
         f"-DoutputDirectory={into}",
         "dependency:copy-dependencies",
@@ -135,5 +155,5 @@ def _resolve(release: Release, into: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise JarsUnavailableError(f"Maven did not end in {RESOLVE_WITHIN_S} s") from error
-    if done.returncode != 0 or not any(into.glob("kafka_*.jar")):
+    if done.returncode != 0 or not any(into.glob("kafka[_-]*.jar")):
         raise JarsUnavailableError(f"Maven failed ({done.returncode}): {done.stdout[-2000:]}")
