@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 from controller.brokers import messages
 from controller.brokers.endpoints import SECURITY_PROTOCOL_IDS, ListenerChoice
-from controller.brokers.versions import Versions
+from controller.brokers.versions import WITHOUT_IDS, Versions
 from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, LiveBroker
 from controller.reactor import ports
 
@@ -70,11 +70,17 @@ class Encoder:
         match request:
             case ports.LeaderAndIsr():
                 version = versions.leader_and_isr
+                if any(s.topic_id is None for s in request.states):
+                    # The answers as of version 5 name topics by their ids only.
+                    version = min(version, WITHOUT_IDS.leader_and_isr)
                 message = leader_and_isr_request(request, version, sender, self._listeners)
             case ports.StopReplica():
                 message = stop_replica_request(request, versions.stop_replica, sender)
             case ports.UpdateMetadata():
-                return self._update_metadata(request, versions.update_metadata, sender)
+                version = versions.update_metadata
+                if request.states and request.states[0].topic_id is None:
+                    version = min(version, WITHOUT_IDS.update_metadata)
+                return self._update_metadata(request, version, sender)
             case _:
                 assert_never(request)
         return messages.frame_of(message)

@@ -92,6 +92,17 @@ def versions_of(protocol: str) -> Versions:
 NATIVE_VERSIONS: Final = versions_of(NATIVE_CAP)
 """The highest versions that the native engine sends."""
 
+WITHOUT_IDS: Final = NATIVE_VERSIONS
+"""The highest versions for topics without an id: none of later ones is needed for them."""
+
+ENDPOINT_VERSIONS: Final = versions_of("3.3")
+"""
+The highest versions that the native engine sends where it serves the requests of brokers.
+
+Brokers accept them at every inter-broker protocol (LeaderAndIsr, 3.9). Later versions add only what
+a controller without KRaft leaves at its default.
+"""
+
 
 def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) -> Versions:
     """

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controller.core import effects, model, phases, records, request_records, start_pending, wakeups
+from controller.core import (
+    effects,
+    model,
+    phases,
+    records,
+    request_records,
+    start_pending,
+    wakeups,
+)
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.state_polling import missing_again
 from controller.core.model import Instant, Route, TopicPartition
@@ -45,8 +53,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             wakeups.orphans_concerned(view, partition)
             isr_health.judge(view, partition)
         case records.StateRecord():
-            before = tenure.states.get(record.partition)
-            tenure.states[record.partition] = model.PartitionState(
+            written = model.PartitionState(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
                 isr=record.isr,
@@ -54,12 +61,22 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 version=model.ZkVersion(record.expected_version + 1),
                 leader_recovery_state=record.leader_recovery_state,
             )
-            note_leader(view, record.partition, before)
-            isr_health.note_isr(
-                view, record.partition, before, tenure.states[record.partition], now
+            _state_written(view, record.partition, written, now)
+        case records.IsrRecord(partition=partition, before=before):
+            if not set(record.isr) <= set(before.isr):
+                view.note_progress(partition, now)
+            written = replace(
+                before,
+                isr=record.isr,
+                leader_recovery_state=record.leader_recovery_state,
+                version=model.ZkVersion(before.version + 1),
             )
-            isr_health.judge(view, record.partition)
-            view.due.add((record.partition,))
+            _state_written(view, partition, written, now)
+            wakeups.orphans_concerned(view, partition)
+        case records.AskAnsweredRecord(ticket=ticket):
+            tenure.asks.pop(ticket, None)
+            if not tenure.asks:
+                tenure.asks_read.clear()
         case records.StateCreatedRecord(partition=partition):
             tenure.stateless.discard(partition)
             tenure.states[partition] = model.PartitionState(
@@ -161,6 +178,18 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             adaptive_limit.limit_adapted(view, record)
         case _:
             request_records.fold_request_record(view, record, now)
+
+
+def _state_written(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState, now: Instant
+) -> None:
+    before = view.tenure.states.get(partition)
+    view.tenure.states[partition] = state
+    note_leader(view, partition, before)
+    isr_health.note_isr(view, partition, before, state, now)
+    isr_health.judge(view, partition)
+    view.due.add((partition,))
+    wakeups.asks_concerned(view)
 
 
 def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
@@ -297,6 +326,8 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         ):
             # The effects of the rejected write were not sent: all brokers are informed again.
             tenure.seeding.update(partitions)
+            if tenure.asks:
+                tenure.asks_read.update(dict.fromkeys(partitions, now))
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.REFRESH):
             tenure.refreshing.update(partitions)
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):

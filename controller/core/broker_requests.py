@@ -7,16 +7,29 @@ Plain values. ``controller.endpoint.codec`` reads and writes their frames.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
+    Instant,
     LeaderEpoch,
     Replicas,
     TopicPartition,
     ZkVersion,
 )
+
+NONE: Final = 0
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+NOT_CONTROLLER: Final = 41
+INVALID_REQUEST: Final = 42
+OPERATION_NOT_ATTEMPTED: Final = 55
+FENCED_LEADER_EPOCH: Final = 74
+STALE_BROKER_EPOCH: Final = 77
+INVALID_UPDATE_VERSION: Final = 95
+UNKNOWN_TOPIC_ID: Final = 100
+INELIGIBLE_REPLICA: Final = 107
+"""Error codes of Kafka's protocol in these answers."""
 
 
 class IsrChange(NamedTuple):
@@ -103,3 +116,11 @@ class ControlledShutdownResponse:
 
 
 BrokerAnswer = AlterPartitionResponse | ProducerIdsResponse | ControlledShutdownResponse
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAsk:
+    """A request of a broker that is not answered yet."""
+
+    request: BrokerAsk
+    since: Instant

@@ -19,7 +19,7 @@ from typing import TypeGuard
 
 from controller.core import effects, phases, records, topic_configs, wakeups
 from controller.core.cached_znodes import PlanNode
-from controller.core.controllership import cluster_loading, duties
+from controller.core.controllership import broker_asks, cluster_loading, duties
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
 from controller.core.model import BrokerId, Instant, Refusal, RefusalReason, Route, TopicPartition
@@ -66,10 +66,18 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
         parts += _in_tenure(view, due, now)
     elif tenure.held is None and view.role.leading and view.is_warm and not tenure.claiming:
         parts += _without_role(view, due, now)
+    if due.asks:
+        parts.append(broker_asks.answer_brokers(view, now, _states_written(parts)))
     return records.Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),
     )
+
+
+def _states_written(parts: Iterable[records.Decision]) -> set[TopicPartition]:
+    """Return the partitions whose state is written."""
+    every = chain.from_iterable(c.records for part in parts for c in part.changes)
+    return {r.partition for r in every if isinstance(r, records.StateRecord)}
 
 
 def _first_of_each(changes: Iterable[records.Change]) -> Iterator[records.Change]:

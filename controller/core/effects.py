@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.core import applied_throttles, model
+from controller.core import applied_throttles, broker_requests, model
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, TopicPartition
 
 
@@ -216,6 +216,14 @@ class ResignController:
 
 
 @dataclass(frozen=True, slots=True)
+class Respond:
+    """Answer a request of a broker to its controller."""
+
+    ticket: int
+    response: broker_requests.BrokerAnswer
+
+
+@dataclass(frozen=True, slots=True)
 class SetTimer:
     """Request ``TimerFired(name)`` at ``at``; a later call with the same name replaces it."""
 
@@ -250,6 +258,7 @@ Effect = (
     | AlterReassignment
     | ElectPreferred
     | ResignController
+    | Respond
     | SetTimer
     | Stop
 )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from controller.core import model, outcomes
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.broker_requests import BrokerAsk
 from controller.core.controls import Controls
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.submissions import Cancellation, RequestOptions, Submission
@@ -430,6 +431,15 @@ class TopicConfigsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerAsked:
+    """A broker sent a request to its controller, and waits for the answer."""
+
+    ticket: int
+    """The number of the request, by which it is answered; unique in the process."""
+    request: BrokerAsk
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     """A timer set with ``SetTimer`` fired."""
 
@@ -477,5 +487,6 @@ Event = (
     | LogDirsDescribed
     | LogDirsAltered
     | TopicConfigsRead
+    | BrokerAsked
     | TimerFired
 )

@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 from controller.core import events, phases, tenure_reset, topic_configs, topic_reads, wakeups
 from controller.core.applied_throttles import broker_entity
+from controller.core.broker_requests import PendingAsk
 from controller.core.cached_znodes import PlanNode
 from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
@@ -111,6 +112,8 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             responses.alterations_withdrawn(view, event)
         case events.ReassignmentsProbed():
             responses.reassignments_probed(view, event)
+        case events.BrokerAsked(ticket=ticket, request=request):
+            view.tenure.asks[ticket] = PendingAsk(request, now)
         case events.TopicConfigsRead():
             topic_configs.topic_configs_read(view, event, now)
         case events.TimerFired(name=name):

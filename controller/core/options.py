@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.core.controls import QueueOrder
-from controller.core.model import MinFree
+from controller.core.model import LiveBroker, MinFree
 
 
 class EngineName(StrEnum):
@@ -76,6 +76,8 @@ class Options:
     """Whether only entries of approved plans are accepted."""
     controller_id: int = 1000000
     """Never a broker id."""
+    endpoint: LiveBroker | None = None
+    """Where brokers reach this daemon as their controller; None: nowhere."""
     step_size: int | None = 1
     """Replicas added per step; None is ``all``, the classic single jump."""
     tenure: TenurePolicy = TenurePolicy.ON_DEMAND

@@ -56,7 +56,7 @@ class Participants:
     requests: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of reassignments of each request that concern a topic or a broker."""
     movers: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
-    """The number of those of each request that begin or stop moves between a broker's directories."""
+    """The number of those of each request that begin or stop moves within a broker."""
     unsettled: dict[applied_throttles.Entity, int] = field(default_factory=dict)
     """Entities to examine, with the number of the newest note about each."""
     notes: int = 0

@@ -52,6 +52,28 @@ class StateCreatedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class IsrRecord:
+    """
+    A compare-and-set of the ISR alone, as the partition's leader asked for it (KIP-497).
+
+    Leader and epochs stay: it is the leader's decision, which below inter-broker protocol 2.7 it
+    writes itself. The controller epoch stays, too: it says who decided the leader epoch.
+    """
+
+    partition: TopicPartition
+    before: model.PartitionState
+    isr: Replicas
+    leader_recovery_state: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskAnsweredRecord:
+    """Volatile: the request of a broker is answered."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
 class SpecRecord:
     """``/admin/reassignments/T/P``: created when ``spec.version`` is None, else replaced."""
 
@@ -381,6 +403,8 @@ Record = (
     AssignmentRecord
     | StateRecord
     | StateCreatedRecord
+    | IsrRecord
+    | AskAnsweredRecord
     | SpecRecord
     | SpecEndedRecord
     | LegacyEntryRecord

@@ -145,6 +145,7 @@ def topics_read(view: ClusterView, event: events.TopicsRead, now: Instant) -> No
             view.session.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
     wakeups.wake(view.due, wakeups.Finding.TOPICS_TAKEN)
+    wakeups.asks_concerned(view)
 
 
 def _missing(view: ClusterView, name: str) -> None:
@@ -414,6 +415,7 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
             tenure.stateless.discard(partition)
             tenure.unreadable_states[partition] = read
         view.due.partitions[partition] = None
+    wakeups.asks_concerned(view)
 
 
 def _invalidate_for_strangers(

@@ -14,7 +14,7 @@ The view has no state of its own worth saving: after a restart the same events r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.core import events, model
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
@@ -148,6 +148,21 @@ class ClusterView:
         if self.work.has_excluded(partition):
             return assignment.target_replicas
         return assignment.replicas
+
+    @property
+    def announced_brokers(self) -> tuple[model.LiveBroker, ...]:
+        """
+        The live brokers as every broker is to know them, with this daemon if it serves requests.
+
+        It has a rack if all brokers have one: brokers of 2.8 and later create no topic by
+        themselves while only some of the others have one (Kafka's AdminUtils).
+        """
+        live, endpoint = tuple(self.cluster.brokers.values()), self.options.endpoint
+        if endpoint is None:
+            return live
+        racks = [b.rack for b in live if b.rack is not None]
+        rack = min(racks) if racks and len(racks) == len(live) else None
+        return (*live, replace(endpoint, rack=rack))
 
     @property
     def is_moving_ours(self) -> bool:

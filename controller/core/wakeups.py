@@ -33,6 +33,8 @@ ORDER_TIMER: Final = "controller_answer"
 """An alter entry was not answered, or is to be sent again."""
 DIRECTORIES_TIMER: Final = "log_directories"
 """Brokers are asked again where named replicas are."""
+ASKS_TIMER: Final = "asks"
+"""A request of a broker has waited for what it depends on."""
 SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
@@ -57,6 +59,7 @@ Flag = Literal[
     "health",
     "order",
     "directories",
+    "asks",
 ]
 
 
@@ -122,6 +125,9 @@ class Finding(Enum):
     """Only a part of an old outcome was deleted; the rest follows."""
     PLAN_CHANGED = auto()
     """The legacy plan is another one; a read that shows the known one changes nothing."""
+
+    ASK_CONCERNED = auto()
+    """A state or topic was read or written while brokers wait for answers."""
 
     # orphans, elections, alter entries
     ORPHAN_CONCERNED = auto()
@@ -199,6 +205,7 @@ _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     events.ReassignmentsAltered: (),
     events.AlterationsWithdrawn: (),
     events.ReassignmentsProbed: ("tenure",),
+    events.BrokerAsked: ("asks",),
     events.TimerFired: (),
 }
 _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
@@ -209,12 +216,15 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     DIRECTORIES_TIMER: ("directories",),
     ORDER_TIMER: ("timer",),
     SEEN_TIMER: ("timer",),
+    ASKS_TIMER: ("asks",),
 }
 _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     # partitions
     records.AssignmentRecord: (),
     records.StateRecord: (),
     records.StateCreatedRecord: (),
+    records.IsrRecord: (),
+    records.AskAnsweredRecord: (),
     records.PhaseRecord: (),
     records.BlockedRecord: (),
     records.LeaderMovedRecord: (),
@@ -269,7 +279,7 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     ),
     Finding.SETTINGS_EXPIRED: ("plan",),
     Finding.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories"),
-    Finding.FIRST_ACCEPTED: ("orphans", "order"),
+    Finding.FIRST_ACCEPTED: ("orphans", "order", "asks"),
     Finding.ROLE_DISPUTED: ("tenure",),
     Finding.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue"),
     Finding.PARTITION_APPEARED: ("listed_topics",),
@@ -292,6 +302,7 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.SUBMISSIONS_WAIT: ("submissions",),
     Finding.OUTCOME_LEFT: ("endings",),
     Finding.PLAN_CHANGED: ("plan", "queue", "cancel"),
+    Finding.ASK_CONCERNED: ("asks",),
     Finding.ORPHAN_CONCERNED: ("orphans",),
     Finding.ORPHAN_FAILED: ("tenure",),
     Finding.ELECTION_WANTED: ("elections",),
@@ -322,3 +333,9 @@ def submissions_concerned(view: ClusterView) -> None:
     """Wake the acceptance of submitted requests, if there are any."""
     if view.session.submissions:
         wake(view.due, Finding.SUBMISSIONS_WAIT)
+
+
+def asks_concerned(view: ClusterView) -> None:
+    """Wake the answers to brokers, if any waits for one."""
+    if view.tenure.asks:
+        wake(view.due, Finding.ASK_CONCERNED)

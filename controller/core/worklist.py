@@ -77,6 +77,8 @@ class Worklist:
     """Whether settings of partitions out of sync may have to be requested."""
     directories: bool = False
     """Whether brokers may have to be asked for their log directories."""
+    asks: bool = False
+    """Whether a request of a broker may be answerable."""
     order: bool = False
     """Whether pending reassignments have to be sorted again."""
 

@@ -53,6 +53,7 @@ class Reactor:
         sizes: ports.Sizes | None = None,
         reassignments: ports.Reassignments | None = None,
         directories: ports.Directories | None = None,
+        endpoint: ports.ControllerEndpoint | None = None,
         failpoints: ports.Failpoints | None = None,
         lease: ports.SessionLease | None = None,
     ) -> None:
@@ -69,6 +70,7 @@ class Reactor:
             sizes: Sizes of replicas on disk; None: they stay unknown.
             reassignments: The cluster's own controller, for the delegated engine.
             directories: Log directories of brokers; None: no entry that names one is accepted.
+            endpoint: Where brokers reach their controller; None: nowhere.
             failpoints: Called between any two writes or sends; None in production.
             lease: How long the claim outlives a suspension of the process or silence of ZooKeeper;
                 None: for ever.
@@ -86,6 +88,7 @@ class Reactor:
         self._sizes = sizes
         self._alter_queue = AlterQueue(reassignments)
         self._placements = PlacementQueue(directories, self.put)
+        self._endpoint = endpoint
         self._failpoints = failpoints
         self._lease = lease
         self._awake_at = clock.now()
@@ -225,6 +228,12 @@ class Reactor:
         self._alter_queue.clear()
         self._placements.clear()
         self._channels.close_all()
+        self._refuse_brokers()
+
+    def _refuse_brokers(self) -> None:
+        """Answer the brokers that wait for the controller: another one is."""
+        if self._endpoint is not None:
+            self._endpoint.refuse_all()
 
     def _round(self) -> None:
         now = self._clock.now()
@@ -258,7 +267,7 @@ class Reactor:
 
     # --- effects -------------------------------------------------------------------------------
 
-    def _carry_out(  # noqa: C901, PLR0912 - one arm per effect
+    def _carry_out(  # noqa: C901, PLR0912, PLR0915 - one arm per effect
         self, effect: effects.Effect, now: Instant
     ) -> None:
         issued(self.view, effect, now)
@@ -309,7 +318,12 @@ class Reactor:
                 self._outbox.clear()
                 self._alter_queue.clear()
                 self._placements.clear()
+                self._refuse_brokers()
                 self._store.resign_controller()
+            case effects.Respond(ticket=ticket, response=response):
+                self._check_session(self._clock.now())
+                if self._endpoint is not None:
+                    self._endpoint.respond(ticket, response)
             case effects.SetTimer(name=name, at=at):
                 # The earlier time counts: a decision that is too early sets the timer again.
                 if name not in self._timers or at < self._timers[name]:

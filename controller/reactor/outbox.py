@@ -281,7 +281,7 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]
     if view.tenure.held is None:
         return
     epoch = view.tenure.held.epoch
-    live = tuple(view.cluster.brokers.values())
+    live = view.announced_brokers
     if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):
         yield ports.UpdateMetadata(epoch, (), live)
     if batch.leader_and_isr:

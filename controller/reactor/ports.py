@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from controller.core import model
 from controller.core.applied_throttles import Entity
+from controller.core.broker_requests import BrokerAnswer
 from controller.core.events import Event
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
@@ -369,6 +370,18 @@ class Directories(Protocol):
 
     def forget(self) -> None:
         """Drop every request that was not sent: the daemon no longer leads."""
+        ...
+
+
+class ControllerEndpoint(Protocol):
+    """The server for what brokers ask of their controller: ``BrokerAsked`` follows each request."""
+
+    def respond(self, ticket: int, response: BrokerAnswer) -> None:
+        """Answer a request; ignored if the broker does not wait for it any more."""
+        ...
+
+    def refuse_all(self) -> None:
+        """Answer NOT_CONTROLLER to all requests that wait: the role is lost or given back."""
         ...
 
 

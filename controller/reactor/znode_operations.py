@@ -43,6 +43,8 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [
                 ports.SetData(paths.state_path(partition), _state(record), record.expected_version)
             ]
+        case records.IsrRecord(partition=partition, before=before):
+            return [ports.SetData(paths.state_path(partition), _isr(record), before.version)]
         case records.StateCreatedRecord(partition=partition):
             return [ports.Create(paths.state_path(partition), _first_state(record))]
         case records.SpecRecord(partition=partition, spec=spec):
@@ -141,6 +143,16 @@ def _state(record: records.StateRecord) -> bytes:
         leader_epoch=record.leader_epoch,
         isr=record.isr,
         controller_epoch=record.controller_epoch,
+        leader_recovery_state=record.leader_recovery_state,
+    )
+
+
+def _isr(record: records.IsrRecord) -> bytes:
+    return states.encode_state(
+        leader=record.before.leader,
+        leader_epoch=record.before.leader_epoch,
+        isr=record.isr,
+        controller_epoch=record.before.controller_epoch,
         leader_recovery_state=record.leader_recovery_state,
     )
 

@@ -28,7 +28,9 @@ from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import StatusPublisher, StatusSnapshot
 
 UNJOURNALED = (
+    records.AskAnsweredRecord,
     records.BlockedRecord,
+    records.IsrRecord,
     records.ForeignAdoptedRecord,
     records.AtomicCheckedRecord,
     records.IdleRecord,
@@ -43,7 +45,7 @@ UNJOURNALED = (
     records.SubmissionReliedRecord,
     records.ThrottlesSettledRecord,
 )
-"""Volatile records; a phase change is journaled as an event of its own."""
+"""Volatile records, and ISR changes of leaders; a phase change is journaled as an event."""
 
 PROGRESS = (records.SpecRecord, records.SpecEndedRecord, records.PhaseRecord)
 """Records that mean that a reassignment made progress."""

@@ -8,6 +8,9 @@ reason.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from controller.core.model import LiveBroker
 from controller.core.options import EngineName
 from controller.core.partition.gates import ids
 from controller.core.view import ClusterView
@@ -15,33 +18,59 @@ from controller.core.view import ClusterView
 
 def native_refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against claiming ``/controller`` here; empty when there is none."""
-    reasons: list[str] = []
-    modern = sorted(b.id for b in view.cluster.brokers.values() if b.has_features)
-    if modern:
-        reasons.append(
-            f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration "
-            "carries features): leaders would send their ISR changes to the controller"
-        )
-    with_id = sorted(
-        name for name, topic in view.session.topics.items() if topic.topic_id is not None
-    )
-    if with_id:
-        reasons.append(
-            f"topic {with_id[0]} and {len(with_id) - 1} others carry a topic id, which only "
-            "inter-broker protocol 2.8 or later writes"
-            if len(with_id) > 1
-            else f"topic {with_id[0]} carries a topic id, which only inter-broker protocol 2.8 or "
-            "later writes"
-        )
+    endpoint = view.options.endpoint
+    reasons = list(_unserved(view) if endpoint is None else _unreachable(view, endpoint))
     if view.options.controller_id in view.cluster.brokers:
         reasons.append(
             f"controller id {view.options.controller_id} is the id of a broker: that broker would "
             "consider itself the controller"
         )
+    return (*reasons, *_kraft(view))
+
+
+def _unserved(view: ClusterView) -> Iterator[str]:
+    """Yield what shows that leaders send ISR changes to their controller, which are not served."""
+    modern = sorted(b.id for b in view.cluster.brokers.values() if b.has_features)
+    if modern:
+        yield (
+            f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration "
+            "carries features): leaders would send their ISR changes to the controller"
+        )
+    with_id = sorted(name for name, t in view.session.topics.items() if t.topic_id is not None)
+    if with_id:
+        others = f" and {len(with_id) - 1} others carry" if len(with_id) > 1 else " carries"
+        yield (
+            f"topic {with_id[0]}{others} a topic id, which only inter-broker protocol 2.8 or "
+            "later writes"
+        )
     guards = view.session.guards
     if guards is not None and guards.feature_enabled:
-        reasons.append("/feature is enabled: the cluster runs inter-broker protocol 2.7 or later")
-    return (*reasons, *_kraft(view))
+        yield "/feature is enabled: the cluster runs inter-broker protocol 2.7 or later"
+
+
+def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
+    """Yield why brokers would not find the endpoint, or clients would."""
+    own = endpoint.endpoints[0]
+    brokers = sorted(view.cluster.brokers.values(), key=lambda b: b.id)
+    without = [b.id for b in brokers if all(e.listener != own.listener for e in b.endpoints)]
+    if without:
+        yield (
+            f"broker {ids(without)} has no listener {own.listener}, under which brokers would find "
+            "the controller endpoint"
+        )
+    single = [b.id for b in brokers if len(b.endpoints) == 1]
+    if single and not without:
+        yield (
+            f"broker {ids(single)} has only the listener {own.listener}: clients would take the "
+            "controller endpoint for a broker"
+        )
+    with_id = [name for name, t in view.session.topics.items() if t.topic_id is not None]
+    if with_id and len(with_id) < len(view.session.topics):
+        other = min(view.session.topics.keys() - set(with_id))
+        yield (
+            f"topic {other} has no topic id, and others have one: the next election of a Kafka "
+            "controller gives it one"
+        )
 
 
 def _kraft(view: ClusterView) -> tuple[str, ...]:
@@ -78,10 +107,10 @@ def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
         return None
     native = native_refusals(view)
     if not native and view.role.engine is not EngineName.DELEGATED:
-        return (
-            EngineName.NATIVE,
-            "nothing shows inter-broker protocol 2.7 or later: leaders write ISR to ZooKeeper",
-        )
+        why = "nothing shows inter-broker protocol 2.7 or later: leaders write ISR to ZooKeeper"
+        if view.options.endpoint is not None:
+            why = "the controller endpoint serves the brokers at any inter-broker protocol"
+        return EngineName.NATIVE, why
     if delegated_refusals(view):
         return None
     return EngineName.DELEGATED, native[0] if native else "it was chosen before"

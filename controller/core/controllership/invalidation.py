@@ -44,6 +44,7 @@ def invalidate(  # noqa: C901 - one arm per record
             case (
                 records.StateRecord(partition=partition)
                 | records.StateCreatedRecord(partition=partition)
+                | records.IsrRecord(partition=partition)
             ):
                 _distrust(view, partition)
                 states[partition] = None

@@ -111,7 +111,6 @@ def follow_directories(view: ClusterView, due: Worklist, now: Instant) -> Decisi
     for broker, partitions in sorted(wanted.items()):
         if _is_awaited(view, broker):
             continue
-        epoch = epoch_of(view, broker)
         is_old = any(_is_outdated(view, broker, p) for p in partitions)
         pause = SOON_S if is_old and broker not in ledger.silent else POLL_S
         again = ledger.asked.get(broker, Instant(now - pause)) + pause

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from controller.core import events, model
+from controller.core.broker_requests import PendingAsk
 from controller.core.directory_ledger import DirectoryLedger
 from controller.core.disk_ledger import DiskLedger
 from controller.core.model import BrokerId, Instant, TopicPartition
@@ -128,6 +129,12 @@ class TenureState:
     preferred_version: model.ZkVersion | None = None
     leader_moves: dict[BrokerId, tuple[Instant, int]] = field(default_factory=dict)
     """Since when, and how many, leaderships a broker lost or gained within a second."""
+
+    # what brokers ask of their controller
+    asks: dict[int, PendingAsk] = field(default_factory=dict)
+    """The requests of brokers that are not answered yet, by ticket."""
+    asks_read: dict[TopicPartition, Instant] = field(default_factory=dict)
+    """When states were last requested that these wait for."""
 
     # scheduling
     waiting: PendingQueue = field(default_factory=PendingQueue)

@@ -11,10 +11,10 @@ from controller.core.controllership.eligibility import (
     delegated_refusals,
     native_refusals,
 )
-from controller.core.model import BrokerId
+from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
 from controller.core.options import EngineName, Options
 from controller.core.view import ClusterView
-from tests.core.builders import Driver, tp
+from tests.core.builders import Driver, broker, tp
 
 
 def cluster(*topics_with_ids: str) -> ClusterView:
@@ -54,6 +54,64 @@ def test_features_of_registrations_show_protocol_2_7() -> None:
         )
     (reason,) = native_refusals(view)
     assert reason.startswith("broker 1,2 runs inter-broker protocol 2.7 or later")
+
+
+def serving(*topics_with_ids: str) -> ClusterView:
+    """Return a cluster of protocol 2.7 or later, of which the daemon serves the brokers."""
+    view = cluster(*topics_with_ids)
+    own = Endpoint("BROKERS", "controller", 9999, "PLAINTEXT")
+    view.options = Options(endpoint=LiveBroker(BrokerId(1000000), BrokerEpoch(0), (own,)))
+    for n, known in view.cluster.brokers.items():
+        endpoints = (*known.endpoints, Endpoint("BROKERS", "localhost", 9100 + n, "PLAINTEXT"))
+        view.cluster.brokers[n] = replace(known, endpoints=endpoints, has_features=True)
+    return view
+
+
+@pytest.mark.parametrize("names", ["", "abc"])
+def test_endpoint_permits_the_role_at_every_protocol(names: str) -> None:
+    """Leaders send their ISR changes to it."""
+    assert native_refusals(serving(*names)) == ()
+
+
+def test_endpoint_needs_a_listener_that_every_broker_has() -> None:
+    """A broker looks the controller up under its own listener."""
+    view = serving()
+    view.cluster.brokers[BrokerId(3)] = broker(3)
+    (reason,) = native_refusals(view)
+    assert reason.startswith("broker 3 has no listener BROKERS")
+
+
+def test_private_endpoint_needs_another_listener_for_clients() -> None:
+    """They would take the daemon for a broker."""
+    view = serving()
+    for n, known in view.cluster.brokers.items():
+        view.cluster.brokers[n] = replace(known, endpoints=known.endpoints[-1:])
+    (reason,) = native_refusals(view)
+    assert "has only the listener BROKERS" in reason
+
+
+def test_endpoint_needs_ids_of_all_topics_or_of_none() -> None:
+    """The answers of brokers name topics by their ids only."""
+    (reason,) = native_refusals(serving("a", "c"))
+    assert reason.startswith("topic b has no topic id")
+
+
+@pytest.mark.parametrize(
+    ("racks", "expected"),
+    [({}, None), ({1: "x"}, None), (dict.fromkeys(range(7), "x"), "x")],
+    ids=["none", "some", "all"],
+)
+def test_daemon_is_announced_with_a_rack_where_all_brokers_have_one(
+    racks: dict[int, str], expected: str | None
+) -> None:
+    """Else brokers of 2.8 and later would refuse to create topics by themselves."""
+    view = serving()
+    for n, rack in racks.items():
+        known = view.cluster.brokers[BrokerId(n)]
+        view.cluster.brokers[BrokerId(n)] = replace(known, rack=rack)
+    assert [b.id for b in view.announced_brokers] == [*view.cluster.brokers, 1000000]
+    assert view.announced_brokers[-1].rack == expected
+    assert BrokerId(1000000) not in view.cluster.brokers
 
 
 def test_the_id_of_a_broker_is_not_taken() -> None:

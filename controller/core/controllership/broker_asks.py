@@ -1,0 +1,161 @@
+"""
+Answer what brokers ask of their controller.
+
+Level-triggered: a request stays in the view until every part of it can be answered from what is
+durable. A change that it asks for is written first; when that is durable, the same check finds
+nothing left to do, and the answer follows. So an answer that was lost, or a request that a broker
+sent twice, needs no rule of its own.
+
+A request that waits for a read too long is answered NOT_CONTROLLER: the broker sends it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core import broker_requests, effects, wakeups
+from controller.core.broker_requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerAnswer,
+    BrokerAsk,
+    ControlledShutdown,
+    ControlledShutdownResponse,
+    IsrResult,
+    PendingAsk,
+    ProducerIdsResponse,
+)
+from controller.core.controllership import isr_changes
+from controller.core.controllership.engines import engine_of
+from controller.core.model import Instant, TopicPartition
+from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
+from controller.core.view import ClusterView
+
+GONE_AFTER_S: Final = 5.0
+"""How long a request waits before a topic counts as deleted: the listing of topics may be older."""
+AGAIN_S: Final = 1.0
+"""How soon waiting requests are examined again."""
+PATIENCE_S: Final = 20.0
+"""How long a request waits for reads; brokers wait 30 s for an answer."""
+
+
+def answer_brokers(
+    view: ClusterView, now: Instant, written: Collection[TopicPartition] = ()
+) -> Decision:
+    """
+    Return the answers that are known, and the writes and reads that the others need first.
+
+    Args:
+        view: Everything known.
+        now: The present instant.
+        written: The partitions whose state the same cycle writes otherwise: they come next time.
+
+    """
+    if not view.tenure.asks:
+        return Decision()
+    found = _Found(isr_changes.topic_names(view) if _has_ids(view) else {}, set(written))
+    is_waiting = False
+    for ticket, pending in view.tenure.asks.items():
+        answer = _refusal(view, pending, now)
+        if answer is None and isinstance(pending.request, AlterPartition):
+            answer = _isr_answer(view, pending, now, found)
+        elif answer is None:
+            answer = refused(pending.request, broker_requests.NOT_CONTROLLER)
+        if answer is None:
+            is_waiting = True
+        else:
+            done = AskAnsweredRecord(ticket)
+            found.changes.append(Change((done,), (effects.Respond(ticket, answer),)))
+    following: list[effects.Effect] = []
+    if found.unknown:
+        following.append(effects.ReadStates(tuple(found.unknown), effects.ReadPurpose.CONFLICT))
+    if is_waiting:
+        following.append(effects.SetTimer(wakeups.ASKS_TIMER, Instant(now + AGAIN_S)))
+    return Decision(tuple(found.changes), tuple(following))
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a pass over the requests found."""
+
+    names: Mapping[str, str]
+    """The names of topics by their ids."""
+    taken: set[TopicPartition]
+    """Partitions whose state this cycle writes."""
+    changes: list[Change] = field(default_factory=list)
+    unknown: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions whose state has to be read."""
+
+
+def refused(request: BrokerAsk, error: int) -> BrokerAnswer:
+    """Return the answer that consists of an error."""
+    match request:
+        case AlterPartition():
+            return AlterPartitionResponse(error)
+        case AllocateProducerIds():
+            return ProducerIdsResponse(error)
+        case ControlledShutdown():
+            return ControlledShutdownResponse(error)
+
+
+def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnswer | None:
+    """Return the error that concerns the whole request, if there is one."""
+    tenure, request = view.tenure, pending.request
+    is_controller = tenure.held is not None and engine_of(view).holds_role
+    if not is_controller or tenure.resigning or tenure.fenced is not None:
+        return refused(request, broker_requests.NOT_CONTROLLER)
+    if now >= pending.since + PATIENCE_S:
+        return refused(request, broker_requests.NOT_CONTROLLER)
+    broker = view.cluster.brokers.get(request.broker)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return refused(request, broker_requests.STALE_BROKER_EPOCH)
+    return None
+
+
+def _has_ids(view: ClusterView) -> bool:
+    return any(
+        isinstance(p.request, AlterPartition) and any(c.topic is None for c in p.request.changes)
+        for p in view.tenure.asks.values()
+    )
+
+
+def _isr_answer(
+    view: ClusterView, pending: PendingAsk, now: Instant, found: _Found
+) -> AlterPartitionResponse | None:
+    """Return the answer to an AlterPartition; None: writes or reads precede it."""
+    asked = pending.request
+    if not isinstance(asked, AlterPartition) or not view.tenure.accepted_by_broker:
+        return None
+    results: list[IsrResult] = []
+    is_patient = now < pending.since + GONE_AFTER_S
+    for change in asked.changes:
+        name = found.names.get(change.topic_id or "") if change.topic is None else change.topic
+        judged = isr_changes.judge(view, asked, change, name)
+        match judged:
+            case IsrResult():
+                is_final = judged.leader_epoch >= 0 or not is_patient
+                results += [judged] if is_final else []
+            case IsrRecord(partition=partition) if partition not in found.taken:
+                found.taken.add(partition)
+                found.changes.append(_written(judged))
+            case isr_changes.Unknown(partition=TopicPartition() as partition):
+                if _is_to_be_read(view, partition, now):
+                    found.unknown[partition] = None
+            case _:
+                pass
+    return AlterPartitionResponse(0, tuple(results)) if len(results) == len(asked.changes) else None
+
+
+def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -> bool:
+    read_at = view.tenure.asks_read.get(partition)
+    is_old = read_at is None or now >= read_at + AGAIN_S
+    return is_old and partition not in view.tenure.seeding
+
+
+def _written(record: IsrRecord) -> Change:
+    """Return the change of an ISR; clients and the other brokers hear of it."""
+    sent = effects.SendUpdateMetadata((record.partition,))
+    return Change((record,), (sent,), partition=record.partition)

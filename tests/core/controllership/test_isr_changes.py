@@ -1,0 +1,290 @@
+"""ISR changes of leaders are written as they ask, and refused only where that is proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core import broker_requests
+from controller.core.broker_requests import (
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerAsk,
+    ControlledShutdown,
+    IsrChange,
+    IsrResult,
+)
+from controller.core.effects import ReadStates, Respond, SendUpdateMetadata
+from controller.core.events import (
+    BrokerAsked,
+    BrokersRead,
+    Deposed,
+    StatesRead,
+    TimerFired,
+    TopicsRead,
+)
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    Instant,
+    LeaderEpoch,
+    LiveBroker,
+    PartitionAssignment,
+    Replicas,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import EngineName, Options
+from controller.core.records import IsrRecord, StateRecord
+from controller.core.wakeups import ASKS_TIMER
+from tests.core.builders import Driver, broker, replicas, tp
+
+LEADER = BrokerId(1)
+
+
+def change(
+    isr: Replicas, *, epoch: int = 0, version: int = 0, partition: int = 0, topic: str | None = "t"
+) -> IsrChange:
+    """Return what a leader asks for one partition."""
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ" if topic is None else None
+    return IsrChange(topic, topic_id, partition, LeaderEpoch(epoch), isr, 0, ZkVersion(version))
+
+
+def asked(*changes: IsrChange, version: int = 1, by: int = 1) -> AlterPartition:
+    """Return the request of a leader."""
+    return AlterPartition(BrokerId(by), broker(by).epoch, version, changes)
+
+
+def answers(driver: Driver, ticket: int = 1) -> list[Respond]:
+    """Return the answers to a ticket."""
+    return [e for e in driver.sent if isinstance(e, Respond) and e.ticket == ticket]
+
+
+def ask(driver: Driver, request: BrokerAsk, ticket: int = 1) -> None:
+    """Let a broker ask."""
+    driver.observe(BrokerAsked(ticket, request))
+
+
+def results(driver: Driver, ticket: int = 1) -> tuple[IsrResult, ...]:
+    """Return the partitions of the only answer to a ticket."""
+    (sent,) = answers(driver, ticket)
+    assert isinstance(sent.response, AlterPartitionResponse)
+    assert sent.response.error == 0
+    return sent.response.results
+
+
+def error(driver: Driver) -> int:
+    """Return the error of the only answer about the only partition."""
+    (found,) = results(driver)
+    return found.error
+
+
+def with_two_listeners(broker_id: BrokerId) -> LiveBroker:
+    """Return a registration with a listener for brokers and one for clients."""
+    known = broker(broker_id)
+    for_brokers = Endpoint("BROKERS", "localhost", 9100 + broker_id, "PLAINTEXT")
+    return replace(known, endpoints=(*known.endpoints, for_brokers))
+
+
+def pass_time(driver: Driver, seconds: float) -> None:
+    """Let the timer of the waiting requests fire."""
+    driver.now = Instant(driver.now + seconds)
+    driver.observe(TimerFired(ASKS_TIMER))
+
+
+def test_change_is_durable_before_it_is_answered_and_announced() -> None:
+    """Leader and epochs stay; the answer has the new version."""
+    driver = Driver({tp(): (1, 2, 3)})
+    before = driver.view.tenure.states[tp()]
+    ask(driver, asked(change(replicas(1, 2))))
+    after = driver.view.tenure.states[tp()]
+    assert after == replace(before, isr=replicas(1, 2), version=ZkVersion(1))
+    assert results(driver) == (
+        IsrResult(
+            "t",
+            None,
+            0,
+            broker_requests.NONE,
+            LEADER,
+            before.leader_epoch,
+            replicas(1, 2),
+            0,
+            ZkVersion(1),
+        ),
+    )
+    assert SendUpdateMetadata((tp(),)) in driver.sent
+    assert not driver.view.tenure.asks
+
+
+def test_repeated_request_is_answered_with_what_is_durable() -> None:
+    """The first answer was lost; nothing is written again."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ask(driver, asked(change(replicas(1, 2))))
+    ask(driver, asked(change(replicas(2, 1))), ticket=2)
+    assert [f.error for f in results(driver, 2)] == [broker_requests.NONE]
+    assert sum(isinstance(r, IsrRecord) for c in driver.changes for r in c.records) == 1
+
+
+def test_all_partitions_of_a_request_are_answered_together() -> None:
+    """With their own results."""
+    driver = Driver({tp(n): (1, 2, 3) for n in range(3)})
+    changes = [
+        change(replicas(1, 2)),
+        change(replicas(1, 2), partition=1, epoch=-1),
+        change(replicas(1), partition=2),
+    ]
+    ask(driver, asked(*changes))
+    assert [(f.partition, f.error) for f in results(driver)] == [
+        (0, broker_requests.NONE),
+        (1, broker_requests.FENCED_LEADER_EPOCH),
+        (2, broker_requests.NONE),
+    ]
+
+
+def test_request_of_an_earlier_epoch_is_fenced() -> None:
+    """It may add a replica that is being dropped."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ask(driver, asked(change(replicas(1, 2), epoch=-1)))
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+
+
+def test_request_of_a_broker_that_does_not_lead_is_fenced() -> None:
+    """Only the leader knows who is in sync."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ask(driver, asked(change(replicas(1, 2)), by=2))
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+
+
+def test_request_of_an_earlier_version_is_refused() -> None:
+    """It was decided on another ISR."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ask(driver, asked(change(replicas(1, 2), version=-1)))
+    assert error(driver) == broker_requests.INVALID_UPDATE_VERSION
+
+
+@pytest.mark.parametrize("member", [9, 4], ids=["dead", "not a replica"])
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (0, broker_requests.NONE),
+        (1, broker_requests.OPERATION_NOT_ATTEMPTED),
+        (2, broker_requests.INELIGIBLE_REPLICA),
+        (3, broker_requests.INELIGIBLE_REPLICA),
+    ],
+)
+def test_member_that_cannot_be_in_sync_is_refused_where_leaders_know_the_error(
+    member: int, version: int, expected: int
+) -> None:
+    """Kafka's controller before 3.3 accepts every ISR."""
+    driver = Driver({tp(): (1, 2, 9)}, brokers=(1, 2, 3, 4))
+    ask(driver, asked(change((LEADER, BrokerId(2), BrokerId(member)), epoch=99), version=version))
+    assert not answers(driver)
+    driver = Driver({tp(): (1, 2, 3, 9)}, brokers=(1, 2, 3, 4))
+    state = driver.view.tenure.states[tp()]
+    assert BrokerId(9) not in state.isr
+    wanted = (LEADER, BrokerId(member))
+    asking = change(wanted, epoch=state.leader_epoch, version=state.version)
+    ask(driver, asked(asking, version=version), ticket=2)
+    assert [f.error for f in results(driver, 2)] == [expected]
+
+
+def test_state_beyond_the_view_is_read_before_it_is_judged() -> None:
+    """The leader may know a newer one; an error would freeze its ISR."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ask(driver, asked(change(replicas(1, 2), epoch=3, version=5)))
+    assert not answers(driver)
+    assert sum(isinstance(e, ReadStates) for e in driver.sent) >= 1
+    reads = [e for e in driver.sent if isinstance(e, ReadStates)]
+    pass_time(driver, 0.1)
+    assert [e for e in driver.sent if isinstance(e, ReadStates)] == reads
+    known = driver.view.tenure.states[tp()]
+    read = replace(known, leader_epoch=LeaderEpoch(3), version=ZkVersion(5))
+    driver.observe(StatesRead({tp(): read}))
+    assert error(driver) == broker_requests.NONE
+
+
+def test_request_that_cannot_be_judged_is_to_be_sent_again() -> None:
+    """Its leader keeps what it asks for."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ask(driver, asked(change(replicas(1, 2), epoch=3)))
+    pass_time(driver, 21.0)
+    (sent,) = answers(driver)
+    assert sent.response == AlterPartitionResponse(broker_requests.NOT_CONTROLLER)
+
+
+def test_unknown_topic_is_answered_only_when_it_is_known_to_be_gone() -> None:
+    """The listing may be older than the topic."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ask(driver, asked(change(replicas(1, 2), topic="new")))
+    assert not answers(driver)
+    pass_time(driver, 6.0)
+    assert error(driver) == broker_requests.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_topic_is_found_by_its_id() -> None:
+    """As of version 2 a request has no names."""
+    own = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
+    driver.view.options = Options(endpoint=own)
+    with_id = TopicAssignment(
+        {0: PartitionAssignment(replicas(1, 2, 3))},
+        ZkVersion(1),
+        Zxid(9),
+        topic_id="AAAAAAAAAAAAAAAAAAAAAQ",
+    )
+    asking = asked(change(replicas(1, 2), topic=None), version=3)
+    ask(driver, asking)
+    assert not answers(driver)
+    driver.observe(TopicsRead({"t": with_id}))
+    assert error(driver) == broker_requests.NONE
+
+
+def test_broker_of_another_registration_is_refused() -> None:
+    """Its successor may have lost what it acknowledged."""
+    driver = Driver({tp(): (1, 2, 3)})
+    stale = replace(asked(change(replicas(1, 2))), broker_epoch=BrokerEpoch(1))
+    ask(driver, stale)
+    (sent,) = answers(driver)
+    assert sent.response == AlterPartitionResponse(broker_requests.STALE_BROKER_EPOCH)
+
+
+def test_daemon_without_the_role_is_not_the_controller() -> None:
+    """In a standby, after a tenure, and while a broker is the controller."""
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.observe(Deposed("a new controller"))
+    ask(driver, asked(change(replicas(1, 2))))
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.view.role.engine = EngineName.DELEGATED
+    ask(driver, asked(change(replicas(1, 2))))
+    (sent,) = answers(driver)
+    assert sent.response == AlterPartitionResponse(broker_requests.NOT_CONTROLLER)
+    assert not any(isinstance(r, IsrRecord) for c in driver.changes for r in c.records)
+
+
+def test_other_requests_are_refused_in_their_own_shape() -> None:
+    """A broker cannot decode the answer to another request."""
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.observe(Deposed("a new controller"))
+    ask(driver, ControlledShutdown(LEADER, broker(1).epoch))
+    (sent,) = answers(driver)
+    assert sent.response == broker_requests.ControlledShutdownResponse(
+        broker_requests.NOT_CONTROLLER
+    )
+
+
+def test_election_of_the_same_cycle_precedes_the_request_of_the_former_leader() -> None:
+    """Both write the state: the second would be rejected."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    driver.fold(BrokerAsked(1, asked(change(replicas(1, 2)))))
+    driver.view.tenure.bounced[tp()] = {LEADER}
+    driver.view.due.add((tp(),))
+    driver.settle()
+    writes = [
+        type(r) for c in driver.changes for r in c.records if isinstance(r, StateRecord | IsrRecord)
+    ]
+    assert writes == [StateRecord]
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
