@@ -8,35 +8,110 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any, NoReturn
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from controller.cli import pause as pauses
-from controller.cli.cancel import cancel
 from controller.cli.context import CommandContext
-from controller.cli.doctor import doctor
-from controller.cli.execute import execute
 from controller.cli.exits import Exit, exit_of
-from controller.cli.explain import explain
-from controller.cli.generate import generate
-from controller.cli.limits import limits
-from controller.cli.list_requests import list_requests
 from controller.cli.output import print_line, print_note
-from controller.cli.pipeline import pipeline_app
-from controller.cli.queue import queue_app
-from controller.cli.run import run
-from controller.cli.status import status, watch
-from controller.cli.stock.command import stock
-from controller.cli.throttle import throttle
-from controller.cli.verify import verify
 from controller.errors import ControllerError
 from controller.releases import DISTRIBUTION, installed_version
 
+COMMANDS: Final = {
+    "run": ("run", "run", "Run the daemon."),
+    "execute": ("execute", "execute", "Submit a plan."),
+    "verify": ("verify", "verify", "Compare a plan or a request with the cluster."),
+    "cancel": ("cancel", "cancel", "Cancel reassignments and roll them back."),
+    "list": ("list_requests", "list_requests", "List open or ended requests."),
+    "status": ("status", "status", "Print the status of the leading daemon."),
+    "explain": ("explain", "explain", "Explain the state of a partition."),
+    "doctor": ("doctor", "doctor", "Find problems of the cluster and of the znodes."),
+    "watch": ("status", "watch", "Show progress continuously."),
+    "pause": ("pause", "pause", "Pause reassignments."),
+    "resume": ("pause", "resume", "Remove a pause."),
+    "limits": ("limits", "limits", "Show or change concurrency limits."),
+    "throttle": ("throttle", "throttle", "Show or change the replication throttle."),
+    "disable": ("pause", "disable", "Refuse new reassignments."),
+    "enable": ("pause", "enable", "Accept new reassignments again."),
+    "generate": ("generate", "generate", "Propose a plan."),
+    "stock": ("stock.command", "stock", "Behave as Kafka's reassignment tool."),
+    "queue": ("queue", "queue_app", "Queue reassignments."),
+    "pipeline": ("pipeline", "pipeline_app", "Plan whole clusters on Spark."),
+}
+"""Module, function and summary of each command, in the order of ``--help``."""
+GROUPS: Final = frozenset({"queue", "pipeline"})
+"""Commands with sub-commands: the function returns their application."""
+
+
+class LazyCommands(Mapping[str, Any]):
+    """
+    The commands by name. A command is imported when it is looked up.
+
+    ``--help`` lists all commands and a command needs only itself, while the imports of all commands
+    take half a second.
+    """
+
+    def __init__(self) -> None:
+        """Import nothing."""
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - typer hides its command classes
+        """Return a command."""
+        if name not in self._loaded:
+            self._loaded[name] = _load(name)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is such a command."""
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        """Return the number of commands."""
+        return len(COMMANDS)
+
+
+def _load(name: str) -> Any:  # noqa: ANN401 - as above
+    module, attribute, summary = COMMANDS[name]
+    found = getattr(import_module(f"controller.cli.{module}"), attribute)
+    if name in GROUPS:
+        app: typer.Typer = found()
+    else:
+        app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        app.command(name)(found)
+    command = typer.main.get_command(app)
+    command.name = name
+    command.short_help = summary
+    return command
+
 
 class OneLineGroup(TyperGroup):
-    """A group of commands that reports each error in one line and with its exit code."""
+    """
+    A group of commands that reports each error in one line and with its exit code.
+
+    Typer builds it without commands; they are ``COMMANDS``.
+    """
+
+    def __init__(self, **keywords: Any) -> None:  # noqa: ANN401 - passed through
+        """Build the group, with commands that are imported when they are used."""
+        super().__init__(**keywords)
+        self.commands: Any = LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's signature
+        """Return the names of the commands."""
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - as above
+        """Write the commands into the help without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, _, about) in COMMANDS.items()])
 
     def main(self, *args: Any, **keywords: Any) -> NoReturn:  # noqa: ANN401 - passed through
         """Run a command and exit with its exit code."""
@@ -84,26 +159,6 @@ def build_app(context: CommandContext) -> typer.Typer:
             print_note(ctx.get_help())
             raise typer.Exit(Exit.ERROR)
 
-    command = app.command
-    command("run", short_help="Run the daemon.")(run)
-    command("execute", short_help="Submit a plan.")(execute)
-    command("verify", short_help="Compare a plan or a request with the cluster.")(verify)
-    command("cancel", short_help="Cancel reassignments and roll them back.")(cancel)
-    command("list", short_help="List open or ended requests.")(list_requests)
-    command("status", short_help="Print the status of the leading daemon.")(status)
-    command("explain", short_help="Explain the state of a partition.")(explain)
-    command("doctor", short_help="Find problems of the cluster and of the znodes.")(doctor)
-    command("watch", short_help="Show progress continuously.")(watch)
-    command("pause", short_help="Pause reassignments.")(pauses.pause)
-    command("resume", short_help="Remove a pause.")(pauses.resume)
-    command("limits", short_help="Show or change concurrency limits.")(limits)
-    command("throttle", short_help="Show or change the replication throttle.")(throttle)
-    command("disable", short_help="Refuse new reassignments.")(pauses.disable)
-    command("enable", short_help="Accept new reassignments again.")(pauses.enable)
-    command("generate", short_help="Propose a plan.")(generate)
-    command("stock", short_help="Behave as Kafka's reassignment tool.")(stock)
-    app.add_typer(queue_app(), name="queue", short_help="Queue reassignments.")
-    app.add_typer(pipeline_app(), name="pipeline", short_help="Plan whole clusters on Spark.")
     return app
 
 

@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from controller.core.model import BrokerId, LiveBroker, RequestId, TopicPartition
-from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError, TransientError
-from controller.setting_sources import load_settings
-from controller.settings import Settings
 from controller.units import MS_PER_S
-from controller.zk.operator_client import OperatorClient
 
 if TYPE_CHECKING:
     from controller.brokers.broker_survey import BrokerSurvey
+    from controller.doctor.snapshot import BrokerAnswers, Disks
+    from controller.settings import Settings
+    from controller.zk.operator_client import OperatorClient
+
+    AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
 
 HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
 
-AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
 AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
 """Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
 
@@ -95,6 +95,13 @@ def _fetch(address: str, path: str, *, key: str) -> Mapping[str, Any]:
     if key not in document:
         raise SessionSuspendedError(f"{address} is not a reassigner")
     return document
+
+
+def connect(settings: Settings) -> AbstractContextManager[OperatorClient]:
+    """Return a connection to the ZooKeeper of the settings."""
+    from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - `--help` needs no client
+
+    return OperatorClient(settings)
 
 
 def broker_survey(settings: Settings) -> BrokerSurvey:
@@ -161,7 +168,7 @@ class CommandContext:
     """The access of commands to the outside; tests replace the functions."""
 
     environ: Mapping[str, str]
-    connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = OperatorClient
+    connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect
     ask_brokers: AskBrokers = ask_brokers
     ask_min_insync: Callable[
         [Settings, Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
@@ -179,6 +186,8 @@ class CommandContext:
 
     def settings(self, options: Mapping[str, object], config: Path | None) -> Settings:
         """Load the settings; see ``setting_sources.load_settings``."""
+        from controller.setting_sources import load_settings  # noqa: PLC0415 - as for ZooKeeper
+
         return load_settings(options, self.environ, config)
 
     def connected(

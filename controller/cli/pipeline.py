@@ -38,7 +38,7 @@ Exit code: that of the sub-command.
 
 def pipeline_app() -> typer.Typer:
     """Return the command with its sub-commands."""
-    app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help=HELP)
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help=HELP)
     app.command("snapshot", short_help="Write the state of a cluster as tables.")(snapshot)
     app.command("plan", short_help="Plan from a snapshot.")(plan)
     app.command("rebase", short_help="Adapt a request of a plan to a changed cluster.")(rebase)

@@ -28,7 +28,7 @@ from controller.znodes.paths import QUEUE
 
 def queue_app() -> typer.Typer:
     """Return the command with its sub-commands."""
-    app = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
     app.callback()(queue)
     app.command("add", short_help="Queue a plan.")(add)
     app.command("list", short_help="List the queue.")(list_queue)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from controller.cli.app import build_app
+from controller.cli.app import COMMANDS, build_app
 from controller.cli.context import CommandContext
 from controller.core.options import TenurePolicy
+from docs.generate.verbs import command_line
 from tests.cli.builders import FakeCluster, Terminal
 
 VERBS = (
@@ -75,6 +78,33 @@ def test_without_a_verb_the_help_is_shown() -> None:
     result = Terminal(FakeCluster()).run()
     assert result.exit_code == 1
     assert all(verb in result.stderr for verb in VERBS)
+
+
+def test_help_lists_the_commands_without_importing_them() -> None:
+    """Neither ZooKeeper's client nor a command nor the settings: they take half a second."""
+    listing = "import sys; from controller.cli.app import main\n"
+    listing += "try: main()\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", listing, "--help"], capture_output=True, text=True, check=True
+    )
+    imported = set(ended.stderr.split())
+    assert all(f"  {verb} " in ended.stdout for verb in VERBS)
+    assert "controller.cli.app" in imported
+    assert not imported & {"kazoo", "pydantic", "rich", "controller.cli.status"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_listed_command_exists(name: str) -> None:
+    """The list names modules and functions as text."""
+    (verb,) = (v for v in command_line().verbs if v.path == (name,))
+    assert verb.summary == COMMANDS[name][2]
+    assert verb.about
+
+
+def test_a_misspelt_command_is_answered_with_the_one_that_was_meant() -> None:
+    """From the names alone."""
+    result = Terminal(FakeCluster()).run("explian")
+    assert "Did you mean 'explain'?" in result.stderr
 
 
 def test_the_version_is_printed() -> None:
