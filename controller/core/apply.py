@@ -77,6 +77,9 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             tenure.asks.pop(ticket, None)
             if not tenure.asks:
                 tenure.asks_read.clear()
+        case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
+            tenure.shutting_down[broker] = epoch
+            view.due.add(p for p in tenure.states if broker in view.serving_replicas(p))
         case records.StateCreatedRecord(partition=partition):
             tenure.stateless.discard(partition)
             tenure.states[partition] = model.PartitionState(

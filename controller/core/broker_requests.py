@@ -21,6 +21,7 @@ from controller.core.model import (
 
 NONE: Final = 0
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+BROKER_NOT_AVAILABLE: Final = 8
 NOT_CONTROLLER: Final = 41
 INVALID_REQUEST: Final = 42
 OPERATION_NOT_ATTEMPTED: Final = 55
@@ -28,8 +29,11 @@ FENCED_LEADER_EPOCH: Final = 74
 STALE_BROKER_EPOCH: Final = 77
 INVALID_UPDATE_VERSION: Final = 95
 UNKNOWN_TOPIC_ID: Final = 100
+BROKER_ID_NOT_REGISTERED: Final = 102
 INELIGIBLE_REPLICA: Final = 107
 """Error codes of Kafka's protocol in these answers."""
+NO_EPOCH: Final = BrokerEpoch(-1)
+"""The epoch in a request whose version has none."""
 
 
 class IsrChange(NamedTuple):
@@ -70,7 +74,7 @@ class ControlledShutdown:
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
-    """-1 in version 1, which has none."""
+    """``NO_EPOCH`` in version 1, which has none."""
 
 
 BrokerAsk = AlterPartition | AllocateProducerIds | ControlledShutdown

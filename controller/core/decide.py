@@ -209,7 +209,7 @@ def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decisi
         owes = work.has_excluded(partition) and not view.tenure.is_acknowledged(partition)
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
         if owes and is_late and not duties.leader_bounced(view, due, partition):
-            replicas = view.live(view.serving_replicas(partition), partition)
+            replicas = view.receivers(view.serving_replicas(partition), partition)
             following += duties.send_leader_and_isr(view, partition, replicas)
     if view.tenure.refusers:
         # No other request may be due that would show that they accept again.

@@ -146,8 +146,10 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     for broker in joined:
         # Its throttle was not set while it was dead.
         work.participants.note(broker_entity(broker))
+    wakeups.asks_concerned(view)
     gone = left | bounced
     if gone:
+        tenure.shutting_down = {b: e for b, e in tenure.shutting_down.items() if b not in gone}
         tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}
         tenure.orphans_tried = {o for o in tenure.orphans_tried if o.broker not in gone}
         work.orphans_failed = {o for o in work.orphans_failed if o.broker not in gone}

@@ -74,6 +74,14 @@ class AskAnsweredRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ShutdownBegunRecord:
+    """Volatile: a broker asked for a controlled shutdown, in this registration."""
+
+    broker: BrokerId
+    epoch: model.BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
 class SpecRecord:
     """``/admin/reassignments/T/P``: created when ``spec.version`` is None, else replaced."""
 
@@ -405,6 +413,7 @@ Record = (
     | StateCreatedRecord
     | IsrRecord
     | AskAnsweredRecord
+    | ShutdownBegunRecord
     | SpecRecord
     | SpecEndedRecord
     | LegacyEntryRecord

@@ -111,9 +111,17 @@ class ClusterView:
         # Of a stale topic, too: what is certain is that the recorded one was created before it.
         return topic.czxid > reassignment.spec.topic_czxid
 
+    def is_to_be_deleted(self, topic: str) -> bool:
+        """Return whether the deletion of a topic is requested."""
+        return topic in (self.session.deletions or ())
+
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the broker is registered and its replica not on a failed disk."""
         return broker in self.cluster.brokers and (broker, partition) not in self.tenure.offline
+
+    def is_staying(self, broker: BrokerId, partition: TopicPartition) -> bool:
+        """Return whether the replica is live and its broker is not shutting down."""
+        return broker not in self.tenure.shutting_down and self.is_live(broker, partition)
 
     def failed_in(self, broker: BrokerId, partition: TopicPartition) -> model.BrokerEpoch | None:
         """Return the broker's registration if the replica's disk failed in it."""
@@ -135,6 +143,18 @@ class ClusterView:
     def live(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
         """Return the members that are live, in order."""
         return tuple(r for r in replicas if self.is_live(r, partition))
+
+    def receivers(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
+        """
+        Return the live members that are sent the partition's state, in order.
+
+        Of brokers that shut down only the leader is, also one that is just replaced: a follower
+        would fetch again, and enter the ISR.
+        """
+        state = self.tenure.states.get(partition)
+        leader = model.NO_LEADER if state is None else state.leader
+        live = self.live(replicas, partition)
+        return tuple(r for r in live if r == leader or self.is_staying(r, partition))
 
     def serving_replicas(self, partition: TopicPartition) -> Replicas:
         """

@@ -225,6 +225,7 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     records.StateCreatedRecord: (),
     records.IsrRecord: (),
     records.AskAnsweredRecord: (),
+    records.ShutdownBegunRecord: ("asks",),
     records.PhaseRecord: (),
     records.BlockedRecord: (),
     records.LeaderMovedRecord: (),

@@ -72,8 +72,10 @@ class _Batch:
             return self, None
         waiting = {p: s for p, s in self.leader_and_isr.items() if p not in first_states}
         now, later = shared_metadata.split_by_partition(self.metadata, waiting.__contains__)
-        first = _Batch(self.live_brokers, first_states, now, self.stop, self.delete)
-        return first, _Batch(leader_and_isr=waiting, metadata=later)
+        stop = {p: s for p, s in self.stop.items() if p not in waiting}
+        first = _Batch(self.live_brokers, first_states, now, stop, self.delete)
+        rest = {p: s for p, s in self.stop.items() if p in waiting}
+        return first, _Batch(leader_and_isr=waiting, metadata=later, stop=rest)
 
     @property
     def is_for_clients(self) -> bool:
@@ -229,14 +231,19 @@ class Outbox:
         Queue a StopReplica, without or with deletion.
 
         Ignored for a broker that serves the partition now: a write of the same cycle may have made
-        it a replica again.
+        it a replica again. The exception is a follower that stops as its broker shuts down. What
+        was queued for it is sent first: it may have been the leader.
         """
         queue = self._queues.get(broker)
         if queue is None or partition.topic not in view.session.topics:
             return
-        if broker in view.serving_replicas(partition):
-            return
         batch = queue.tail()
+        if broker in view.serving_replicas(partition):
+            state = view.tenure.states.get(partition)
+            leads = state is None or state.leader == broker
+            if broker in view.tenure.shutting_down and not delete and not leads:
+                batch.stop[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
+            return
         # The removal replaces what was queued for this replica.
         batch.leader_and_isr.pop(partition, None)
         wanted = batch.delete if delete else batch.stop

@@ -133,6 +133,8 @@ def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  #
             yield LogEvent("partition_created", Level.INFO, record)
         case records.PreferredElectionEndedRecord():
             yield info("preferred_election_ended")
+        case records.ShutdownBegunRecord():
+            yield LogEvent("shutdown_begun", Level.INFO, record)
         case records.YieldedRecord(topics=topics):
             yield info("yielded", topics=topics)
         case records.BlockedRecord(blocked=blocked) if blocked is not None:

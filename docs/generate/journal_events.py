@@ -229,6 +229,10 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "The daemon resigns: brokers reject its controller requests.",
         {"why": (TEXT, "their errors")},
     ),
+    "shutdown_begun": Kind(
+        "A broker asked to lose its leaderships before it stops.",
+        {"broker": _BROKER, "epoch": _EPOCH},
+    ),
     "yielded": Kind(
         "The daemon resigns so that a broker can delete topics.",
         {"topics": (TEXTS, "their names")},

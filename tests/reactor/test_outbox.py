@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.model import BrokerId, Instant, LeaderEpoch
+from controller.core.model import BrokerId, Instant, LeaderEpoch, TopicPartition
 from controller.reactor.outbox import (
     LEADER_AND_ISR_CHUNK,
     METADATA_EVERY_S,
@@ -307,3 +307,33 @@ def test_only_clients_of_what_waits_wait_with_it() -> None:
         (LeaderAndIsr, late),
         (UpdateMetadata, late),
     ]
+
+
+def test_former_leader_that_shuts_down_follows_before_it_stops() -> None:
+    """It takes writes from clients as long as it considers itself the leader."""
+    driver = Driver({tp(n): (2, 1) for n in range(LEADER_AND_ISR_CHUNK + 1)}, brokers=(1, 2))
+    outbox = Outbox()
+    outbox.open(ONE)
+    driver.view.tenure.shutting_down[ONE] = driver.epoch(ONE)
+    for partition in driver.assignments:
+        outbox.add_leader_and_isr(driver.view, partition, replicas(1), ())
+        outbox.add_stop_replica(driver.view, partition, ONE, LeaderEpoch(1), delete=False)
+    follows: set[TopicPartition] = set()
+    stopped: set[TopicPartition] = set()
+    for request in drain(driver, outbox):
+        if isinstance(request, LeaderAndIsr):
+            follows.update(s.partition for s in request.states)
+        elif isinstance(request, StopReplica):
+            stopped.update(s.partition for s in request.states)
+            assert stopped <= follows
+    assert stopped == set(driver.assignments)
+
+
+def test_leader_that_shuts_down_is_not_stopped() -> None:
+    """No other replica can lead; and no replica of it is deleted."""
+    driver, outbox = opened(1)
+    driver.view.tenure.shutting_down[ONE] = driver.epoch(ONE)
+    outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=False)
+    driver.view.tenure.states[tp(0)] = replace(driver.view.tenure.states[tp(0)], leader=BrokerId(2))
+    outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=True)
+    assert drain(driver, outbox) == []

@@ -54,6 +54,7 @@ from controller.core.records import (
     Record,
     RefusalRecord,
     RequestOutcomeRecord,
+    ShutdownBegunRecord,
     SpecEndedRecord,
     SpecRecord,
     StateCreatedRecord,
@@ -197,6 +198,7 @@ def test_every_durable_end_has_an_event() -> None:
             OrphanEndedRecord(orphan),
             StateCreatedRecord(tp(), BrokerId(1), replicas(1), ControllerEpoch(9)),
             PreferredElectionEndedRecord(ZkVersion(0)),
+            ShutdownBegunRecord(BrokerId(2), BrokerEpoch(9)),
             YieldedRecord(frozenset({"gone"})),
             NotificationsDeletedRecord("isr_notifications", ("a",)),
             IdleRecord(None),
@@ -210,6 +212,7 @@ def test_every_durable_end_has_an_event() -> None:
         "orphan_ended",
         "partition_created",
         "preferred_election_ended",
+        "shutdown_begun",
         "yielded",
     ]
 

@@ -28,7 +28,7 @@ from controller.core.broker_requests import (
     PendingAsk,
     ProducerIdsResponse,
 )
-from controller.core.controllership import isr_changes
+from controller.core.controllership import controlled_shutdown, isr_changes
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
@@ -60,10 +60,8 @@ def answer_brokers(
     is_waiting = False
     for ticket, pending in view.tenure.asks.items():
         answer = _refusal(view, pending, now)
-        if answer is None and isinstance(pending.request, AlterPartition):
-            answer = _isr_answer(view, pending, now, found)
-        elif answer is None:
-            answer = refused(pending.request, broker_requests.NOT_CONTROLLER)
+        if answer is None:
+            answer = _answer(view, pending, now, found)
         if answer is None:
             is_waiting = True
         else:
@@ -101,6 +99,23 @@ def refused(request: BrokerAsk, error: int) -> BrokerAnswer:
             return ControlledShutdownResponse(error)
 
 
+def _answer(
+    view: ClusterView, pending: PendingAsk, now: Instant, found: _Found
+) -> BrokerAnswer | None:
+    """Return the answer to a request; None: writes or reads precede it."""
+    match pending.request:
+        case AlterPartition():
+            return _isr_answer(view, pending, now, found)
+        case ControlledShutdown() as request:
+            shutdown = controlled_shutdown.answer_shutdown(view, request)
+            if isinstance(shutdown, Change):
+                found.changes.append(shutdown)
+                return None
+            return shutdown
+        case AllocateProducerIds():
+            return refused(pending.request, broker_requests.NOT_CONTROLLER)
+
+
 def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnswer | None:
     """Return the error that concerns the whole request, if there is one."""
     tenure, request = view.tenure, pending.request
@@ -109,6 +124,8 @@ def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnsw
         return refused(request, broker_requests.NOT_CONTROLLER)
     if now >= pending.since + PATIENCE_S:
         return refused(request, broker_requests.NOT_CONTROLLER)
+    if isinstance(request, ControlledShutdown):
+        return None
     broker = view.cluster.brokers.get(request.broker)
     if broker is None or broker.epoch != request.broker_epoch:
         return refused(request, broker_requests.STALE_BROKER_EPOCH)

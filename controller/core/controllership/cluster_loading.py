@@ -69,7 +69,7 @@ def send_reads(view: ClusterView, due: Worklist) -> Decision:
     following: list[effects.Effect] = []
     for partition in due.seeded:
         if partition in tenure.states and not leader_bounced(view, due, partition):
-            replicas = view.live(view.serving_replicas(partition), partition)
+            replicas = view.receivers(view.serving_replicas(partition), partition)
             following += send_leader_and_isr(view, partition, replicas)
     changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in tenure.states)
     if changed:

@@ -19,15 +19,6 @@ from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
 
-def send_state(view: ClusterView, partition: TopicPartition) -> tuple[effects.Effect, ...]:
-    """Return LeaderAndIsr to every live serving replica and UpdateMetadata to all brokers."""
-    replicas = view.live(view.serving_replicas(partition), partition)
-    return (
-        *send_leader_and_isr(view, partition, replicas),
-        effects.SendUpdateMetadata((partition,)),
-    )
-
-
 def send_leader_and_isr(
     view: ClusterView, partition: TopicPartition, brokers: Iterable[BrokerId]
 ) -> tuple[effects.Effect, ...]:
@@ -85,13 +76,20 @@ def repair(
         return None
     if not view.is_live(state.leader, partition) or state.leader in bounced:
         return _elect(view, partition, state, bounced)
-    isr = tuple(
-        r
-        for r in state.isr
-        if r == state.leader or (view.is_live(r, partition) and r not in bounced)
-    )
+    return hand_over(view, partition, bounced) or _shrink(view, partition, state, bounced)
+
+
+def _shrink(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: model.PartitionState,
+    bounced: Collection[BrokerId],
+) -> Change | None:
+    """Take the brokers out of the ISR that do not stay, and what is no replica any more."""
+    isr = _remaining(view, partition, state, state.leader, bounced)
     leader: BrokerId | None = state.leader
-    if leader not in assignment.replicas:
+    assignment = view.session.assignment(partition)
+    if assignment is None or leader not in assignment.replicas:
         # No LeaderAndIsr reaches a leader that is not a replica: another one is written.
         is_known = view.settled_assignment(partition) is not None
         serving = view.serving_replicas(partition) if is_known else ()
@@ -111,7 +109,7 @@ def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
         or partition.topic in (view.session.deletions or ())
     ):
         return None
-    live = view.live(assignment.replicas, partition)
+    live = tuple(r for r in assignment.replicas if view.is_staying(r, partition))
     if not live:
         return None
     return Change(
@@ -140,20 +138,22 @@ def _elect(
     """
     running = view.work.reassignments.get(partition)
     is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
-    if partition.topic in (view.session.deletions or ()) and not is_moved:
+    if view.is_to_be_deleted(partition.topic) and not is_moved:
         return None
-    candidates = view.serving_replicas(partition)
-    leader = leader_selection.offline_leader(
-        candidates,
-        state.isr,
-        lambda r: view.is_live(r, partition) and r not in bounced,
-        unclean=False,
-    )
+    leader = _clean_leader(view, partition, state, bounced)
+    if leader is None:
+        # A broker that is shutting down serves for a moment, and no other can.
+        leader = leader_selection.offline_leader(
+            view.serving_replicas(partition),
+            state.isr,
+            lambda r: view.is_live(r, partition) and r not in bounced,
+            unclean=False,
+        )
     if leader is None:
         leader = leader_selection.offline_leader(
             _full_first(view, partition),
             state.isr,
-            lambda r: view.is_live(r, partition),
+            lambda r: view.is_staying(r, partition),
             unclean=state.leader == model.NO_LEADER
             and unclean_election.permits_unclean(view, partition),
         )
@@ -163,13 +163,60 @@ def _elect(
         if state.leader == model.NO_LEADER:
             return None
         return _write(view, partition, state, model.NO_LEADER, state.isr)
-    if leader in state.isr:
-        isr = tuple(
-            r for r in state.isr if r == leader or (view.is_live(r, partition) and r not in bounced)
-        )
-    else:
-        isr = (leader,)
+    is_clean = leader in state.isr
+    isr = _remaining(view, partition, state, leader, bounced) if is_clean else (leader,)
     return _write(view, partition, state, leader, isr)
+
+
+def hand_over(
+    view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId] = ()
+) -> Change | None:
+    """
+    Return the move of a leadership away from a broker that is shutting down.
+
+    None where the leader stays, or no other replica can lead: then it leads until it stops.
+    """
+    state = view.tenure.states.get(partition)
+    if state is None or state.leader not in view.tenure.shutting_down:
+        return None
+    if view.is_to_be_deleted(partition.topic) or view.session.assignment(partition) is None:
+        return None
+    leader = _clean_leader(view, partition, state, bounced)
+    if leader is None:
+        return None
+    isr = _remaining(view, partition, state, leader, bounced)
+    return _write(view, partition, state, leader, isr)
+
+
+def _clean_leader(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: model.PartitionState,
+    bounced: Collection[BrokerId],
+) -> BrokerId | None:
+    """Return the first replica in the ISR whose broker stays."""
+    return leader_selection.offline_leader(
+        view.serving_replicas(partition),
+        state.isr,
+        lambda r: view.is_staying(r, partition) and r not in bounced,
+        unclean=False,
+    )
+
+
+def _remaining(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: model.PartitionState,
+    leader: BrokerId,
+    bounced: Collection[BrokerId],
+) -> Replicas:
+    """
+    Return the ISR without brokers that are dead, bounced, or shutting down; the leader stays.
+
+    In a topic that is to be deleted, brokers that shut down stay in it, as with Kafka's controller.
+    """
+    stays = view.is_live if view.is_to_be_deleted(partition.topic) else view.is_staying
+    return tuple(r for r in state.isr if r == leader or (stays(r, partition) and r not in bounced))
 
 
 def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
@@ -186,9 +233,26 @@ def _write(
     leader: BrokerId,
     isr: tuple[BrokerId, ...],
 ) -> Change:
+    write = context.state_record(view, partition, state, leader, isr)
+    receivers = view.receivers(view.serving_replicas(partition), partition)
+    if leader in view.tenure.shutting_down and leader not in receivers:
+        receivers += (leader,)
+    stopped = tuple(
+        r
+        for r in state.isr
+        if r not in isr and r in view.tenure.shutting_down and view.is_live(r, partition)
+    )
     return Change(
-        records=(context.state_record(view, partition, state, leader, isr),),
-        effects=send_state(view, partition),
+        records=(write,),
+        effects=(
+            *send_leader_and_isr(view, partition, receivers),
+            # A former leader that shuts down hears that it follows, but is to fetch nothing.
+            *(
+                effects.SendStopReplica(partition, r, write.leader_epoch, delete=False)
+                for r in stopped
+            ),
+            effects.SendUpdateMetadata((partition,)),
+        ),
         partition=partition,
     )
 
@@ -200,7 +264,7 @@ def elect_preferred(view: ClusterView, partition: TopicPartition) -> Change | No
     if assignment is None or state is None or assignment.is_reassigning:
         return None
     leader = leader_selection.preferred_leader(
-        assignment.replicas, state.isr, lambda r: view.is_live(r, partition)
+        assignment.replicas, state.isr, lambda r: view.is_staying(r, partition)
     )
     if leader is None or leader == state.leader:
         return None

@@ -115,7 +115,8 @@ def _error_of(  # noqa: PLR0911 - one return per case
 
 
 def _is_eligible(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:
-    return broker in view.cluster.brokers and broker in view.serving_replicas(partition)
+    is_staying = broker in view.cluster.brokers and broker not in view.tenure.shutting_down
+    return is_staying and broker in view.serving_replicas(partition)
 
 
 def is_gone(view: ClusterView, name: str | None) -> bool:

@@ -65,6 +65,10 @@ class PartitionContext:
         """Return whether the replica is on a live broker and a good disk."""
         return self.view.is_live(broker, self.partition)
 
+    def is_staying(self, broker: BrokerId) -> bool:
+        """Return whether the replica is live and its broker is not shutting down."""
+        return self.view.is_staying(broker, self.partition)
+
     @property
     def drops_first(self) -> bool:
         """Whether a step may drop before it adds: no single jump, no foreign reassignment."""
@@ -138,7 +142,7 @@ class PartitionContext:
 
     def send_state(self, replicas: Replicas, new: Replicas) -> tuple[effects.Effect, ...]:
         """Return LeaderAndIsr to these live replicas and UpdateMetadata to all (A2, B3)."""
-        live = self.view.live(replicas, self.partition)
+        live = self.view.receivers(replicas, self.partition)
         return (
             effects.SendLeaderAndIsr(self.partition, live, tuple(r for r in new if r in live)),
             effects.SendUpdateMetadata((self.partition,)),
@@ -191,9 +195,9 @@ class PartitionContext:
 
     def leader_within(self, target: Replicas) -> BrokerId | None:
         """Return the leader among these replicas: the present one where possible."""
-        if self.state.leader in target and self.is_live(self.state.leader):
+        if self.state.leader in target and self.is_staying(self.state.leader):
             return self.state.leader
-        return leader_selection.reassigned_leader(target, self.state.isr, self.is_live)
+        return leader_selection.reassigned_leader(target, self.state.isr, self.is_staying)
 
     def stop(self, brokers: Replicas) -> tuple[effects.Effect, ...]:
         """Return StopReplica, first without and then with deletion (B4, B5)."""

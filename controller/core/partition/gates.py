@@ -93,7 +93,11 @@ def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | No
 def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
     dead = tuple(r for r in adding if not view.is_live(r, partition))
     if not dead:
-        return None
+        leaving = tuple(r for r in adding if not view.is_staying(r, partition))
+        if not leaving:
+            return None
+        detail = f"broker {ids(leaving)} of the target is shutting down"
+        return Blocked(BlockedBy.BROKER_DEAD, detail)
     return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
 
 
@@ -177,7 +181,7 @@ def drop_gate(
     floor = isr_floor(view, partition.topic, spec)
     if floor is None:
         return config_unknown(view, partition.topic)
-    remaining = view.live((r for r in state.isr if r not in dropping), partition)
+    remaining = tuple(r for r in state.isr if r not in dropping and view.is_staying(r, partition))
     if len(remaining) < floor:
         return Blocked(
             BlockedBy.MIN_ISR,

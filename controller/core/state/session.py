@@ -7,7 +7,7 @@ place (``tenure_reset.end_session``), and everything is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from controller.core import events, model, reassignments
@@ -75,6 +75,12 @@ class SessionState:
         """Return the last known entry of the topic znode, even a stale one."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
+
+    def assignments(self) -> Iterator[tuple[TopicPartition, model.PartitionAssignment]]:
+        """Yield every partition of every known topic with its last known entry."""
+        for name, topic in self.topics.items():
+            for number, assignment in topic.partitions.items():
+                yield TopicPartition(name, number), assignment
 
     def partitions(self) -> Iterable[TopicPartition]:
         """Return every partition of every known topic."""

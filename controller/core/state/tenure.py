@@ -135,6 +135,12 @@ class TenureState:
     """The requests of brokers that are not answered yet, by ticket."""
     asks_read: dict[TopicPartition, Instant] = field(default_factory=dict)
     """When states were last requested that these wait for."""
+    shutting_down: dict[BrokerId, model.BrokerEpoch] = field(default_factory=dict)
+    """
+    Brokers that asked for a controlled shutdown, with their registration.
+
+    They stay until that registration ends: the broker stops, however its request was answered.
+    """
 
     # scheduling
     waiting: PendingQueue = field(default_factory=PendingQueue)
