@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -31,6 +32,7 @@ from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
+from controller.endpoint.listing import build_endpoint
 from controller.errors import Verdict
 from controller.reactor.host import Host, Signals, WakingInbox
 from controller.reactor.loop import Reactor
@@ -110,6 +112,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     waking = WakingInbox()
     arrivals = TimedInbox(waking, clock)
     inbox = BrokerFollower(arrivals)
+    endpoint = build_endpoint(settings, arrivals, telemetry.metrics)
     zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry, log)
     brokers = _brokers(settings, stack, inbox, zookeeper.session)
     inbox.queries = (brokers.configs, brokers.sizes, brokers.reassignments, brokers.directories)
@@ -127,13 +130,16 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     )
     stack.callback(observer.close)
     reactor = Reactor(
-        view=ClusterView(settings.options()),
+        view=ClusterView(
+            replace(settings.options(), endpoint=None if endpoint is None else endpoint.entry)
+        ),
         store=zookeeper.store,
         channels=brokers.channels,
         configs=brokers.configs,
         sizes=brokers.sizes,
         reassignments=brokers.reassignments,
         directories=brokers.directories,
+        endpoint=None if endpoint is None else endpoint.brokers,
         clock=clock,
         observer=observer,
         failpoints=failpoints,
@@ -150,6 +156,8 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         yield "journal", telemetry.journal.is_alive
         yield "zookeeper pings", zookeeper.pings.is_alive
         yield "http", telemetry.http.is_alive
+        if endpoint is not None:
+            yield "controller endpoint", endpoint.server.is_alive
 
     def on_error(error: BaseException, verdict: Verdict) -> None:
         log.error("loop_error", verdict=verdict.value, error=str(error), exc_info=error)
@@ -165,6 +173,9 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     )
     telemetry.health.watch_loop(lambda: host.last_cycle)
     signals.hand_over(host)
+    if endpoint is not None:
+        endpoint.start()
+        stack.callback(endpoint.server.stop)
     zookeeper.leadership.start()
     return host
 

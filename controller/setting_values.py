@@ -76,6 +76,17 @@ def parse_address(value: object) -> HttpAddress:
     return HttpAddress(host, int(port))
 
 
+def parse_optional_address(value: object) -> HttpAddress | None:
+    """
+    Parse ``HOST:PORT`` or None, as ``parse_address`` does.
+
+    Raises:
+        ValueError: the text has another form.
+
+    """
+    return None if value is None else parse_address(value)
+
+
 def parse_advertised(value: object) -> object:
     """
     Parse ``HOST``, ``HOST:PORT`` or None; an IPv6 host without port needs no brackets.

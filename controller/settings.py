@@ -47,6 +47,7 @@ from controller.setting_values import (
     parse_address,
     parse_advertised,
     parse_min_free,
+    parse_optional_address,
     parse_step_size,
     web_address,
 )
@@ -59,6 +60,16 @@ class LogFormat(StrEnum):
 
     JSON = "json"
     CONSOLE = "console"
+
+
+class EndpointMode(StrEnum):
+    """The peers that may find the controller endpoint."""
+
+    OFF = "off"
+    PRIVATE = "private"
+    """Brokers, by a listener that clients do not use."""
+    PUBLIC = "public"
+    """Clients as well."""
 
 
 class LogLevel(StrEnum):
@@ -289,6 +300,30 @@ class Settings(BaseSettings):
         "the security protocol.",
     )
 
+    controller_endpoint: EndpointMode = Field(
+        EndpointMode.OFF,
+        description="Serve what brokers ask of their controller while the native engine has the "
+        "role: off, private (the daemon is listed only under the listener that brokers use among "
+        "themselves, and clients use another one) or public (not available yet). Needed by the "
+        "native engine from inter-broker protocol 2.7 on.",
+    )
+    endpoint_listen: Annotated[HttpAddress | None, BeforeValidator(parse_optional_address)] = Field(
+        None,
+        description="Address of the controller endpoint, HOST:PORT; port 0 takes a free one.",
+    )
+    endpoint_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = Field(
+        None,
+        description="Address at which brokers reach the controller endpoint; without a port, that "
+        "of `endpoint_listen`. By default `endpoint_listen`, or the machine's host name for "
+        "0.0.0.0.",
+    )
+    endpoint_listener: str | None = Field(
+        None,
+        description="Name of the brokers' listener under which the endpoint is listed, by default "
+        "control_plane_listener, inter_broker_listener or the name of the security protocol. Its "
+        "security protocol is `security_protocol`.",
+    )
+
     http: Annotated[HttpAddress, BeforeValidator(parse_address)] = Field(
         HttpAddress("127.0.0.1", 8095),
         description="Address of the HTTP server (/metrics, /healthz, /readyz, /status); port 0 "
@@ -350,6 +385,17 @@ class Settings(BaseSettings):
         if value == "":
             raise PydanticCustomError("empty", "must not be empty")
         return value
+
+    @model_validator(mode="after")
+    def _endpoint_is_complete(self) -> Self:
+        if self.controller_endpoint is EndpointMode.PUBLIC:
+            raise _about(
+                "controller_endpoint",
+                "public is not available: requests of clients are not served yet; use private",
+            )
+        if self.controller_endpoint is not EndpointMode.OFF and self.endpoint_listen is None:
+            raise _about("controller_endpoint", "needs endpoint_listen")
+        return self
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:

@@ -126,7 +126,7 @@ def test_a_request_under_load_is_carried_out_and_no_acknowledged_record_is_lost(
         for shift, topic in enumerate(topics)
         for n in range(4)
     }
-    daemon = daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    daemon = daemons.start(*row.arguments, "--tenure-linger", "1")
     with Traffic(cluster.bootstrap_servers, partitions) as traffic:
         traffic.await_flow()
         name = request_moves(cluster, targets)
@@ -151,7 +151,7 @@ def test_everything_in_flight_is_taken_back_by_a_cancellation(
     """While the copies are held: the originals, in their order, are all that is left."""
     topic = make_topic({0: (1, 2, 3), 1: (2, 3, 1)}, DURABLE)
     targets = {(topic, 0): (4, 5, 1), (topic, 1): (4, 2, 5)}
-    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    daemons.start(*row.arguments, "--tenure-linger", "1")
     with copies_held(cluster, targets):
         name = request_moves(cluster, targets)
         await_begun(cluster, targets)
@@ -167,7 +167,7 @@ def test_a_later_request_takes_over_a_step_in_flight(
 ) -> None:
     """What was being added and is not wanted any more goes at once, though the rest is held."""
     topic = make_topic({0: (1, 2)})
-    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    daemons.start(*row.arguments, "--tenure-linger", "1")
     with copies_held(cluster, [(topic, 0)]):
         first = request_moves(cluster, {(topic, 0): (2, 3)})
         await_begun(cluster, [(topic, 0)])
@@ -183,7 +183,7 @@ def test_a_queued_entry_goes_before_the_step_in_flight_of_its_partition(
 ) -> None:
     """KIP-236: the step is undone as far as the new target does not want it; the queue goes."""
     topic = make_topic({0: (1, 2), 1: (1, 2)})
-    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    daemons.start(*row.arguments, "--tenure-linger", "1")
     with copies_held(cluster, [(topic, 0)]):
         request_moves(cluster, {(topic, 0): (2, 3)})
         await_begun(cluster, [(topic, 0)])
@@ -202,7 +202,7 @@ def test_a_throttle_stands_before_the_first_copy_and_leaves_no_trace(
     fill(cluster, [(topic, 0)])
     targets: Targets = {(topic, 0): (2, 3)}
     before = configured(cluster, f"topics/{topic}")
-    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    daemons.start(*row.arguments, "--tenure-linger", "1")
     name = request_moves(cluster, targets, throttle=1)
     await_begun(cluster, targets)
     rates = configured(cluster, "brokers/3")
@@ -236,7 +236,7 @@ def test_the_successor_of_a_killed_daemon_continues(
     """Kill -9 in the middle of a step, which ends without a daemon; then the rest."""
     topic = make_topic(dict.fromkeys(range(3), (1, 2, 3)), DURABLE)
     targets = dict.fromkeys([(topic, n) for n in range(3)], (3, 4, 5))
-    daemon = daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    daemon = daemons.start(*row.arguments, "--tenure-linger", "1")
     with Traffic(cluster.bootstrap_servers, {topic: 3}) as traffic:
         with copies_held(cluster, targets):
             name = request_moves(cluster, targets)
@@ -264,8 +264,8 @@ def test_the_death_of_the_controller_and_of_the_leading_daemon_hold_nothing_up(
     assert stays is not None
     topic = make_topic(dict.fromkeys(range(3), (first, second, stays)))
     targets = dict.fromkeys([(topic, n) for n in range(3)], (second, third, stays))
-    leader = daemons.start("--engine", row.wanted, "--tenure-linger", "1")
-    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    leader = daemons.start(*row.arguments, "--tenure-linger", "1")
+    daemons.start(*row.arguments, "--tenure-linger", "1")
     with copies_held(cluster, targets):
         name = request_moves(cluster, targets)
         await_begun(cluster, targets)

@@ -118,6 +118,24 @@ Answer = SaslHandshakeAnswer | SaslAuthenticateAnswer | broker_requests.BrokerAn
 # --- requests ------------------------------------------------------------------------------------
 
 
+def header_of(frame: bytes) -> RequestHeader:
+    """
+    Read the fields that every header of a request begins with, whatever the API key.
+
+    Args:
+        frame: Header and body, without the length in front of them.
+
+    Raises:
+        RemoteProtocolError: it is malformed.
+    """
+    return _header(Cursor(frame))
+
+
+def _header(cursor: Cursor) -> RequestHeader:
+    api_key, version, correlation_id = (cursor.number(n) for n in _HEADER_NUMBERS)
+    return RequestHeader(api_key, version, correlation_id, cursor.nullable_text())
+
+
 def decode(frame: bytes) -> tuple[RequestHeader, Request]:
     """
     Read a request.
@@ -134,8 +152,8 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
     if len(frame) > FRAME_MAX:
         raise RemoteProtocolError(f"a request of {len(frame)} bytes")
     cursor = Cursor(frame)
-    api_key, version, correlation_id = (cursor.number(n) for n in _HEADER_NUMBERS)
-    header = RequestHeader(api_key, version, correlation_id, cursor.nullable_text())
+    header = _header(cursor)
+    api_key, version = header.api_key, header.version
     if api_key == API_VERSIONS and version > ADVERTISED[API_VERSIONS][1]:
         return header, ApiVersions()
     lowest, highest = ADVERTISED.get(api_key, (0, -1))
@@ -225,19 +243,25 @@ _REQUESTS: Final[Mapping[int, tuple[Any, Callable[[int, Fields], Request]]]] = {
 # --- answers -------------------------------------------------------------------------------------
 
 
-def api_versions_response(header: RequestHeader) -> bytes:
+def api_versions_response(
+    header: RequestHeader, served: Mapping[int, tuple[int, int]] = ADVERTISED
+) -> bytes:
     """
     Return the frame of the answer to an ApiVersions.
+
+    Args:
+        header: The header of the request.
+        served: Lowest and highest version by API key, ApiVersions among them.
 
     A version that is not served gets UNSUPPORTED_VERSION in a body of version 0, which lists the
     versions of ApiVersions (KIP-511): the peer asks again with one of them.
     """
     version = header.version
-    error, keys = NONE, sorted(ADVERTISED)
+    error, keys = NONE, sorted(served)
     if version > ADVERTISED[API_VERSIONS][1]:
         version, error, keys = 0, UNSUPPORTED_VERSION, [API_VERSIONS]
     body = ApiVersionsResponse(
-        version=version, error_code=error, api_keys=[(key, *ADVERTISED[key]) for key in keys]
+        version=version, error_code=error, api_keys=[(key, *served[key]) for key in keys]
     )
     # The header has version 0 always: the peer does not know the version of the body yet.
     return _frame(header, body, flexible_header=False)

@@ -219,6 +219,20 @@ class Metrics:
             "Controller requests sent to a broker without a response yet",
             ["broker"],
         )
+        # --- the controller endpoint
+        self.endpoint_peers = gauge(
+            "reassigner_endpoint_connections", "Open connections to the controller endpoint"
+        )
+        self.endpoint_requests = counter(
+            "reassigner_endpoint_requests_total",
+            "Requests of brokers to their controller by the error of the answer as a whole",
+            ["request", "result"],
+        )
+        self.endpoint_closed = counter(
+            "reassigner_endpoint_closed_total",
+            "Connections that the controller endpoint closed, by reason",
+            ["reason"],
+        )
         # --- the delegated engine
         self.orders = counter(
             "reassigner_orders_total",
@@ -280,6 +294,18 @@ class Metrics:
     def notified(self, target: str, result: str) -> None:
         """Count a notification; safe from any thread."""
         self.notifications.labels(target, result).inc()
+
+    def endpoint_connections(self, count: int) -> None:
+        """Set the number of connections to the controller endpoint; safe from any thread."""
+        self.endpoint_peers.set(count)
+
+    def endpoint_answered(self, request: str, result: str) -> None:
+        """Count an answer of the controller endpoint; safe from any thread."""
+        self.endpoint_requests.labels(request, result).inc()
+
+    def endpoint_refused(self, reason: str) -> None:
+        """Count a connection that the controller endpoint closed; safe from any thread."""
+        self.endpoint_closed.labels(reason).inc()
 
     def show(self, snapshot: StatusSnapshot) -> None:
         """Set the gauges that a snapshot counts."""

@@ -151,6 +151,8 @@ class Cluster:
         for broker in self.brokers.values():
             if broker.link is not None:
                 broker.link.close()
+            if broker.internal_port is not None:
+                broker.internal_port.close()
 
     @property
     def zookeeper(self) -> ZooKeeperServer:

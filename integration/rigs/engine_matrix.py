@@ -10,8 +10,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from integration.rigs.cluster import ClusterOptions
-from integration.rigs.kafka_jars import KAFKA_2_3, KAFKA_2_4, KAFKA_3_9, Release
-from integration.rigs.servers import BrokerOptions
+from integration.rigs.kafka_jars import (
+    KAFKA_2_3,
+    KAFKA_2_4,
+    KAFKA_2_7,
+    KAFKA_2_8,
+    KAFKA_3_2,
+    KAFKA_3_5,
+    KAFKA_3_9,
+    Release,
+)
+from integration.rigs.servers import INTERNAL_LISTENER, BrokerOptions
+
+PRIVATE_ENDPOINT: Final = (
+    "--controller-endpoint",
+    "private",
+    "--endpoint-listen",
+    "127.0.0.1:0",
+    "--inter-broker-listener",
+    INTERNAL_LISTENER,
+)
+"""Serve brokers by the listener that clients do not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +43,28 @@ class Row:
     """The inter-broker protocol; None: the highest that the release has."""
     wanted: str = "auto"
     """The value of ``--engine``; ``auto`` chooses by the cluster."""
+    endpoint: bool = False
+    """True if brokers have a listener of their own, and the daemon serves them there."""
 
     @property
     def name(self) -> str:
         """The name of the row in the ids of tests."""
-        return f"{self.engine}-{self.release.kafka}-{self.protocol or 'full'}"
+        served = "-endpoint" if self.endpoint else ""
+        return f"{self.engine}{served}-{self.release.kafka}-{self.protocol or 'full'}"
 
     @property
     def options(self) -> ClusterOptions:
         """The options of its cluster."""
         return ClusterOptions(
-            broker=BrokerOptions(inter_broker_protocol=self.protocol, release=self.release)
+            broker=BrokerOptions(
+                inter_broker_protocol=self.protocol, release=self.release, internal=self.endpoint
+            )
         )
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The command-line options of its daemons."""
+        return ("--engine", self.wanted, *(PRIVATE_ENDPOINT if self.endpoint else ()))
 
 
 ROWS: Final = (
@@ -45,4 +74,9 @@ ROWS: Final = (
     Row("native", KAFKA_3_9, "2.6"),
     Row("native", KAFKA_2_4, None),
     Row("native", KAFKA_2_3, None),
+    Row("native", KAFKA_3_9, None, endpoint=True),
+    Row("native", KAFKA_3_5, None, endpoint=True),
+    Row("native", KAFKA_3_2, None, endpoint=True),
+    Row("native", KAFKA_2_8, None, endpoint=True),
+    Row("native", KAFKA_2_7, None, endpoint=True),
 )

@@ -60,6 +60,10 @@ class Release:
 
 
 KAFKA_3_9: Final = Release("3.9.1", "2.13", "3.8.4")
+KAFKA_3_5: Final = Release("3.5.2", "2.13", "3.6.4")
+KAFKA_3_2: Final = Release("3.2.3", "2.13", "3.6.3")
+KAFKA_2_8: Final = Release("2.8.2", "2.13", "3.5.9")
+KAFKA_2_7: Final = Release("2.7.2", "2.13", "3.5.9")
 # The ZooKeeper clients that these two shipped with cannot connect from Java 17.
 KAFKA_2_4: Final = Release("2.4.1", "2.12", "3.5.9")
 KAFKA_2_3: Final = Release("2.3.1", "2.12", "3.4.10")

@@ -25,6 +25,8 @@ from integration.rigs.waiting import eventually
 
 LINKED_LISTENER: Final = "LINKED"
 """Name of the listener behind a link."""
+INTERNAL_LISTENER: Final = "INTERNAL"
+"""Name of the listener that only brokers use."""
 
 # ApiVersions, version 0, correlation id 0, no client id: the first request of every client.
 _HELLO: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
@@ -45,6 +47,8 @@ class BrokerOptions:
     """The size of the file system of each log directory; None: that of the machine."""
     linked: bool = False
     """True for a second listener, behind a proxy that can be cut (``tcp_proxies``)."""
+    internal: bool = False
+    """True for a listener of their own, by which brokers and the controller find each other."""
     heap_mb: int = 512
     internal_replication_factor: int = 3
     """Of the offsets and transaction topics."""
@@ -160,6 +164,7 @@ class Broker(ChildProcess):
         self.broker_id = broker_id
         self.port = ReservedPort()
         self.link = Link() if options.linked else None
+        self.internal_port = ReservedPort() if options.internal else None
         self.log_dirs = [directory / f"data-{n}" for n in range(options.log_dirs)]
         self._is_registered = is_registered
         self._session_s = options.zookeeper_session_timeout_ms / 1000
@@ -262,15 +267,21 @@ class Broker(ChildProcess):
         if self.link is not None:
             listeners += f",{LINKED_LISTENER}://{self.link.behind.address}"
             advertised += f",{LINKED_LISTENER}://{self.link.port.address}"
+        if self.internal_port is not None:
+            listeners += f",{INTERNAL_LISTENER}://{self.internal_port.address}"
+            advertised += f",{INTERNAL_LISTENER}://{self.internal_port.address}"
         optional = {
             "broker.rack": rack,
             "inter.broker.protocol.version": options.inter_broker_protocol,
+            "inter.broker.listener.name": INTERNAL_LISTENER if options.internal else None,
         }
         return {
             "broker.id": str(self.broker_id),
             "listeners": listeners,
             "advertised.listeners": advertised,
-            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LINKED_LISTENER}:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:PLAINTEXT" for name in ("PLAINTEXT", LINKED_LISTENER, INTERNAL_LISTENER)
+            ),
             "zookeeper.connect": zookeeper,
             "zookeeper.session.timeout.ms": str(options.zookeeper_session_timeout_ms),
             "log.dirs": ",".join(str(path) for path in self.log_dirs),

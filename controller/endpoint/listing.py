@@ -1,0 +1,85 @@
+"""Build the endpoint from the settings, and its entry in the brokers' metadata."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.endpoint.broker_service import AskObserver, BrokerService
+from controller.endpoint.server import EndpointServer, ServerObserver
+from controller.reactor.ports import Inbox
+from controller.setting_values import HttpAddress, advertised
+from controller.settings import EndpointMode, Settings
+
+NO_EPOCH: Final = BrokerEpoch(-1)
+"""The daemon is not registered as a broker."""
+
+
+class EndpointObserver(AskObserver, ServerObserver, Protocol):
+    """Counts what happens at the endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEndpoint:
+    """A server that listens, and what the others need of it."""
+
+    server: EndpointServer
+    brokers: BrokerService
+    """What the loop answers requests with."""
+    entry: LiveBroker
+    """The daemon as brokers know it."""
+
+    def start(self) -> None:
+        """Accept connections from now on."""
+        self.server.start()
+        listed = self.entry.endpoints[0]
+        structlog.stdlib.get_logger("controller.endpoint").info(
+            "endpoint_listening",
+            address=str(self.server.address),
+            advertised=f"{listed.host}:{listed.port}",
+            listener=listed.listener,
+            security_protocol=listed.security_protocol,
+        )
+
+
+def build_endpoint(
+    settings: Settings, inbox: Inbox, observer: EndpointObserver
+) -> ListedEndpoint | None:
+    """
+    Bind the endpoint that the settings ask for; None if it is off.
+
+    Raises:
+        InvalidInputError: its address is in use or does not belong to this machine.
+
+    """
+    listen = settings.endpoint_listen
+    if settings.controller_endpoint is EndpointMode.OFF or listen is None:
+        return None
+    brokers = BrokerService(inbox, observer)
+    server = EndpointServer(listen, [brokers], observer)
+    brokers.post = server.post
+    return ListedEndpoint(server, brokers, entry_of(settings, server.address))
+
+
+def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:
+    """Return the daemon's entry among the live brokers."""
+    host, port = advertised(settings.endpoint_advertise, bound, socket.gethostname())
+    return LiveBroker(
+        BrokerId(settings.controller_id),
+        NO_EPOCH,
+        (Endpoint(listener_of(settings), host, port, settings.security_protocol.value),),
+    )
+
+
+def listener_of(settings: Settings) -> str:
+    """Return the listener under which brokers look for their controller."""
+    return (
+        settings.endpoint_listener
+        or settings.control_plane_listener
+        or settings.inter_broker_listener
+        or settings.security_protocol.value
+    )

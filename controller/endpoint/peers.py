@@ -1,0 +1,135 @@
+"""
+The connections of the endpoint: who the peer is, and frames within limits of size and time.
+
+Used on the server's thread only. Every method that waits has a deadline, after which the caller
+closes the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.errors import RemoteProtocolError
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Kafka's principal of a peer that did not authenticate."""
+SMALL_FRAME: Final = 64 * 1024
+"""Frames up to this size do not count in the memory that frames may take together."""
+
+_LENGTH: Final = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of time, size and number."""
+
+    connections_max: int = 1000
+    """One more closes the connection that is idle longest, of the address that has the most."""
+    unauthenticated_s: float = 10.0
+    """From the connection to the first request of an authenticated peer."""
+    idle_s: float = 600.0
+    """Between two requests; the default of ``connections.max.idle.ms``."""
+    frame_s: float = 30.0
+    """From the first byte of a frame to its last, and to write an answer."""
+    frames_bytes: int = 128 * 1024 * 1024
+    """Memory for all frames that are longer than ``SMALL_FRAME``."""
+
+
+@dataclass(slots=True)
+class FrameMemory:
+    """The memory that long frames take at present."""
+
+    most: int
+    used: int = 0
+
+    def take(self, size: int) -> int:
+        """
+        Reserve memory; return how much ``give_back`` has to release.
+
+        Raises:
+            RemoteProtocolError: other frames need it.
+
+        """
+        if size <= SMALL_FRAME:
+            return 0
+        if self.used + size > self.most:
+            raise RemoteProtocolError(f"no memory for a request of {size} bytes")
+        self.used += size
+        return size
+
+    def give_back(self, size: int) -> None:
+        """Release what ``take`` reserved."""
+        self.used -= size
+
+
+@dataclass(eq=False, slots=True)
+class Peer:
+    """One connection, and who is at its other end."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    limits: Limits
+    memory: FrameMemory
+    address: str
+    """The host, without the port."""
+    port: int
+    principal: str = ANONYMOUS
+    used_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    """When it last sent a request or received an answer; the clock of the event loop."""
+    _reserved: int = 0
+    """Memory of the request that is being read or answered."""
+
+    async def next_frame(self, size_max: int, within_s: float) -> bytes:
+        """
+        Wait for a request; return it without its length. The one before is answered.
+
+        Args:
+            size_max: The longest that is read.
+            within_s: Until its first byte.
+
+        Raises:
+            RemoteProtocolError: it is too long.
+            TimeoutError: none came, or not all of it.
+            asyncio.IncompleteReadError: the peer closed the connection.
+
+        """
+        self._release()
+        async with asyncio.timeout(within_s):
+            first = await self.reader.readexactly(1)
+        async with asyncio.timeout(self.limits.frame_s):
+            (size,) = _LENGTH.unpack(first + await self.reader.readexactly(_LENGTH.size - 1))
+            if not 0 < size <= size_max:
+                raise RemoteProtocolError(f"a request of {size} bytes")
+            self._reserved = self.memory.take(size)
+            frame = await self.reader.readexactly(size)
+        self._is_used()
+        return frame
+
+    async def send(self, frame: bytes) -> None:
+        """
+        Write a frame, and wait until the kernel has all of it.
+
+        Raises:
+            TimeoutError: the peer does not read.
+            OSError: the connection is lost.
+
+        """
+        self.writer.write(frame)
+        async with asyncio.timeout(self.limits.frame_s):
+            await self.writer.drain()
+        self._is_used()
+
+    def close(self) -> None:
+        """Close it at once; what is not sent yet never is."""
+        self.writer.transport.abort()
+        self._release()
+
+    def _release(self) -> None:
+        self.memory.give_back(self._reserved)
+        self._reserved = 0
+
+    def _is_used(self) -> None:
+        self.used_at = asyncio.get_running_loop().time()

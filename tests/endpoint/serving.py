@@ -1,0 +1,114 @@
+"""A running endpoint server for tests, with the loop replaced by a function."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from controller.core.broker_requests import AlterPartitionResponse, BrokerAnswer
+from controller.core.events import BrokerAsked, Event
+from controller.endpoint.broker_service import ANSWER_S, BrokerService
+from controller.endpoint.peers import Limits
+from controller.endpoint.server import EndpointServer
+from controller.setting_values import HttpAddress
+
+WITHIN_S = 10.0
+
+
+@dataclass
+class Counts:
+    """Counts what the server reports."""
+
+    open: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    answered: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def endpoint_connections(self, count: int) -> None:
+        """Note the number of connections."""
+        self.open = count
+
+    def endpoint_refused(self, reason: str) -> None:
+        """Count a closed connection."""
+        self.refused[reason] += 1
+
+    def endpoint_answered(self, request: str, result: str) -> None:
+        """Count an answer."""
+        self.answered[request, result] += 1
+
+
+class Loop:
+    """The inbox of a loop that answers at once, or keeps what it is asked."""
+
+    def __init__(self, answer: Callable[[BrokerAsked], BrokerAnswer | None]) -> None:
+        self.asked: list[BrokerAsked] = []
+        self.service: BrokerService | None = None
+        self._answer = answer
+
+    def put(self, event: Event) -> None:
+        """Take a request."""
+        assert isinstance(event, BrokerAsked)
+        self.asked.append(event)
+        answer = self._answer(event)
+        if answer is not None and self.service is not None:
+            self.service.respond(event.ticket, answer)
+
+
+@dataclass
+class Served:
+    """A server that accepts connections."""
+
+    server: EndpointServer
+    brokers: BrokerService
+    loop: Loop
+    counts: Counts
+
+    def connect(self) -> socket.socket:
+        """Open a connection."""
+        return socket.create_connection(self.server.address, timeout=WITHIN_S)
+
+
+@contextmanager
+def serving(
+    answer: Callable[[BrokerAsked], BrokerAnswer | None] = lambda _: AlterPartitionResponse(0),
+    limits: Limits | None = None,
+    answer_s: float = ANSWER_S,
+) -> Iterator[Served]:
+    """Run a server; afterwards its thread has ended."""
+    counts, loop = Counts(), Loop(answer)
+    brokers = loop.service = BrokerService(loop, counts, answer_s=answer_s)
+    server = EndpointServer(HttpAddress("127.0.0.1", 0), [brokers], counts, limits)
+    brokers.post = server.post
+    server.start()
+    try:
+        yield Served(server, brokers, loop, counts)
+    finally:
+        server.stop()
+        assert not server.is_alive
+
+
+def framed(frame: bytes) -> bytes:
+    """Return a frame with its length in front."""
+    return struct.pack(">i", len(frame)) + frame
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    """Return the next answer without its length; empty if the connection is closed instead."""
+    try:
+        length = _exactly(connection, 4)
+        return _exactly(connection, struct.unpack(">i", length)[0]) if length else b""
+    except ConnectionError:
+        return b""
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = connection.recv(size - len(found))
+        if not part:
+            return b""
+        found += part
+    return found

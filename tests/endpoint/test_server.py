@@ -1,0 +1,205 @@
+"""The endpoint server answers what is valid, closes what is not, and keeps its limits."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+
+from controller.core import broker_requests
+from controller.core.broker_requests import AlterPartition, ControlledShutdownResponse
+from controller.endpoint import codec
+from controller.endpoint.peers import Limits
+from controller.endpoint.server import EndpointServer
+from controller.errors import InvalidInputError
+from tests.endpoint.requests import request_frame
+from tests.endpoint.serving import WITHIN_S, answer_of, framed, serving
+
+ALTER = framed(request_frame(codec.ALTER_PARTITION, 0))
+HELLO = framed(request_frame(codec.API_VERSIONS, 3))
+
+
+def eventually(is_so: object) -> None:
+    """Wait until a function returns true."""
+    until = time.monotonic() + WITHIN_S
+    while not is_so():  # type: ignore[operator]
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def error_of(answer: bytes) -> int:
+    """Return the error of an AlterPartition answer v0: after correlation id, tags and throttle."""
+    return int(struct.unpack_from(">h", answer, 4 + 1 + 4)[0])
+
+
+def test_a_request_reaches_the_loop_and_its_answer_the_broker() -> None:
+    """One event with the decoded request; the answer has the correlation id of the request."""
+    with serving() as served, served.connect() as broker:
+        broker.sendall(ALTER)
+        answer = answer_of(broker)
+        assert struct.unpack_from(">i", answer)[0] == 77
+        assert error_of(answer) == broker_requests.NONE
+        (asked,) = served.loop.asked
+        assert isinstance(asked.request, AlterPartition)
+        assert served.counts.answered == {("AlterPartition", "answered"): 1}
+
+
+def test_api_versions_lists_what_is_served() -> None:
+    """SASL is not, without mechanisms; an unknown version is answered, and the peer asks again."""
+    with serving() as served, served.connect() as broker:
+        broker.sendall(framed(request_frame(codec.API_VERSIONS, 0)))
+        _, error, count = struct.unpack_from(">ihi", answer := answer_of(broker))
+        assert error == 0
+        keys = [struct.unpack_from(">hhh", answer, 10 + 6 * n) for n in range(count)]
+        assert keys == [(7, 1, 3), (18, 0, 3), (56, 0, 3), (67, 0, 0)]
+        later = bytearray(HELLO)
+        later[6:8] = struct.pack(">h", 4)
+        broker.sendall(later)
+        assert struct.unpack_from(">ih", answer_of(broker)) == (77, 35)
+        broker.sendall(HELLO)
+        assert struct.unpack_from(">ih", answer_of(broker)) == (77, 0)
+
+
+def test_the_next_request_waits_until_the_one_before_is_answered() -> None:
+    """A peer that sends without waiting has one request in the loop, and answers in order."""
+    with serving(answer=lambda _: None) as served, served.connect() as broker:
+        broker.sendall(ALTER * 3)
+        eventually(lambda: served.loop.asked)
+        time.sleep(0.1)
+        assert len(served.loop.asked) == 1
+        for n in range(3):
+            eventually(lambda n=n: len(served.loop.asked) == n + 1)
+            asked = served.loop.asked[n]
+            served.brokers.respond(asked.ticket, broker_requests.AlterPartitionResponse(n))
+            assert error_of(answer_of(broker)) == n
+
+
+def test_who_waits_when_the_role_ends_is_answered_not_controller() -> None:
+    """The late answer to the same request is dropped: a second one would stop the broker."""
+    with serving(answer=lambda _: None) as served, served.connect() as broker:
+        broker.sendall(ALTER)
+        eventually(lambda: served.loop.asked)
+        served.brokers.refuse_all()
+        assert error_of(answer_of(broker)) == broker_requests.NOT_CONTROLLER
+        served.brokers.respond(1, broker_requests.AlterPartitionResponse(0))
+        broker.sendall(HELLO)
+        assert struct.unpack_from(">ih", answer_of(broker)) == (77, 0)
+
+
+def test_a_loop_that_does_not_answer_in_time_is_no_controller() -> None:
+    """The broker sends its request again."""
+    with serving(answer=lambda _: None, answer_s=0.05) as served, served.connect() as broker:
+        broker.sendall(ALTER)
+        assert error_of(answer_of(broker)) == broker_requests.NOT_CONTROLLER
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        struct.pack(">i", codec.FRAME_MAX + 1),
+        framed(b"\x00"),
+        framed(request_frame(codec.ALTER_PARTITION, 0) + b"\x00"),
+        framed(struct.pack(">hhih", 3, 9, 1, -1)),
+        framed(struct.pack(">hhih", 7, 0, 1, -1)),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["negative", "empty", "too long", "short", "longer than itself", "unserved", "old", "http"],
+)
+def test_anything_else_closes_the_connection_without_a_byte(sent: bytes) -> None:
+    """An error answer could stop a broker; a closed connection makes it connect again."""
+    with serving() as served, served.connect() as broker:
+        broker.sendall(sent)
+        assert answer_of(broker) == b""
+        assert served.counts.refused == {"protocol": 1}
+        assert not served.loop.asked
+        with served.connect() as other:
+            other.sendall(HELLO)
+            assert answer_of(other)
+
+
+def test_an_answer_that_does_not_fit_its_request_closes_the_connection() -> None:
+    """Never a guess."""
+    with serving(answer=lambda _: ControlledShutdownResponse(0)) as served:
+        with served.connect() as broker:
+            broker.sendall(ALTER)
+            assert answer_of(broker) == b""
+        assert served.counts.refused == {"protocol": 1}
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x00", ALTER[:-1]], ids=["nothing", "one byte", "most"])
+def test_a_slow_peer_is_closed(sent: bytes) -> None:
+    """Before its first request, and in the middle of one."""
+    limits = Limits(unauthenticated_s=0.1, frame_s=0.1)
+    with serving(limits=limits) as served, served.connect() as broker:
+        broker.sendall(sent)
+        assert answer_of(broker) == b""
+        assert served.counts.refused == {"slow": 1}
+
+
+def test_an_idle_peer_is_closed_after_its_first_request() -> None:
+    """The limit of an idle connection follows the one before authentication."""
+    with serving(limits=Limits(idle_s=0.1)) as served, served.connect() as broker:
+        broker.sendall(HELLO)
+        assert answer_of(broker)
+        assert answer_of(broker) == b""
+        assert served.counts.refused == {"slow": 1}
+
+
+def test_one_connection_too_many_closes_the_one_that_is_idle_longest() -> None:
+    """So that brokers get through however many connect."""
+    with serving(limits=Limits(connections_max=3)) as served:
+        peers = [served.connect() for _ in range(3)]
+        for peer in peers:
+            peer.sendall(HELLO)
+            assert answer_of(peer)
+        peers[0].sendall(HELLO)
+        assert answer_of(peers[0])
+        with served.connect() as late:
+            late.sendall(HELLO)
+            assert answer_of(late)
+        assert answer_of(peers[1]) == b""
+        assert served.counts.refused == {"crowded": 1}
+        for peer in (peers[0], peers[2]):
+            peer.sendall(HELLO)
+            assert answer_of(peer)
+        for peer in peers:
+            peer.close()
+        eventually(lambda: served.counts.open == 0)
+
+
+def test_long_frames_share_a_limited_memory() -> None:
+    """A second long frame closes its connection while the first one is being read."""
+    size = 100_000
+    with serving(limits=Limits(frames_bytes=150_000)) as served:
+        with served.connect() as first, served.connect() as second:
+            first.sendall(struct.pack(">i", size) + bytes(10))
+            time.sleep(0.1)
+            second.sendall(struct.pack(">i", size) + bytes(10))
+            assert answer_of(second) == b""
+            assert served.counts.refused == {"protocol": 1}
+        eventually(lambda: served.counts.open == 0)
+        with served.connect() as third:
+            third.sendall(struct.pack(">i", size) + bytes(10))
+            third.sendall(bytes(size - 10))
+            assert answer_of(third) == b""  # read to its end: memory is free again
+        assert served.counts.refused == {"protocol": 2}
+
+
+def test_a_peer_that_hangs_up_while_the_loop_thinks_harms_nobody() -> None:
+    """Its answer is dropped."""
+    with serving(answer=lambda _: None) as served:
+        with served.connect() as broker:
+            broker.sendall(ALTER)
+            eventually(lambda: served.loop.asked)
+        served.brokers.respond(1, broker_requests.AlterPartitionResponse(0))
+        eventually(lambda: served.counts.open == 0)
+        assert not served.counts.refused
+
+
+def test_an_address_in_use_is_refused() -> None:
+    """With the setting that named it."""
+    with serving() as served, pytest.raises(InvalidInputError, match="endpoint_listen"):
+        EndpointServer(served.server.address, [], served.counts)
