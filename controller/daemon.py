@@ -33,12 +33,12 @@ from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
 from controller.endpoint.listing import build_endpoint
-from controller.errors import Verdict
+from controller.errors import InvalidInputError, Verdict
 from controller.reactor.host import Host, Signals, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Failpoints, Inbox
 from controller.releases import installed_version
-from controller.setting_values import advertised
+from controller.setting_values import advertised, is_loopback
 from controller.settings import Settings
 from controller.steering import PageSteering
 from controller.telemetry.journal import Journal
@@ -47,12 +47,15 @@ from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.telemetry.timelines import replay
-from controller.web.control_form import ControlForm
+from controller.web.access import Access
+from controller.web.certificates import ServerCertificate
+from controller.web.control_form import Attempt, ControlForm
 from controller.web.delivery import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.probes import Health
 from controller.web.report_index import ReportIndex
 from controller.web.routes import Routes
 from controller.web.server import HttpServer
+from controller.web.tokens import Tokens
 from controller.zk.leadership import Leadership
 from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore
@@ -203,6 +206,8 @@ def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
     health.watch_session(lambda: _state_of(session))
     listening = telemetry.http.address
     http = str(advertised(settings.http_advertise, listening, socket.gethostname()))
+    if settings.http_tls_certfile is not None:
+        http = f"https://{http}"
     log.info(
         "starting",
         zookeeper=settings.zookeeper,
@@ -298,6 +303,7 @@ def _telemetry(
     settings: Settings, stack: ExitStack, clock: Clock, log: structlog.stdlib.BoundLogger
 ) -> _Telemetry:
     """Build and start what can answer before anything is known of the cluster."""
+    check_exposure(settings)
     metrics, health = Metrics(), Health(clock=clock)
     journal = Journal(settings.journal_dir)
     journal.start()
@@ -309,15 +315,22 @@ def _telemetry(
         stalled_after_s=settings.stalled_after_s,
     )
     replay(settings.journal_dir, publisher.timelines, publisher.copy_rates)
+    access = _access(settings, clock, log)
     routes = Routes(
         metrics=metrics,
         publisher=publisher,
         health=health,
         wall=_utc_now,
-        form=_control_form(settings, clock, log, journal),
+        access=access,
+        form=None if access is None else _control_form(settings, access, log, journal),
         reports=None if settings.reports_dir is None else ReportIndex(settings.reports_dir),
     )
-    http = HttpServer(settings.http, routes, names=_names(settings))
+    http = HttpServer(
+        settings.http,
+        routes,
+        names=_names(settings),
+        certificate=_certificate(settings, log),
+    )
     stack.callback(http.close)
     http.start()
     notifications = Delivery(
@@ -347,19 +360,76 @@ def _targets(settings: Settings) -> Iterator[Target]:
         yield ExecHook(settings.notify_exec, cluster)
 
 
-def _control_form(
-    settings: Settings, clock: Clock, log: structlog.stdlib.BoundLogger, journal: Journal
-) -> ControlForm | None:
-    """Return the status page's control form; None without a configured token."""
-    if settings.http_token is None:
+def check_exposure(settings: Settings) -> None:
+    """
+    Check that the HTTP server is protected where other machines can connect to it.
+
+    Raises:
+        InvalidInputError: TLS or tokens are missing, and ``insecure_http`` is not set.
+
+    """
+    if settings.insecure_http or is_loopback(settings.http.host):
+        return
+    missing = [] if settings.http_tls_certfile else ["http_tls_certfile and http_tls_keyfile"]
+    if settings.http_tokens is None and settings.http_token is None:
+        missing.append("http_tokens")
+    if missing:
+        raise InvalidInputError(
+            f"http: other machines can connect to {settings.http}: set {' and '.join(missing)}, "
+            "or insecure_http if the network is trusted"
+        )
+
+
+def _certificate(settings: Settings, log: structlog.stdlib.BoundLogger) -> ServerCertificate | None:
+    """
+    Return the certificate of the HTTP server; None without one.
+
+    Raises:
+        InvalidInputError: it is invalid.
+
+    """
+    if settings.http_tls_certfile is None or settings.http_tls_keyfile is None:
         return None
 
-    def audit(action: str, request: str, client: str, result: str) -> None:
-        fields = {"action": action, "request": request or None, "client": client, "result": result}
+    def problem(why: str) -> None:
+        log.warning("http_certificate_invalid", error=why)
+
+    return ServerCertificate(settings.http_tls_certfile, settings.http_tls_keyfile, problem)
+
+
+def _access(settings: Settings, clock: Clock, log: structlog.stdlib.BoundLogger) -> Access | None:
+    """
+    Return the check of tokens; None without configured tokens.
+
+    Raises:
+        InvalidInputError: the file of tokens is invalid.
+
+    """
+    if settings.http_tokens is None and settings.http_token is None:
+        return None
+
+    def problem(why: str) -> None:
+        log.warning("http_tokens_invalid", error=why)
+
+    return Access(
+        Tokens(settings.http_tokens, settings.http_token, problem),
+        clock,
+        cookie=f"reassigner-{settings.http.port}",
+        is_tls=settings.http_tls_certfile is not None,
+    )
+
+
+def _control_form(
+    settings: Settings, access: Access, log: structlog.stdlib.BoundLogger, journal: Journal
+) -> ControlForm:
+    """Return the forms of the status page."""
+
+    def audit(attempt: Attempt) -> None:
+        fields = {**attempt._asdict(), "request": attempt.request or None, "by": attempt.by or None}
         log.info("steered", **fields)
         journal.append(_utc_now(), "steered", fields)
 
-    return ControlForm(settings.http_token.get_secret_value(), PageSteering(settings), clock, audit)
+    return ControlForm(access, PageSteering(settings), audit)
 
 
 def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine: str) -> None:

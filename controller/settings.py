@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
@@ -104,6 +104,13 @@ JUTE_MAXBUFFER: Final = 0xFFFFF
 
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class HttpAccess(NamedTuple):
+    """The token for the HTTP server of a daemon, and the authorities of its certificate."""
+
+    token: SecretStr | None = None
+    cafile: Path | None = None
 
 
 class Settings(BaseSettings):
@@ -341,10 +348,33 @@ class Settings(BaseSettings):
         "own and that of `http_advertise` are always allowed. Others are refused, as a web site "
         "could point its own name to the server and read the page.",
     )
+    http_tls_certfile: Path | None = Field(
+        None,
+        description="Certificate of that server, with its chain (PEM); it is read again when it "
+        "changes. Without it the server speaks plain HTTP.",
+    )
+    http_tls_keyfile: Path | None = Field(
+        None, description="Private key of that certificate (PEM, not encrypted)."
+    )
+    http_tls_cafile: Path | None = Field(
+        None,
+        description="CA certificates with which commands verify the server's certificate (PEM); "
+        "by default those of the system.",
+    )
+    http_tokens: Path | None = Field(
+        None,
+        description="File with the tokens that the server accepts: TOML, a table for each name "
+        "with role (read or operate) and sha256 or token. It is read again when it changes. With "
+        "tokens, all paths but /metrics and the probes need one; without, the page is read-only.",
+    )
     http_token: Annotated[SecretStr | None, AfterValidator(long_enough)] = Field(
         None,
-        description="Token that allows users of the status page to pause, resume and cancel; at "
-        f"least {TOKEN_MIN} characters. Without it the page is read-only.",
+        description="Token that commands send to the leading daemon; the daemon accepts its own "
+        f"with the role operate. At least {TOKEN_MIN} characters.",
+    )
+    insecure_http: bool = Field(
+        default=False,
+        description="Allow `http` to be an address other than loopback without TLS and tokens.",
     )
     reports_dir: Path | None = Field(
         None,
@@ -414,7 +444,14 @@ class Settings(BaseSettings):
             raise _about(
                 "sasl_mechanism", f"{self.sasl_mechanism} needs a user name and a password"
             )
+        if (self.http_tls_certfile is None) != (self.http_tls_keyfile is None):
+            raise _about("http_tls_certfile", "needs http_tls_keyfile and vice versa")
         return self
+
+    @property
+    def http_access(self) -> HttpAccess:
+        """What a command needs to ask the leading daemon."""
+        return HttpAccess(self.http_token, self.http_tls_cafile)
 
     @property
     def request_bytes(self) -> int:

@@ -14,7 +14,7 @@ from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 
-BY: Final = "the status page"
+PAGE: Final = "the status page"
 CONNECT_S: Final = 5.0
 
 
@@ -45,7 +45,7 @@ class PageSteering:
         self._connect = connect
         self._now_ms = now_ms
 
-    def pause(self, request: RequestId | None) -> None:
+    def pause(self, request: RequestId | None, by: str) -> None:
         """
         Pause a request; None pauses everything.
 
@@ -53,19 +53,19 @@ class PageSteering:
             InvalidInputError: the request is not known.
 
         """
-        pause = Pause(by=BY, since_ms=self._now_ms())
+        pause = Pause(by=author(by), since_ms=self._now_ms())
         named = () if request is None else (request,)
         with self._connect(self._settings) as operator:
             _check(operator, request)
             operator.writes.edit_pauses(lambda found: found.adding(pause, named))
 
-    def resume(self, request: RequestId | None) -> None:
+    def resume(self, request: RequestId | None, by: str) -> None:  # noqa: ARG002 - a pause that is gone has no author
         """Remove the pause of a request; None removes the pause of everything, and no other."""
         named = () if request is None else (request,)
         with self._connect(self._settings) as operator:
             operator.writes.edit_pauses(lambda found: found.removing(named))
 
-    def cancel(self, request: RequestId | None) -> None:
+    def cancel(self, request: RequestId | None, by: str) -> None:
         """
         Cancel a request; None cancels everything.
 
@@ -79,11 +79,16 @@ class PageSteering:
         def join(found: Cancellation | None) -> Cancellation:
             if found is not None:
                 raise ReassignmentConflictError(f"{found.request} is being carried out; wait")
-            return Cancellation(ZkVersion(0), Zxid(0), 0, requests=chosen, requested_by=BY)
+            return Cancellation(ZkVersion(0), Zxid(0), 0, requests=chosen, requested_by=author(by))
 
         with self._connect(self._settings) as operator:
             _check(operator, request)
             operator.writes.cancel(join)
+
+
+def author(name: str) -> str:
+    """Return the author of an action as znodes name it."""
+    return f"{name}, on {PAGE}"
 
 
 def _check(operator: OperatorClient, request: RequestId | None) -> None:

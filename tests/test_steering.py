@@ -14,7 +14,7 @@ from controller.core.submissions import Submission
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
-from controller.steering import BY, PageSteering
+from controller.steering import PageSteering, author
 from controller.zk.operator_client import OperatorClient
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
@@ -60,13 +60,13 @@ def test_request_is_paused_and_resumed() -> None:
     """With who and when; a pause that stands is not overwritten; others stay."""
     page = Page()
     page.pauses = Pauses(requests={RequestId("other"): Pause("lunch")})
-    page.steering.pause(NAME)
-    page.steering.pause(WAITING)
-    assert page.pauses.requests[NAME] == Pause(by=BY, since_ms=77)
+    page.steering.pause(NAME, "alice")
+    page.steering.pause(WAITING, "alice")
+    assert page.pauses.requests[NAME] == Pause(by=author("alice"), since_ms=77)
     page.pauses = Pauses(requests={**page.pauses.requests, NAME: Pause("mine")})
-    page.steering.pause(NAME)
+    page.steering.pause(NAME, "alice")
     assert page.pauses.requests[NAME] == Pause("mine")
-    page.steering.resume(NAME)
+    page.steering.resume(NAME, "alice")
     assert page.pauses.requests.keys() == {"other", WAITING}
     assert page.connections == 4
 
@@ -74,23 +74,23 @@ def test_request_is_paused_and_resumed() -> None:
 def test_everything_is_paused_and_resumed() -> None:
     """Pauses of single requests stay as they are."""
     page = Page()
-    page.steering.pause(None)
-    page.steering.pause(NAME)
-    assert page.pauses.everything == Pause(by=BY, since_ms=77)
-    page.steering.resume(None)
-    assert page.pauses == Pauses(requests={NAME: Pause(by=BY, since_ms=77)})
+    page.steering.pause(None, "alice")
+    page.steering.pause(NAME, "alice")
+    assert page.pauses.everything == Pause(by=author("alice"), since_ms=77)
+    page.steering.resume(None, "alice")
+    assert page.pauses == Pauses(requests={NAME: Pause(by=author("alice"), since_ms=77)})
 
 
 def test_request_is_cancelled_or_everything() -> None:
     """One cancellation at a time."""
     page = Page()
-    page.steering.cancel(NAME)
-    assert page.cancelled() == (frozenset({NAME}), BY)
+    page.steering.cancel(NAME, "alice")
+    assert page.cancelled() == (frozenset({NAME}), author("alice"))
     with pytest.raises(ReassignmentConflictError, match="is being carried out"):
-        page.steering.cancel(None)
+        page.steering.cancel(None, "alice")
     page.cluster.cancellation = None
-    page.steering.cancel(None)
-    assert page.cancelled() == (frozenset(), BY)
+    page.steering.cancel(None, "alice")
+    assert page.cancelled() == (frozenset(), author("alice"))
 
 
 def test_unknown_request_is_refused() -> None:
@@ -98,6 +98,6 @@ def test_unknown_request_is_refused() -> None:
     page = Page()
     for turn in (page.steering.pause, page.steering.cancel):
         with pytest.raises(InvalidInputError, match="nothing is known of request nonsense"):
-            turn(RequestId("nonsense"))
+            turn(RequestId("nonsense"), "alice")
     assert page.pauses == Pauses()
     assert page.cluster.cancellation is None

@@ -16,6 +16,7 @@ from typing import Final
 
 from controller.core.model import BrokerId
 from controller.errors import InvalidInputError
+from controller.followed_files import FollowedFiles
 from controller.units import parse_bytes
 
 DEFAULT: Final = "default"
@@ -38,34 +39,12 @@ class DiskCapacities:
             InvalidInputError: the file cannot be read, or is invalid.
 
         """
-        self._path = path
-        self._problem = problem
-        self._read_at = _stamp(path)
-        self._tables = read_capacities(path)
+        self._tables = FollowedFiles((path,), lambda: read_capacities(path), problem)
 
     def __call__(self, broker: BrokerId) -> Mapping[str, int]:
         """Return the capacities of a broker, of the present file."""
-        self._follow()
-        return self._tables.get(str(broker), self._tables.get(DEFAULT, {}))
-
-    def _follow(self) -> None:
-        stamp = _stamp(self._path)
-        if stamp == self._read_at:
-            return
-        self._read_at = stamp
-        try:
-            self._tables = read_capacities(self._path)
-        except InvalidInputError as error:
-            self._problem(str(error))
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    """Return what differs between two versions of a file; zeros where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        tables = self._tables.content()
+        return tables.get(str(broker), tables.get(DEFAULT, {}))
 
 
 def read_capacities(path: Path) -> Tables:

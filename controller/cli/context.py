@@ -11,6 +11,7 @@ import getpass
 import json
 import secrets
 import socket
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +32,7 @@ from controller.units import MS_PER_S
 if TYPE_CHECKING:
     from controller.brokers.broker_survey import BrokerSurvey
     from controller.doctor.snapshot import BrokerAnswers, Disks
-    from controller.settings import Settings
+    from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
 
     AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
@@ -56,7 +58,7 @@ class Inquiry:
     unix_s: Callable[[], float]
 
 
-def fetch_status(address: str) -> Mapping[str, Any]:
+def fetch_status(address: str, access: HttpAccess) -> Mapping[str, Any]:
     """
     Return the status document of a daemon.
 
@@ -64,10 +66,12 @@ def fetch_status(address: str) -> Mapping[str, Any]:
         TransientError: the daemon does not answer, or the server is not a daemon.
 
     """
-    return _fetch(address, "/status", key="in_flight")
+    return _fetch(address, access, "/status", key="in_flight")
 
 
-def fetch_explanation(address: str, partition: TopicPartition) -> Mapping[str, Any]:
+def fetch_explanation(
+    address: str, access: HttpAccess, partition: TopicPartition
+) -> Mapping[str, Any]:
     """
     Return what a daemon knows about a partition.
 
@@ -75,17 +79,25 @@ def fetch_explanation(address: str, partition: TopicPartition) -> Mapping[str, A
         TransientError: the daemon does not answer, or the server is not a daemon.
 
     """
-    return _fetch(address, f"/explain?partition={partition}", key="reassignment")
+    return _fetch(address, access, f"/explain?partition={partition}", key="reassignment")
 
 
-def _fetch(address: str, path: str, *, key: str) -> Mapping[str, Any]:
+def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[str, Any]:
     """Return a JSON object; one without ``key`` is not from a daemon."""
-    url = f"http://{address}{path}"
+    url = f"{address if '://' in address else f'http://{address}'}{path}"
+    request = urllib.request.Request(url)  # noqa: S310 - http or https, as the daemon published it
+    if access.token is not None:
+        # Not sent again to where a redirect leads.
+        token = access.token.get_secret_value()
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(url, timeout=HTTP_TIMEOUT_S) as response:
+        tls = ssl.create_default_context(cafile=access.cafile)
+        with urllib.request.urlopen(request, timeout=HTTP_TIMEOUT_S, context=tls) as response:  # noqa: S310 - as above
             document = json.loads(response.read(STATUS_BYTES_MAX))
     except urllib.error.HTTPError as error:
         said = error.read(200).decode(errors="replace").strip()
+        if error.code == HTTPStatus.UNAUTHORIZED:
+            said += " (setting http_token)"
         raise SessionSuspendedError(f"{url} answers {error.code}: {said}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
@@ -174,8 +186,10 @@ class CommandContext:
         [Settings, Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
     ] = ask_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
-    fetch: Callable[[str], Mapping[str, Any]] = fetch_status
-    fetch_explanation: Callable[[str, TopicPartition], Mapping[str, Any]] = fetch_explanation
+    fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = fetch_status
+    fetch_explanation: Callable[[str, HttpAccess, TopicPartition], Mapping[str, Any]] = (
+        fetch_explanation
+    )
     run_daemon: Callable[[Settings], int] = run_daemon
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -195,6 +209,10 @@ class CommandContext:
     ) -> AbstractContextManager[OperatorClient]:
         """Connect to ZooKeeper with the options of a command."""
         return self.connect(self.settings({"zookeeper": zookeeper}, config))
+
+    def http_access(self, config: Path | None) -> HttpAccess:
+        """Return what is needed to ask a given daemon; needs no address of ZooKeeper."""
+        return self.settings({"zookeeper": "unused:2181"}, config).http_access
 
     @contextmanager
     def inspected(
@@ -240,14 +258,14 @@ def require_leader(operator: OperatorClient) -> str:
 
 
 def ask_leader(
-    operator: OperatorClient, fetch: Callable[[str], Mapping[str, Any]]
+    operator: OperatorClient, fetch: Callable[[str, HttpAccess], Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any] | None, str | None]:
     """Ask the leading daemon; return its answer, or the reason if there is a leader without one."""
     address = operator.cluster.leader_address()
     if address is None:
         return None, None
     try:
-        return fetch(address), None
+        return fetch(address, operator.http_access), None
     except TransientError as error:
         return None, str(error)
 

@@ -76,7 +76,9 @@ def explain_partition(
 ) -> None:
     """Print everything known about a partition."""
     facts = gather(operator, partition)
-    live, why_not = ask_leader(operator, lambda a: context.fetch_explanation(a, partition))
+    live, why_not = ask_leader(
+        operator, lambda address, http: context.fetch_explanation(address, http, partition)
+    )
     if live is None:
         why_not = why_not or "no reassigner leads"
     if as_json:

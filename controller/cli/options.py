@@ -95,7 +95,7 @@ def parsed(
 
 def address_of(text: str) -> str:
     """
-    Parse the value of ``--http``, ``HOST:PORT``.
+    Parse the value of ``--http``, ``HOST:PORT`` or ``https://HOST:PORT``.
 
     Raises:
         InvalidInputError: ``text`` is not an address.
@@ -103,10 +103,12 @@ def address_of(text: str) -> str:
     """
     from controller.setting_values import parse_address  # noqa: PLC0415 - for this option alone
 
+    is_tls = text.startswith("https://")
     try:
-        return str(parse_address(text))
+        address = parse_address(text.removeprefix("https://"))
     except ValueError as error:
         raise InvalidInputError(f"--http: {error}, not {text!r}") from error
+    return f"https://{address}" if is_tls else str(address)
 
 
 def request_ids(texts: Iterable[str] | None) -> list[RequestId]:

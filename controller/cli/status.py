@@ -93,10 +93,10 @@ def _leader(
 ) -> Iterator[AskStatus]:
     """Connect to the daemon at the given address, or to the leader that ZooKeeper names."""
     if http is not None:
-        yield partial(context.fetch, options.address_of(http))
+        yield partial(context.fetch, options.address_of(http), context.http_access(config))
         return
     with context.connected(zookeeper, config) as operator:
-        yield lambda: context.fetch(require_leader(operator))
+        yield lambda: context.fetch(require_leader(operator), operator.http_access)
 
 
 def watch_leader(

@@ -1,12 +1,13 @@
 """
 The HTML pages, rendered from ``templates/``: no script, no other file, every value escaped.
 
-Three pages: the overview with a table of partitions that its address filters, the history of one
-request, and a form that asks for the token before anything is changed.
+The overview with a table of partitions that its address filters, the history of one request, the
+log-in, and a form that asks again before anything is changed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -20,6 +21,7 @@ from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
 from controller.telemetry.timelines import Timeline
 from controller.units import show_bytes, show_duration
+from controller.web.access import ANYONE, Identity
 from controller.web.pictures import COLORS, copy_matrix, phase_timeline
 from controller.web.report_index import IndexedReport
 
@@ -27,6 +29,7 @@ ACTIONS: Final = ("pause", "resume", "cancel")
 REFRESH_S: Final = 5
 UNGUARDED_MAX: Final = 5
 """The most brokers without a guard that the overview names."""
+_LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.,:/?&=%+~-]*")
 _PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 
 
@@ -42,8 +45,8 @@ class Overview:
     """Summaries of ended requests, the latest first."""
     is_still: bool = False
     """Whether the page does not refresh by itself."""
-    is_steerable: bool = False
-    """Whether a token is configured, so that the page offers actions."""
+    who: Identity = ANYONE
+    """Who sees the page."""
     reports: Sequence[IndexedReport] = ()
     """The latest first."""
 
@@ -63,7 +66,7 @@ def render_page(shown: Overview | None) -> str:
         ended=shown.ended,
         reports=shown.reports,
         is_still=shown.is_still,
-        is_steerable=shown.is_steerable,
+        who=shown.who,
         matrix=copy_matrix(status["broker_loads"], status["routes"]),
         busy_brokers=[
             load
@@ -82,15 +85,34 @@ def render_history(
     timeline: Timeline | None,
     now: datetime,
     reports: Sequence[IndexedReport] = (),
+    *,
+    who: Identity = ANYONE,
 ) -> str:
     """Return the end of one request, the phases of its partitions, and the reports about it."""
     picture = None if timeline is None else phase_timeline(timeline, now)
-    return _render("history", request=request, timeline=timeline, picture=picture, reports=reports)
+    return _render(
+        "history",
+        request=request,
+        timeline=timeline,
+        picture=picture,
+        reports=reports,
+        who=who,
+    )
 
 
-def render_form(action: str, request: str, *, problem: str = "") -> str:
-    """Return the form that asks for the token; an empty ``request`` means everything."""
-    return _render("form", action=action, request=request, problem=problem)
+def render_form(action: str, request: str, who: Identity, *, problem: str = "") -> str:
+    """Return the form that asks again; an empty ``request`` means everything."""
+    return _render("form", action=action, request=request, who=who, problem=problem)
+
+
+def render_login(target: str, *, problem: str = "") -> str:
+    """Return the form that asks for a token, and then shows ``target``."""
+    return _render("login", target=target, problem=problem)
+
+
+def safe_path(target: str) -> str:
+    """Return a path of this server to show after the log-in; the overview for anything else."""
+    return target if _LOCAL.fullmatch(target) else "/"
 
 
 def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,4 +181,6 @@ _TEMPLATES: Final = _environment()
 
 
 def _render(name: str, **values: object) -> str:
-    return _TEMPLATES.get_template(f"{name}.html").render({"refresh_s": None, **values})
+    return _TEMPLATES.get_template(f"{name}.html").render(
+        {"refresh_s": None, "who": ANYONE, **values}
+    )

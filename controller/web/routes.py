@@ -2,25 +2,42 @@
 The response of each path: ``/metrics``, the probes, ``/status``, ``/explain``, and the pages.
 
 Knows nothing of sockets. Reads the newest snapshot and asks the loop about partitions; never reads
-the view. Only the control form changes anything, and only where a token is configured.
+the view. Only forms change anything, and only where tokens are configured; then every path but the
+probes, ``/metrics`` and the log-in needs one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.partition_documents import Filter
 from controller.telemetry.status_publisher import StatusPublisher
-from controller.web.control_form import ControlForm
-from controller.web.pages import ACTIONS, Overview, render_form, render_history, render_page
+from controller.web.access import ANYONE, Access, Identity
+from controller.web.control_form import CONTROL, LOGIN, NEEDS_OPERATE, READ_ONLY, ControlForm
+from controller.web.http_messages import (
+    FORM_BYTES_MAX,
+    HTML,
+    HttpRequest,
+    Response,
+    html,
+    is_number,
+    json_response,
+    text,
+)
+from controller.web.pages import (
+    ACTIONS,
+    Overview,
+    render_form,
+    render_history,
+    render_login,
+    render_page,
+    safe_path,
+)
 from controller.web.probes import Health
 from controller.web.report_index import IndexedReport, ReportIndex
 from controller.znodes.paths import parse_topic_partition
@@ -28,32 +45,10 @@ from controller.znodes.paths import parse_topic_partition
 ANSWER_WITHIN_S: Final = 3.0
 """The loop answers questions at least once a second, unless a cycle takes longer."""
 LISTING_WITHIN_S: Final = 1.5
-DIGITS_MAX: Final = 10
 _STARTING: Final = "the daemon is starting"
-READ_ONLY: Final = "only GET and HEAD"
 _USAGE: Final = "ask for /explain?partition=TOPIC-NUMBER"
 REPORTS: Final = "/reports/"
-HTML: Final = "text/html; charset=utf-8"
 METRICS_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """Status, body and the headers that differ between paths."""
-
-    status: HTTPStatus
-    content_type: str
-    body: bytes
-    location: str = ""
-
-
-def text(status: HTTPStatus, words: str) -> Response:
-    """Return a line of plain text."""
-    return Response(status, "text/plain; charset=utf-8", f"{words}\n".encode())
-
-
-def _html(page: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(status, HTML, page.encode())
 
 
 class Routes:
@@ -66,6 +61,7 @@ class Routes:
         publisher: StatusPublisher,
         health: Health,
         wall: Callable[[], datetime],
+        access: Access | None = None,
         form: ControlForm | None = None,
         reports: ReportIndex | None = None,
     ) -> None:
@@ -77,6 +73,7 @@ class Routes:
             publisher: Has the newest snapshot, and passes questions to the loop.
             health: The answers of the probes.
             wall: The time of day, in UTC.
+            access: Identifies clients; None: everyone may read.
             form: Accepts actions; None: nothing can be changed here.
             reports: Reports of past work; None: none are shown.
 
@@ -85,50 +82,58 @@ class Routes:
         self._publisher = publisher
         self._health = health
         self._wall = wall
+        self._access = access
         self._form = form
         self._reports = reports
-        self._queries: Mapping[str, Callable[[str], Response]] = {
-            "/": self.page,
-            "/explain": self.explain,
-            "/history": self.history,
+        self._public: Mapping[str, Callable[[HttpRequest], Response]] = {
+            "/metrics": lambda _: self.metrics(),
+            "/healthz": lambda _: _probe(self._health.why_dead()),
+            "/readyz": lambda _: _probe(self._why_unready()),
         }
-        self._paths: Mapping[str, Callable[[], Response]] = {
-            "/": lambda: self.page(""),
-            "/status": self.status,
-            "/explain": lambda: text(HTTPStatus.BAD_REQUEST, _USAGE),
-            "/metrics": self.metrics,
-            "/healthz": lambda: _probe(self._health.why_dead()),
-            "/readyz": lambda: _probe(self._why_unready()),
+        self._readable: Mapping[str, Callable[[HttpRequest, Identity], Response]] = {
+            "/": self.page,
+            "/status": lambda _, __: self.status(),
+            "/explain": lambda request, _: self.explain(request),
+            "/history": self.history,
+            **({} if form is None else {CONTROL: _form}),
         }
 
-    def answer(self, path: str) -> Response:
-        """Return the response to a path with its query."""
-        name, _, query = path.partition("?")
-        if query and name in self._queries:
-            return self._queries[name](query)
-        if name == "/control" and self._form is not None:
-            return _form(query)
+    def answer(self, request: HttpRequest) -> Response:
+        """Return the response to a GET."""
+        name = request.name
+        if name in self._public:
+            return self._public[name](request)
+        if name == LOGIN and self._access is not None:
+            return html(render_login(safe_path(request.query.get("next", ""))))
+        who = ANYONE if self._access is None else self._access.identify(request)
+        if isinstance(who, Response):
+            return _with_log_in(request, who)
         if name.startswith(REPORTS) and self._reports is not None:
             return self.report(name.removeprefix(REPORTS))
-        if name in self._paths:
-            return self._paths[name]()
-        return text(HTTPStatus.NOT_FOUND, f"not found; there are {' '.join(self._paths)}")
+        return self._readable.get(name, self._missing)(request, who)
 
-    def post(self, path: str, headers: Mapping[str, str], body: bytes, client: str) -> Response:
+    def _missing(self, *_: object) -> Response:
+        paths = " ".join((*self._readable, *self._public))
+        return text(HTTPStatus.NOT_FOUND, f"not found; there are {paths}")
+
+    def post(self, request: HttpRequest) -> Response:
         """Return the response to a form."""
-        if self._form is None or path != "/control":
-            return text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY)
-        result = self._form.take(headers, body, client)
-        return Response(result.status, HTML, result.html.encode(), result.location)
+        if self._form is None:
+            return text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY, Allow="GET, HEAD")
+        return self._form.post(request)
+
+    def body_max(self, request: HttpRequest) -> int:
+        """Return the largest body of a form, of which only path and headers are known yet."""
+        return FORM_BYTES_MAX if self._form is None else self._form.body_max(request)
 
     @property
     def takes_forms(self) -> bool:
         """Whether anything can be changed here."""
         return self._form is not None
 
-    def explain(self, query: str) -> Response:
+    def explain(self, request: HttpRequest) -> Response:
         """Return what the daemon knows of one partition."""
-        partition = parse_topic_partition(_fields(query).get("partition", ""))
+        partition = parse_topic_partition(request.query.get("partition", ""))
         if partition is None:
             return text(HTTPStatus.BAD_REQUEST, _USAGE)
         if self._publisher.latest is None:
@@ -137,7 +142,7 @@ class Routes:
             document = self._publisher.ask(partition).result(ANSWER_WITHIN_S)
         except TimeoutError:
             return text(HTTPStatus.SERVICE_UNAVAILABLE, "the loop is busy; ask again")
-        return _json(document)
+        return json_response(document)
 
     def metrics(self) -> Response:
         """Return the metrics in Prometheus' text format."""
@@ -149,14 +154,14 @@ class Routes:
         document = self._document()
         if document is None:
             return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
-        return _json(document)
+        return json_response(document)
 
-    def page(self, query: str) -> Response:
+    def page(self, request: HttpRequest, who: Identity) -> Response:
         """Return the overview, with the partitions that the query selects."""
         document = self._document()
         if document is None:
-            return _html(render_page(None))
-        fields = _fields(query)
+            return html(render_page(None))
+        fields = request.query
         wanted = _filter(fields)
         listing = None
         with contextlib.suppress(TimeoutError):
@@ -167,17 +172,17 @@ class Routes:
             wanted=wanted,
             ended=self._publisher.timelines.summaries(),
             is_still=bool(fields.get("still")),
-            is_steerable=self._form is not None,
+            who=who,
             reports=self._newest_reports(),
         )
-        return _html(render_page(shown))
+        return html(render_page(shown))
 
-    def history(self, query: str) -> Response:
+    def history(self, request: HttpRequest, who: Identity) -> Response:
         """Return the page about one request."""
-        request = _fields(query).get("request", "")
-        timeline = self._publisher.timelines.of(request)
-        page = render_history(request, timeline, self._wall(), self._newest_reports())
-        return _html(page, HTTPStatus.NOT_FOUND if timeline is None else HTTPStatus.OK)
+        name = request.query.get("request", "")
+        timeline = self._publisher.timelines.of(name)
+        page = render_history(name, timeline, self._wall(), self._newest_reports(), who=who)
+        return html(page, HTTPStatus.NOT_FOUND if timeline is None else HTTPStatus.OK)
 
     def report(self, name: str) -> Response:
         """Return a report of past work, as it was written."""
@@ -209,10 +214,6 @@ class Routes:
         }
 
 
-def _fields(query: str) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(query).items()}
-
-
 def _filter(fields: Mapping[str, str]) -> Filter:
     """Return the filter of a query; a value that is not a number is ignored."""
     broker, page = fields.get("broker", ""), fields.get("page", "")
@@ -225,22 +226,22 @@ def _filter(fields: Mapping[str, str]) -> Filter:
     )
 
 
-def is_number(words: str) -> bool:
-    """Return whether the text is a short non-negative integer."""
-    return words.isascii() and words.isdigit() and len(words) < DIGITS_MAX
-
-
-def _form(query: str) -> Response:
-    fields = _fields(query)
-    action = fields.get("action", "")
+def _form(request: HttpRequest, who: Identity) -> Response:
+    if not who.may_operate:
+        return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
+    action = request.query.get("action", "")
     if action not in ACTIONS:
         return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(ACTIONS)}")
-    return _html(render_form(action, fields.get("request", "")))
+    return html(render_form(action, request.query.get("request", ""), who))
 
 
-def _json(document: Mapping[str, Any]) -> Response:
-    body = json.dumps(document, indent=1).encode()
-    return Response(HTTPStatus.OK, "application/json", body + b"\n")
+def _with_log_in(request: HttpRequest, refused: Response) -> Response:
+    """Show the log-in form to a browser; a program gets the refusal as it is."""
+    is_browser = "text/html" in request.headers.get("accept", "")
+    if refused.status is not HTTPStatus.UNAUTHORIZED or not is_browser:
+        return refused
+    page = html(render_login(safe_path(request.path)), refused.status)
+    return Response(page.status, page.content_type, page.body, refused.headers)
 
 
 def _probe(reason: str | None) -> Response:

@@ -10,12 +10,14 @@ logged here and answered with a plain status. See ``docs/decisions/0030``.
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,8 +29,10 @@ import structlog
 
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
-from controller.web.control_form import BODY_MAX
-from controller.web.routes import READ_ONLY, Response, Routes, is_number, text
+from controller.web.certificates import ServerCertificate
+from controller.web.control_form import READ_ONLY
+from controller.web.http_messages import HttpRequest, Response, is_number, text
+from controller.web.routes import Routes
 
 REQUEST_S: Final = 10.0
 """Time for a client to send a request and to read the response, in all."""
@@ -62,7 +66,12 @@ class HttpServer:
     """Serves the routes on threads of its own."""
 
     def __init__(
-        self, address: HttpAddress, routes: Routes, *, names: Collection[str] = ()
+        self,
+        address: HttpAddress,
+        routes: Routes,
+        *,
+        names: Collection[str] = (),
+        certificate: ServerCertificate | None = None,
     ) -> None:
         """
         Bind and listen; requests are answered after ``start``.
@@ -71,13 +80,14 @@ class HttpServer:
             address: Where to listen; port 0 takes a free port.
             routes: What is answered.
             names: Registered names of this server, in lower case, besides the machine's own.
+            certificate: For TLS; None: plain HTTP.
 
         Raises:
             InvalidInputError: the address is in use or does not belong to this machine.
 
         """
         try:
-            self._server = _Server(address, routes, {address.host.lower(), *names})
+            self._server = _Server(address, routes, {address.host.lower(), *names}, certificate)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise InvalidInputError(f"http: cannot listen on {address}: {why}") from error
@@ -193,7 +203,8 @@ class _Connections:
         self._clients.pop(connection, None)
         self._deadlines.pop(connection, None)
         with suppress(OSError):  # the client closed it first
-            connection.shutdown(socket.SHUT_RDWR)
+            # Of the socket below TLS: that of TLS would let the thread continue without it.
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class _Server(ThreadingHTTPServer):
@@ -203,9 +214,16 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, address: HttpAddress, routes: Routes, names: Collection[str]) -> None:
+    def __init__(
+        self,
+        address: HttpAddress,
+        routes: Routes,
+        names: Collection[str],
+        certificate: ServerCertificate | None,
+    ) -> None:
         self.routes = routes
         self.names = names
+        self._certificate = certificate
         self.slots = threading.BoundedSemaphore(PAGES_MAX)
         self.connections = _Connections()
         self._log = structlog.stdlib.get_logger(__name__)
@@ -215,6 +233,17 @@ class _Server(ThreadingHTTPServer):
 
     def service_actions(self) -> None:
         self.connections.close_late()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; its own thread performs the TLS handshake."""
+        connection, client_address = super().get_request()
+        if self._certificate is None:
+            return connection, client_address
+        try:
+            return self._certificate.wrap(connection), client_address
+        except OSError:
+            connection.close()
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base says
         self.connections.admit(request, str(client_address[0]))
@@ -226,6 +255,12 @@ class _Server(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base says
         try:
+            if isinstance(request, ssl.SSLSocket):
+                try:
+                    request.do_handshake()
+                except OSError:  # another protocol, another version, or a client that left
+                    self.shutdown_request(request)
+                    return
             super().process_request_thread(request, client_address)
         finally:
             self.connections.forget(request)
@@ -234,7 +269,7 @@ class _Server(ThreadingHTTPServer):
         """Log an error; a client that hung up is not logged."""
         del request
         error = sys.exception()
-        if not isinstance(error, ConnectionError):
+        if not isinstance(error, ConnectionError | ssl.SSLError):
             self._log.error("http_failed", client=str(client_address[0]), exc_info=error)
 
 
@@ -253,29 +288,32 @@ class _Handler(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def do_GET(self) -> None:
-        routes = self.server.routes
-        if self.path.partition("?")[0] in PROBES:
-            self._send(routes.answer(self.path))
+        routes, request = self.server.routes, self._request()
+        if request.name in PROBES:
+            self._send(routes.answer(request))
         else:
-            self._send(self._made(lambda: routes.answer(self.path)))
+            self._send(self._made(lambda: routes.answer(request)))
 
     do_HEAD = do_GET  # noqa: N815 - as the base names it
 
     def do_POST(self) -> None:
         self.close_connection = True
-        if not self.server.routes.takes_forms:
+        routes, request = self.server.routes, self._request()
+        if not routes.takes_forms:
             self._refuse()
             return
-        length = self.headers.get("Content-Length", "")
-        if not is_number(length) or int(length) > BODY_MAX:
-            self._send(text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {BODY_MAX} bytes"))
+        length, most = self.headers.get("Content-Length", ""), routes.body_max(request)
+        if not is_number(length) or int(length) > most:
+            self._send(text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes"))
             return
         body = self.rfile.read(int(length))
         if len(body) < int(length):  # closed by the client, or by the deadline
             return
+        self._send(self._made(lambda: routes.post(replace(request, body=body))))
+
+    def _request(self) -> HttpRequest:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        client = str(self.client_address[0])
-        self._send(self._made(lambda: self.server.routes.post(self.path, headers, body, client)))
+        return HttpRequest(self.path, headers, str(self.client_address[0]))
 
     def _made(self, make: Callable[[], Response]) -> Response:
         """Make a response if the ``Host`` header is accepted and not too many are being made."""
@@ -292,17 +330,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self) -> None:
         self.close_connection = True
-        self._send(text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY), Allow="GET, HEAD")
+        self._send(text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY, Allow="GET, HEAD"))
 
     do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = _refuse  # noqa: N815 - as above
 
-    def _send(self, response: Response, **headers: str) -> None:
+    def _send(self, response: Response) -> None:
         self.send_response(response.status)
         self.send_header("Content-Type", response.content_type)
         self.send_header("Content-Length", str(len(response.body)))
-        if response.location:
-            self.send_header("Location", response.location)
-        for name, value in {**SECURITY, **headers}.items():
+        for name, value in {**SECURITY, **response.headers}.items():
             self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")

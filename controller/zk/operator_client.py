@@ -47,6 +47,8 @@ class OperatorClient:
             connect_s: Seconds that connecting, and each answer, may take.
 
         """
+        self.http_access = settings.http_access
+        """What is needed to ask the leading daemon."""
         self._connection = connection = Connection(settings, connect_s=connect_s)
         self.cluster = ClusterZnodes(connection)
         self.partitions = PartitionZnodes(connection)

@@ -303,8 +303,9 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "steered": Kind(
         "A form of the status page was sent.",
         {
-            "action": (TEXT, "pause, resume or cancel"),
-            "request": (maybe(TEXT), "null: everything"),
+            "action": (TEXT, "pause, resume, cancel, submit or login"),
+            "request": (maybe(TEXT), "null: everything, or none"),
+            "by": (maybe(TEXT), "the name of the token; null: it was not accepted"),
             "client": (TEXT, "its address"),
             "result": (TEXT, "done, or why not"),
         },

@@ -76,6 +76,9 @@ class Daemon(ChildProcess):
             working_directory=_ROOT,
         )
 
+    token: str = ""
+    """Sent with each request, if it is set."""
+
     @property
     def url(self) -> str:
         """The address at which it serves HTTP."""
@@ -84,10 +87,12 @@ class Daemon(ChildProcess):
     def is_ready(self) -> bool:
         """Ask ``/readyz``: leaders and standbys are both ready; and whether it has a status yet."""
         try:
-            codes = {self.get(path)[0] for path in ("/readyz", "/status")}
+            codes = [self.get(path)[0] for path in ("/readyz", "/status")]
         except (OSError, http.client.HTTPException):
             return False
-        return codes == {http.HTTPStatus.OK}
+        # A daemon with tokens is ready once it has a status, too.
+        is_served = codes[1] in {http.HTTPStatus.OK, http.HTTPStatus.UNAUTHORIZED}
+        return codes[0] == http.HTTPStatus.OK and is_served
 
     def has_reached_failpoint(self) -> bool:
         """Return whether it reached the failpoint at which it dies or freezes."""
@@ -107,7 +112,8 @@ class Daemon(ChildProcess):
             LOCALHOST, self.port.number, timeout=_ANSWER_WITHIN_S
         )
         try:
-            connection.request("GET", path)
+            headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+            connection.request("GET", path, headers=headers)
             response = connection.getresponse()
             return response.status, response.read().decode()
         finally:

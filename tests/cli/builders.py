@@ -32,7 +32,7 @@ from controller.core.model import (
 from controller.core.outcomes import Summary
 from controller.doctor.snapshot import Snapshot
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
-from controller.settings import Settings
+from controller.settings import HttpAccess, Settings
 from controller.zk.operator_client import OperatorClient
 from tests.cli.asked import AT_MS, Asked
 from tests.cli.families import FakeOperator
@@ -240,14 +240,19 @@ class Terminal:
             raise SessionSuspendedError(f"ZooKeeper at {where} cannot be reached within 10 s")
         return nullcontext(FakeOperator(self.cluster))
 
-    def _fetch(self, address: str) -> Mapping[str, Any]:
+    def _fetch(self, address: str, access: HttpAccess) -> Mapping[str, Any]:  # noqa: ARG002 - as the port names it
         self.asked.append(address)
         statuses = self.cluster.statuses
         if not statuses:
             raise SessionSuspendedError(f"http://{address}/status does not answer: refused")
         return statuses.pop(0) if len(statuses) > 1 else statuses[0]
 
-    def _fetch_explanation(self, address: str, partition: TopicPartition) -> Mapping[str, Any]:
+    def _fetch_explanation(
+        self,
+        address: str,
+        access: HttpAccess,  # noqa: ARG002 - as the port names it
+        partition: TopicPartition,
+    ) -> Mapping[str, Any]:
         self.asked.append(f"{address} {partition}")
         found = self.cluster.explanations.get(partition)
         if found is None:

@@ -20,6 +20,7 @@ from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import Cancellation, Submission
 from controller.doctor.snapshot import Znodes
+from controller.settings import HttpAccess
 from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.operator_client import OperatorClient
 from controller.zk.outcome_znodes import OutcomeZnodes
@@ -41,6 +42,7 @@ class FakeOperator(OperatorClient):
 
     def __init__(self, found: FakeCluster) -> None:
         self._found = found
+        self.http_access = HttpAccess()
         self.cluster = FakeClusterZnodes(found)
         self.partitions = FakePartitionZnodes(found)
         self.requests = FakeRequestZnodes(found)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
-from tests.web.serving import TOKEN, Served
+from tests.web.serving import READ_TOKEN, TOKEN, Served
 
 
 @pytest.fixture
@@ -19,9 +21,21 @@ def served() -> Iterator[Served]:
 
 
 @pytest.fixture
-def steerable() -> Iterator[Served]:
-    """Return a server with a token."""
-    found = Served(token=TOKEN)
+def tokens(tmp_path: Path) -> Path:
+    """Return a file with the token of an operator and one of a reader, the latter as a hash."""
+    digest = sha256(READ_TOKEN.encode()).hexdigest()
+    path = tmp_path / "tokens.toml"
+    path.write_text(
+        f'[alice]\nrole = "operate"\ntoken = "{TOKEN}"\n\n'
+        f'[grafana]\nrole = "read"\nsha256 = "{digest}"\n'
+    )
+    return path
+
+
+@pytest.fixture
+def steerable(tokens: Path) -> Iterator[Served]:
+    """Return a server with tokens."""
+    found = Served(tokens=tokens)
     found.server.start()
     found.is_running()
     yield found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
@@ -15,66 +18,78 @@ from controller.errors import ReassignmentConflictError
 from controller.setting_values import HttpAddress
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusPublisher
-from controller.web.control_form import FORM, ControlForm
+from controller.web.access import Access
+from controller.web.certificates import ServerCertificate
+from controller.web.control_form import Attempt, ControlForm
+from controller.web.http_messages import FORM
 from controller.web.probes import Health
 from controller.web.routes import Routes
-from controller.web.server import (
-    HttpServer,
-)
+from controller.web.server import HttpServer
+from controller.web.tokens import Tokens
 from tests.telemetry.builders import FixedClock, a_view
 
 ANYWHERE = HttpAddress("127.0.0.1", 0)
 WITHIN_S: Final = 10.0
 
 
+READ_TOKEN = "only to read, and nothing else"  # noqa: S105 - of nothing
 TOKEN = "correct horse battery staple"  # noqa: S105 - of nothing
+
+
+Done = tuple[str, str | None, str]
+"""An action with its request and its author."""
 
 
 class Steered:
     """Records the actions; refuses to cancel."""
 
-    def __init__(self, done: list[tuple[str, str | None]]) -> None:
+    def __init__(self, done: list[Done]) -> None:
         """Record into ``done``."""
         self._done = done
 
-    def pause(self, request: RequestId | None) -> None:
+    def pause(self, request: RequestId | None, by: str) -> None:
         """Record a pause."""
-        self._done.append(("pause", request))
+        self._done.append(("pause", request, by))
 
-    def resume(self, request: RequestId | None) -> None:
+    def resume(self, request: RequestId | None, by: str) -> None:
         """Record a resumption."""
-        self._done.append(("resume", request))
+        self._done.append(("resume", request, by))
 
-    def cancel(self, request: RequestId | None) -> None:
+    def cancel(self, request: RequestId | None, by: str) -> None:
         """Refuse."""
+        del by
         raise ReassignmentConflictError(f"another <cancel> is being carried out, not {request}")
 
 
 class Served:
     """A server and what it answers from."""
 
-    def __init__(self, *, token: str | None = None) -> None:
-        """Listen on a free port; with a token there is a control form."""
+    def __init__(
+        self, *, tokens: Path | None = None, certificate: ServerCertificate | None = None
+    ) -> None:
+        """Listen on a free port; with a file of tokens there are forms."""
         self.clock = FixedClock()
         self.health = Health(clock=self.clock)
         self.publisher = StatusPublisher(
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
-        self.steered: list[tuple[str, str | None]] = []
-        self.audited: list[tuple[str, str, str, str]] = []
-        form = None
-        if token is not None:
-            form = ControlForm(
-                token, Steered(self.steered), self.clock, lambda *t: self.audited.append(t)
-            )
+        self.steered: list[Done] = []
+        self.audited: list[Attempt] = []
+        self.problems: list[str] = []
+        access, form = None, None
+        if tokens is not None:
+            accepted = Tokens(tokens, None, self.problems.append)
+            access = Access(accepted, self.clock, cookie="session", is_tls=certificate is not None)
+            form = ControlForm(access, Steered(self.steered), self.audited.append)
         self.routes = Routes(
             metrics=Metrics(),
             publisher=self.publisher,
             health=self.health,
             wall=self.clock.wall,
+            access=access,
             form=form,
         )
-        self.server = HttpServer(ANYWHERE, self.routes)
+        self.server = HttpServer(ANYWHERE, self.routes, certificate=certificate)
 
     def is_running(self) -> None:
         """Publish a status, with a live loop and a connected session."""
@@ -120,6 +135,22 @@ class Served:
         finally:
             connection.close()
 
+    def log_in(self, token: str = TOKEN) -> tuple[str, str]:
+        """Log in as a browser does; return the cookie and the secret of the forms."""
+        form = urlencode({"token": token, "next": "/"})
+        response, body = self.ask("/login", "POST", body=form, Content_Type=FORM)
+        assert response.status == HTTPStatus.SEE_OTHER, body
+        cookie = response.headers["Set-Cookie"].partition(";")[0]
+        page = self.ask("/", Cookie=cookie)[1]
+        found = re.search(r'name="csrf" value="([^"]+)"', page)
+        assert found is not None, page
+        return cookie, found[1]
+
+
+def bearer(token: str = TOKEN) -> dict[str, str]:
+    """Return the header of a program."""
+    return {"Authorization": f"Bearer {token}"}
+
 
 def press(
     served: Served,
@@ -129,7 +160,7 @@ def press(
     source: str = "",
     **headers: str,
 ) -> tuple[HTTPResponse, str]:
-    """Send a form."""
-    form = urlencode({"action": action, "request": request, "token": token})
-    headers = {"Content_Type": FORM, **headers}
+    """Send a form as a program does."""
+    form = urlencode({"action": action, "request": request})
+    headers = {"Content_Type": FORM, **bearer(token), **headers}
     return served.ask("/control", "POST", body=form, source=source, **headers)

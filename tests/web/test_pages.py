@@ -24,6 +24,7 @@ from controller.telemetry.partition_documents import Clocks, Filter, listing_of
 from controller.telemetry.progress import ProgressTracker
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timeline, Timelines
+from controller.web.access import Identity
 from controller.web.pages import (
     UNGUARDED_MAX,
     Overview,
@@ -32,6 +33,7 @@ from controller.web.pages import (
     render_history,
     render_page,
 )
+from controller.web.tokens import Role
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
 from tests.telemetry.test_copy_volumes import two_to_copy
@@ -61,6 +63,7 @@ class Balanced(HTMLParser):
             self.wrong.append(tag)
 
 
+OPERATOR = Identity("<alice>", Role.OPERATE, "secret")
 NOW = Instant(1000.0)
 ENDED = {
     "request": "<old>",
@@ -98,7 +101,7 @@ def page(view: ClusterView) -> str:
     tracker.add(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
     status = run_to_end(status_of(view, clocks, work, engine="native", progress=tracker))
     listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
-    return render_page(Overview(status, listing, ended=[ENDED], is_steerable=True))
+    return render_page(Overview(status, listing, ended=[ENDED], who=OPERATOR))
 
 
 def test_requests_show_the_time_that_was_forecast() -> None:
@@ -140,7 +143,7 @@ def test_the_page_is_well_formed() -> None:
         page(two_to_copy().view),
         render_history("r", a_timeline(), START),
         render_history("r", None, START),
-        render_form("pause", "<r>", problem="<b>"),
+        render_form("pause", "<r>", OPERATOR, problem="<b>"),
     ):
         parser = Balanced()
         parser.feed(html)
@@ -225,7 +228,7 @@ def test_phases_are_a_picture_on_one_axis() -> None:
 def test_only_the_overview_refreshes() -> None:
     """Unless it is asked not to."""
     assert "http-equiv" in page(a_busy_view())
-    assert "http-equiv" not in render_form("cancel", "")
+    assert "http-equiv" not in render_form("cancel", "", OPERATOR)
     assert "http-equiv" not in render_history("r", None, START)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
+from controller.web.http_messages import HttpRequest
 from controller.web.probes import Health
 from controller.web.report_index import LISTED_MAX, IndexedReport, ReportIndex
 from controller.web.routes import Routes
@@ -76,7 +77,10 @@ def test_only_reports_are_served(tmp_path: Path, name: str) -> None:
     (reports / "report.html").write_text("loose")
     assert ReportIndex(reports).read(name) is None
     assert ReportIndex(reports).newest() == []
-    assert pages_of(ReportIndex(reports)).answer(f"/reports/{name}").status is HTTPStatus.NOT_FOUND
+    assert (
+        pages_of(ReportIndex(reports)).answer(HttpRequest(f"/reports/{name}")).status
+        is HTTPStatus.NOT_FOUND
+    )
 
 
 def test_reports_are_linked_and_served(tmp_path: Path) -> None:
@@ -84,15 +88,15 @@ def test_reports_are_linked_and_served(tmp_path: Path) -> None:
     put(tmp_path, "drain-4", contents=json.dumps({"v": 1, "requests": ["r-1"]}))
     pages = pages_of(ReportIndex(tmp_path))
     link = b'<a href="/reports/drain-4">'
-    assert link in pages.answer("/").body
-    assert link in pages.answer("/history?request=r-1").body
-    assert link not in pages.answer("/history?request=r-2").body
-    answer = pages.answer("/reports/drain-4")
+    assert link in pages.answer(HttpRequest("/")).body
+    assert link in pages.answer(HttpRequest("/history?request=r-1")).body
+    assert link not in pages.answer(HttpRequest("/history?request=r-2")).body
+    answer = pages.answer(HttpRequest("/reports/drain-4"))
     assert (answer.status, answer.body) == (HTTPStatus.OK, b"<p>drain-4</p>")
 
 
 def test_without_the_setting_there_are_no_reports() -> None:
     """Neither a heading nor a path."""
     pages = pages_of(None)
-    assert b"Reports" not in pages.answer("/").body
-    assert pages.answer("/reports/x").status is HTTPStatus.NOT_FOUND
+    assert b"Reports" not in pages.answer(HttpRequest("/")).body
+    assert pages.answer(HttpRequest("/reports/x")).status is HTTPStatus.NOT_FOUND

@@ -16,7 +16,8 @@ import pytest
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
 from controller.web import server as web_server
-from controller.web.routes import Response, Routes
+from controller.web.http_messages import HttpRequest, Response
+from controller.web.routes import Routes
 from controller.web.server import (
     ANY_NAME,
     CLIENT_CONNECTIONS_MAX,
@@ -78,9 +79,9 @@ class Stuck:
         self.may_end = threading.Event()
         self._body = body
 
-    def answer(self, path: str) -> Response:
+    def answer(self, request: HttpRequest) -> Response:
         """Answer probes at once."""
-        if path not in PROBES:
+        if request.name not in PROBES:
             self.making.release()
             assert self.may_end.wait(WITHIN_S)
         return Response(HTTPStatus.OK, "text/plain", self._body)

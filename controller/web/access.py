@@ -1,0 +1,182 @@
+"""
+Who sends a request, and what they may do.
+
+Programs send a bearer token with each request. Browsers send one once, in the log-in form, and get
+a cookie with the random id of a session. A session ends after a time, at a log-out, and when its
+token is removed from the file. Forms of a session also carry a secret of the session, as a browser
+sends the cookie for forms of other sites as well (CSRF); ``SameSite`` and the ``Origin`` header are
+checked besides. An address that sends wrong tokens too often has to wait.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import urlsplit
+
+from controller.core.model import Instant
+from controller.reactor.ports import Clock
+from controller.web.http_messages import HttpRequest, Response, text
+from controller.web.tokens import Holder, Role, Tokens, digest_of
+
+WRONG_MAX: Final = 10
+"""Wrong tokens from one client within ``WRONG_WITHIN_S`` after which its tokens are refused."""
+WRONG_WITHIN_S: Final = 60.0
+CLIENTS_MAX: Final = 1000
+"""
+Clients whose wrong tokens are counted; beyond it the least recent client is forgotten.
+
+Tokens are too long to be guessed even without the limit.
+"""
+SESSIONS_MAX: Final = 1000
+"""Beyond it the oldest session ends."""
+SESSION_S: Final = 12 * 3600.0
+REALM: Final = 'Bearer realm="reassigner"'
+LOCKED: Final = "too many wrong tokens; tokens from this address are refused for a minute"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The sender of a request."""
+
+    name: str
+    """Empty: tokens are not configured, and everyone may read."""
+    role: Role
+    csrf: str = ""
+    """The secret that forms of a session carry; empty for a bearer token."""
+
+    @property
+    def may_operate(self) -> bool:
+        """Whether the sender may change anything."""
+        return self.role is Role.OPERATE
+
+
+ANYONE: Final = Identity("", Role.READ)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    digest: bytes
+    """Of the token with which it began."""
+    csrf: str
+    until: Instant
+
+
+class Access:
+    """Identifies the senders of requests; safe from any thread."""
+
+    def __init__(self, tokens: Tokens, clock: Clock, *, cookie: str, is_tls: bool) -> None:
+        """
+        Start without sessions.
+
+        Args:
+            tokens: The accepted tokens.
+            clock: Measures sessions and how long a client is refused after wrong tokens.
+            cookie: The name of the cookie; browsers do not separate cookies by port.
+            is_tls: Whether the server speaks TLS, so that the cookie is for TLS only.
+
+        """
+        self._tokens = tokens
+        self._clock = clock
+        self._cookie = cookie
+        self._attributes = "; Path=/; HttpOnly; SameSite=Strict" + ("; Secure" if is_tls else "")
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._wrong: OrderedDict[str, deque[Instant]] = OrderedDict()
+        """When each client sent its latest wrong tokens; the most recent client comes last."""
+        self._lock = threading.Lock()
+
+    def identify(self, request: HttpRequest) -> Identity | Response:
+        """Return the sender of a request, or the response to one without a right to any."""
+        given = request.headers.get("authorization")
+        if given is None:
+            return self._of_session(request) or text(
+                HTTPStatus.UNAUTHORIZED, "a token is needed", WWW_Authenticate=REALM
+            )
+        scheme, _, token = given.partition(" ")
+        if scheme.lower() != "bearer":
+            return text(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", WWW_Authenticate=REALM)
+        holder = self._checked(token.strip(), request.client)
+        return holder if isinstance(holder, Response) else Identity(holder.name, holder.role)
+
+    def log_in(self, token: str, client: str) -> tuple[Identity, str] | Response:
+        """Begin a session; return its identity and the cookie, or the refusal of the token."""
+        holder = self._checked(token, client)
+        if isinstance(holder, Response):
+            return holder
+        until = Instant(self._clock.now() + SESSION_S)
+        session = _Session(holder.digest, secrets.token_urlsafe(24), until)
+        key = secrets.token_urlsafe(32)
+        with self._lock:
+            self._sessions[key] = session
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
+        who = Identity(holder.name, holder.role, session.csrf)
+        return who, f"{self._cookie}={key}; Max-Age={SESSION_S:.0f}{self._attributes}"
+
+    def log_out(self, request: HttpRequest) -> str:
+        """End the session of a request; return the cookie that replaces its own."""
+        with self._lock:
+            self._sessions.pop(self._key_of(request), None)
+        return f"{self._cookie}=; Max-Age=0{self._attributes}"
+
+    def _of_session(self, request: HttpRequest) -> Identity | None:
+        key = self._key_of(request)
+        with self._lock:
+            session = self._sessions.get(key)
+            if session is None:
+                return None
+            holder = self._tokens.holder_of(session.digest)
+            if holder is None or self._clock.now() >= session.until:
+                del self._sessions[key]
+                return None
+        return Identity(holder.name, holder.role, session.csrf)
+
+    def _key_of(self, request: HttpRequest) -> str:
+        try:
+            morsel = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return ""
+        return "" if morsel is None else morsel.value
+
+    def _checked(self, token: str, client: str) -> Holder | Response:
+        """Return the holder of an accepted token, or the refusal."""
+        with self._lock:
+            now = self._clock.now()
+            wrong = self._wrong.get(client)
+            if wrong and len(wrong) == WRONG_MAX and now - wrong[0] < WRONG_WITHIN_S:
+                wait = f"{WRONG_WITHIN_S:.0f}"
+                return text(HTTPStatus.TOO_MANY_REQUESTS, LOCKED, Retry_After=wait)
+            holder = self._tokens.holder_of(digest_of(token))
+            if holder is not None:
+                return holder
+            self._wrong.setdefault(client, deque(maxlen=WRONG_MAX)).append(now)
+            self._wrong.move_to_end(client)
+            if len(self._wrong) > CLIENTS_MAX:
+                self._wrong.popitem(last=False)
+        why = f'{REALM}, error="invalid_token"'
+        return text(HTTPStatus.UNAUTHORIZED, "wrong token", WWW_Authenticate=why)
+
+
+def forgery_of(who: Identity, headers: Mapping[str, str], form: Mapping[str, str]) -> str:
+    """Return why a form may not be one of our own pages; empty if it is, or has a bearer token."""
+    if not is_same_site(headers):
+        return "from another site"
+    given = form.get("csrf", "").encode()
+    if who.csrf and not hmac.compare_digest(given, who.csrf.encode()):
+        return "the form is not of this session; load the page again"
+    return ""
+
+
+def is_same_site(headers: Mapping[str, str]) -> bool:
+    """Return whether the form came from this server; only browsers report its origin."""
+    if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        return False
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == headers.get("host", "")
