@@ -32,6 +32,7 @@ from controller.core.scheduling import (
     partition_sizes,
 )
 from controller.core.state.process import Departure
+from controller.core.state.tenure import ProducerIds
 from controller.core.throttling import throttle_records
 from controller.core.unclean_election import note_leader
 from controller.core.view import ClusterView
@@ -77,6 +78,9 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             tenure.asks.pop(ticket, None)
             if not tenure.asks:
                 tenure.asks_read.clear()
+        case records.ProducerIdsRecord(block=block, expected_version=version):
+            following = model.ZkVersion(0 if version is None else version + 1)
+            tenure.producer_ids = ProducerIds(block.last + 1, following)
         case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
             tenure.shutting_down[broker] = epoch
             view.due.add(p for p in tenure.states if broker in view.serving_replicas(p))

@@ -19,6 +19,7 @@ from controller.core.model import (
     ZkVersion,
 )
 
+UNKNOWN_SERVER_ERROR: Final = -1
 NONE: Final = 0
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 BROKER_NOT_AVAILABLE: Final = 8
@@ -100,6 +101,15 @@ class AlterPartitionResponse:
 
     error: int
     results: tuple[IsrResult, ...] = ()
+
+
+class ProducerIdBlock(NamedTuple):
+    """A block of producer ids, as its znode has it."""
+
+    broker: BrokerId
+    """The broker that it was handed out to."""
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from controller.core import model, outcomes
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
-from controller.core.broker_requests import BrokerAsk
+from controller.core.broker_requests import BrokerAsk, ProducerIdBlock
 from controller.core.controls import Controls
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.submissions import Cancellation, RequestOptions, Submission
@@ -43,6 +43,16 @@ class TopicsRead:
     topics: Mapping[str, model.TopicAssignment | str | None]
     read_generation: int = 0
     """``ClusterView.read_generation`` when the read began."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRead:
+    """``/latest_producer_id_block``: read at a claim where the daemon serves brokers."""
+
+    block: ProducerIdBlock | str | None
+    """The last block that was handed out; a text where it cannot be decoded; None: no block yet."""
+    version: model.ZkVersion | None = None
+    """None where there is no znode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,6 +468,7 @@ Event = (
     | IsrNotificationsRead
     | LogDirEventsRead
     | PreferredElectionRead
+    | ProducerIdsRead
     | OrphansRead
     | ClaimGuardsRead
     | SubmissionsListed

@@ -17,6 +17,7 @@ from controller.core.cached_znodes import PlanNode
 from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
+from controller.core.controllership.producer_ids import note_producer_ids
 from controller.core.model import BlockedBy, BrokerId, Instant, LegacyPlan, TopicPartition, Zxid
 from controller.core.reassignments import START, Reassignment
 from controller.core.requests.intake import fold_request_read
@@ -64,6 +65,8 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
                 view.tenure.directories.brokers.pop(broker, None)
         case events.PreferredElectionRead():
             _preferred_election(view, event)
+        case events.ProducerIdsRead(block=block, version=version):
+            note_producer_ids(view, block, version)
         case events.OrphansRead():
             # In a fixed order, so that a history sends the same requests each time it is played.
             orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.core import applied_throttles, events, model, options, outcomes, phases
+from controller.core.broker_requests import ProducerIdBlock
 from controller.core.effects import Effect
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import AtomicCheck
@@ -71,6 +72,14 @@ class AskAnsweredRecord:
     """Volatile: the request of a broker is answered."""
 
     ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRecord:
+    """``/latest_producer_id_block``: created when ``expected_version`` is None, else replaced."""
+
+    block: ProducerIdBlock
+    expected_version: model.ZkVersion | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +422,7 @@ Record = (
     | StateCreatedRecord
     | IsrRecord
     | AskAnsweredRecord
+    | ProducerIdsRecord
     | ShutdownBegunRecord
     | SpecRecord
     | SpecEndedRecord

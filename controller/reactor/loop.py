@@ -104,7 +104,8 @@ class Reactor:
     def start(self) -> None:
         """Request the reads that the first decision needs."""
         for znode in ports.ZnodeFamily:
-            self._store.read(znode)
+            if znode is not ports.ZnodeFamily.PRODUCER_IDS:
+                self._store.read(znode)
 
     def put(self, event: events.Event) -> None:
         """Add an event; safe from any thread (``deque.append`` is atomic)."""
@@ -209,6 +210,8 @@ class Reactor:
                 # The last changes of the previous controller may not have been reported yet.
                 self._store.read(ports.ZnodeFamily.LEGACY_PLAN)
                 self._store.read(ports.ZnodeFamily.PREFERRED_ELECTION)
+                if self._endpoint is not None:
+                    self._store.read(ports.ZnodeFamily.PRODUCER_IDS)
             case events.TimerFired(name=name) if name == RETRY_TIMER:
                 self._commits.try_again()
             case _:

@@ -114,6 +114,8 @@ class ZnodeFamily(StrEnum):
     CONTROLS = "controls"
     HISTORY = "history"
     APPLIED_THROTTLES = "leases"
+    PRODUCER_IDS = "producer_ids"
+    """Only where the daemon serves brokers."""
 
 
 class Store(Protocol):

@@ -34,6 +34,7 @@ CANCELLABLE: Final = (ZnodeFamily.SUBMISSIONS, ZnodeFamily.LEGACY_PLAN, ZnodeFam
 _ROOTS: Final = {
     paths.REASSIGNMENTS: ZnodeFamily.SPECS,
     paths.ORPHANS: ZnodeFamily.ORPHANS,
+    paths.PRODUCER_IDS: ZnodeFamily.PRODUCER_IDS,
     paths.PREFERRED_ELECTION: ZnodeFamily.PREFERRED_ELECTION,
     paths.LEGACY_PLAN: ZnodeFamily.LEGACY_PLAN,
     paths.REQUESTS: ZnodeFamily.SUBMISSIONS,

@@ -20,6 +20,7 @@ from controller.znodes import (
     outcome_parts,
     outcomes,
     paths,
+    producer_ids,
     reassignments,
     states,
 )
@@ -45,6 +46,9 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             ]
         case records.IsrRecord(partition=partition, before=before):
             return [ports.SetData(paths.state_path(partition), _isr(record), before.version)]
+        case records.ProducerIdsRecord(block=block, expected_version=version):
+            data = producer_ids.encode_producer_ids(block)
+            return [_written(paths.PRODUCER_IDS, data, version)]
         case records.StateCreatedRecord(partition=partition):
             return [ports.Create(paths.state_path(partition), _first_state(record))]
         case records.SpecRecord(partition=partition, spec=spec):

@@ -42,10 +42,11 @@ UNJOURNALED = (
     records.StartSkippedRecord,
     records.PhaseRecord,
     records.PreferredTriedRecord,
+    records.ProducerIdsRecord,
     records.SubmissionReliedRecord,
     records.ThrottlesSettledRecord,
 )
-"""Volatile records, and ISR changes of leaders; a phase change is journaled as an event."""
+"""Volatile records, and what brokers ask for; a phase change is journaled as an event."""
 
 PROGRESS = (records.SpecRecord, records.SpecEndedRecord, records.PhaseRecord)
 """Records that mean that a reassignment made progress."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.events import ClaimGuardsRead
+from controller.core.events import ClaimGuardsRead, ProducerIdsRead
 from controller.core.model import BrokerEpoch, BrokerId, LiveBroker
 from controller.zk.znode_reads import Hidden, ZnodeReads
 from controller.znodes import paths
@@ -15,6 +15,7 @@ from controller.znodes.controller import (
     decode_migration,
 )
 from controller.znodes.json_documents import read_document
+from controller.znodes.producer_ids import decode_producer_ids
 
 
 class ClusterZnodes:
@@ -74,6 +75,16 @@ class ClusterZnodes:
             feature_enabled=feature is not None and decode_feature(feature.data) is not False,
             migration=None if migration is None else decode_migration(migration.data),
         )
+
+    def producer_ids(self) -> ProducerIdsRead:
+        """Return the last block of producer ids."""
+        znode = self._znodes.get(paths.PRODUCER_IDS)
+        if znode is None:
+            return ProducerIdsRead(None)
+        read = decode_producer_ids(znode.data)
+        if isinstance(read, str):
+            self._znodes.unreadable(paths.PRODUCER_IDS, read)
+        return ProducerIdsRead(read, znode.version)
 
     def daemons(self) -> tuple[str | None, ...]:
         """Return ``HOST:PORT`` of each daemon's HTTP server, the leader first."""

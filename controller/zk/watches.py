@@ -321,6 +321,7 @@ _WATCHED: Mapping[ZnodeFamily, Callable[[ZnodeReads], events.Event]] = {
     ZnodeFamily.ISR_NOTIFICATIONS: _isr_notifications,
     ZnodeFamily.LOG_DIR_EVENTS: _log_dir_events,
     ZnodeFamily.PREFERRED_ELECTION: _preferred_election,
+    ZnodeFamily.PRODUCER_IDS: lambda z: ClusterZnodes(z).producer_ids(),
     ZnodeFamily.LEGACY_PLAN: lambda z: events.LegacyPlanRead(RequestZnodes(z).plan()),
     ZnodeFamily.QUEUE: lambda z: events.QueueRead(RequestZnodes(z).queue()),
     ZnodeFamily.SUBMISSIONS: lambda z: events.SubmissionsListed(frozenset(RequestZnodes(z).open())),

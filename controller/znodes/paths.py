@@ -33,6 +33,7 @@ KILL_SWITCH: Final = "/admin/reassign_cancel"
 QUEUE: Final = "/admin/reassign_partitions_queue"
 DELETIONS: Final = "/admin/delete_topics"
 PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
+PRODUCER_IDS: Final = "/latest_producer_id_block"
 ISR_NOTIFICATIONS: Final = "/isr_change_notification"
 LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
 

@@ -11,6 +11,7 @@ import json
 
 import pytest
 
+from controller.core.broker_requests import ProducerIdBlock
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -25,6 +26,7 @@ from controller.core.events import (
     Orphan,
     OrphansRead,
     PreferredElectionRead,
+    ProducerIdsRead,
     SpecsRead,
     StateChanged,
     StatesRead,
@@ -57,6 +59,7 @@ from controller.reactor.ports import (
 from controller.znodes import paths
 from controller.znodes.controller import ControllerNode, decode_controller
 from controller.znodes.orphans import encode_orphan
+from controller.znodes.producer_ids import encode_producer_ids
 from controller.znodes.reassignments import encode_spec
 from controller.znodes.states import encode_state
 from tests.contracts.rigs import CONTROLLER_ID, P0, P1, Rigs, StoreRig, data_of
@@ -380,6 +383,26 @@ class StoreContract(Rigs):
         rig.put(paths.PREFERRED_ELECTION, b"garbage")
         read = rig.wait_for(PreferredElectionRead, lambda e: e.version == 1)
         assert read.partitions == frozenset()
+
+    def test_producer_ids_are_read_and_written(self, claimed: StoreRig) -> None:
+        """A new znode has no content; a malformed one is not taken for that."""
+        claimed.store.read(ZnodeFamily.PRODUCER_IDS)
+        assert claimed.wait_for(ProducerIdsRead) == ProducerIdsRead(None)
+        block = ProducerIdBlock(BrokerId(3), 1000, 1999)
+        data = encode_producer_ids(block)
+        creation = Create(paths.PRODUCER_IDS, b"")
+        assert claimed.store.commit([[creation]]) == [Committed()]
+        assert claimed.wait_for(ProducerIdsRead, lambda e: e.version == 0).block is None
+        first = SetData(paths.PRODUCER_IDS, data, ZkVersion(0))
+        assert claimed.store.commit([[first]]) == [Committed()]
+        assert claimed.wait_for(ProducerIdsRead, lambda e: e.version == 1).block == block
+        assert claimed.store.commit([[creation], [first]]) == [
+            Rejected(0, WriteError.NODE_EXISTS),
+            Rejected(0, WriteError.BAD_VERSION),
+        ]
+        claimed.put(paths.PRODUCER_IDS, b"garbage")
+        read = claimed.wait_for(ProducerIdsRead, lambda e: e.version == 2)
+        assert isinstance(read.block, str)
 
     def test_our_own_records_are_read(self, rig: StoreRig) -> None:
         """Unreadable records are reported with the reason."""

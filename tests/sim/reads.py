@@ -24,6 +24,7 @@ from controller.core.events import (
     Orphan,
     OrphansRead,
     PreferredElectionRead,
+    ProducerIdsRead,
     SpecsRead,
     StateChanged,
     StatesRead,
@@ -53,6 +54,7 @@ from controller.znodes.partition_lists import (
     decode_log_dir_event,
     decode_preferred_election,
 )
+from controller.znodes.producer_ids import decode_producer_ids
 from controller.znodes.reassignments import decode_spec
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.requests import SimRequests
@@ -95,6 +97,7 @@ class SimReads:
             ZnodeFamily.ISR_NOTIFICATIONS: self._isr_notifications,
             ZnodeFamily.LOG_DIR_EVENTS: self._log_dir_events,
             ZnodeFamily.PREFERRED_ELECTION: self._preferred_election,
+            ZnodeFamily.PRODUCER_IDS: self._producer_ids,
             ZnodeFamily.ORPHANS: self._orphans,
             ZnodeFamily.GUARDS: self._guards,
             **self._of_requests(),
@@ -234,6 +237,13 @@ class SimReads:
         read = decode_preferred_election(znode.data)
         partitions = frozenset[TopicPartition]() if isinstance(read, str) else read
         return PreferredElectionRead(partitions, ZkVersion(znode.version))
+
+    def _producer_ids(self) -> ProducerIdsRead:
+        watch = self._watch(ZnodeFamily.PRODUCER_IDS)
+        znode = self._zookeeper.exists(paths.PRODUCER_IDS, watch)
+        if znode is None:
+            return ProducerIdsRead(None)
+        return ProducerIdsRead(decode_producer_ids(znode.data), ZkVersion(znode.version))
 
     def _orphans(self) -> OrphansRead:
         orphans: set[Orphan] = set()

@@ -28,7 +28,7 @@ from controller.core.broker_requests import (
     PendingAsk,
     ProducerIdsResponse,
 )
-from controller.core.controllership import controlled_shutdown, isr_changes
+from controller.core.controllership import controlled_shutdown, isr_changes, producer_ids
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
@@ -61,12 +61,15 @@ def answer_brokers(
     for ticket, pending in view.tenure.asks.items():
         answer = _refusal(view, pending, now)
         if answer is None:
-            answer = _answer(view, pending, now, found)
+            answer = _answer(view, ticket, pending, now, found)
         if answer is None:
             is_waiting = True
         else:
             done = AskAnsweredRecord(ticket)
             found.changes.append(Change((done,), (effects.Respond(ticket, answer),)))
+    handed_out = producer_ids.hand_out(view, found.producer_ids)
+    if handed_out is not None:
+        found.changes.append(handed_out)
     following: list[effects.Effect] = []
     if found.unknown:
         following.append(effects.ReadStates(tuple(found.unknown), effects.ReadPurpose.CONFLICT))
@@ -84,6 +87,8 @@ class _Found:
     taken: set[TopicPartition]
     """Partitions whose state this cycle writes."""
     changes: list[Change] = field(default_factory=list)
+    producer_ids: dict[int, AllocateProducerIds] = field(default_factory=dict)
+    """Requests for producer ids, by ticket."""
     unknown: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose state has to be read."""
 
@@ -100,7 +105,7 @@ def refused(request: BrokerAsk, error: int) -> BrokerAnswer:
 
 
 def _answer(
-    view: ClusterView, pending: PendingAsk, now: Instant, found: _Found
+    view: ClusterView, ticket: int, pending: PendingAsk, now: Instant, found: _Found
 ) -> BrokerAnswer | None:
     """Return the answer to a request; None: writes or reads precede it."""
     match pending.request:
@@ -112,8 +117,9 @@ def _answer(
                 found.changes.append(shutdown)
                 return None
             return shutdown
-        case AllocateProducerIds():
-            return refused(pending.request, broker_requests.NOT_CONTROLLER)
+        case AllocateProducerIds() as request:
+            found.producer_ids[ticket] = request
+            return None
 
 
 def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnswer | None:
@@ -127,6 +133,8 @@ def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnsw
     if isinstance(request, ControlledShutdown):
         return None
     broker = view.cluster.brokers.get(request.broker)
+    if broker is None and isinstance(request, AllocateProducerIds):
+        return refused(request, broker_requests.BROKER_ID_NOT_REGISTERED)
     if broker is None or broker.epoch != request.broker_epoch:
         return refused(request, broker_requests.STALE_BROKER_EPOCH)
     return None

@@ -65,6 +65,8 @@ def invalidate(  # noqa: C901 - one arm per record
                 # Its client changed it, which is not watched, or deleted it.
                 request_records.forget_submission(view, name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
+            case records.ProducerIdsRecord():
+                view.tenure.producer_ids = None
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
                 following.append(applied_throttle_rejected(view, record))
             case _:

@@ -27,6 +27,16 @@ class Tenure:
     since: Instant
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerIds:
+    """The producer ids that are not handed out yet."""
+
+    following: int
+    """The first of them."""
+    version: model.ZkVersion | None
+    """Of ``/latest_producer_id_block``; None where there is none."""
+
+
 @dataclass(slots=True)
 class TenureState:
     """The reads, writes and findings of this tenure; outside a tenure, the basis of the next."""
@@ -135,6 +145,8 @@ class TenureState:
     """The requests of brokers that are not answered yet, by ticket."""
     asks_read: dict[TopicPartition, Instant] = field(default_factory=dict)
     """When states were last requested that these wait for."""
+    producer_ids: ProducerIds | None = None
+    """None until they are read in this tenure, and after a rejected write."""
     shutting_down: dict[BrokerId, model.BrokerEpoch] = field(default_factory=dict)
     """
     Brokers that asked for a controlled shutdown, with their registration.
