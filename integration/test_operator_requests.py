@@ -11,8 +11,6 @@ from dataclasses import replace
 import pytest
 from kazoo.security import ACL, make_acl, make_digest_acl
 
-from controller.cli.cancel import joined
-from controller.cli.submitting import submissions_of
 from controller.core.controls import BrokerLimits, Controls, Limits, Pause, Pauses
 from controller.core.model import (
     AcceptedEntry,
@@ -33,10 +31,12 @@ from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
+from controller.znodes.cancellations import joined
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.reassignments import encode_spec
+from controller.znodes.submissions import submissions_of
 from integration.rigs.real_store import Chroot
 from integration.rigs.servers import ZooKeeperServer
 from integration.test_operator import GOAL

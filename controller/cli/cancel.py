@@ -8,7 +8,6 @@ joined, because that would move back partitions that neither of them names.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -24,9 +23,9 @@ from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why
 from controller.core.model import OutcomeKind, ReassignmentSpec, ZkVersion, Zxid
 from controller.core.outcomes import RequestHistory
 from controller.core.submissions import Cancellation, CancelScope
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.errors import InvalidInputError
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.paths import CANCEL
+from controller.znodes.cancellations import joined
 
 
 def cancel(  # noqa: PLR0913 - the options of the command
@@ -291,36 +290,3 @@ def is_selected(operator: OperatorClient, written: Cancellation) -> bool:
     history = operator.outcomes.history_of(written.request)
     versions = () if history is None else history.parts
     return any(v.isdecimal() and int(v) >= written.version for v in versions)
-
-
-def joined(found: Cancellation | None, wanted: Cancellation) -> Cancellation:
-    """
-    Return the union of the cancellation in the znode and the wanted one.
-
-    Raises:
-        ReassignmentConflictError: the one in the znode cannot be decoded, or has another scope.
-
-    """
-    if found is None:
-        return wanted
-    if found.unreadable is not None:
-        raise ReassignmentConflictError(f"{CANCEL} cannot be extended: {found.unreadable}")
-    covers = wanted.is_everything and wanted.scope is CancelScope.ALL
-    if found.scope is not wanted.scope and not covers:
-        raise ReassignmentConflictError(
-            f"a cancellation with scope {found.scope.value} is in progress; wait for its end "
-            f"(`reassigner list {found.request}`), or cancel with the same scope"
-        )
-    reasons = dict.fromkeys(r for r in (found.reason, wanted.reason) if r)
-    people = dict.fromkeys(p for p in (found.requested_by, wanted.requested_by) if p)
-    whole = replace(
-        wanted, reason="; ".join(reasons), requested_by=", ".join(people), scope=wanted.scope
-    )
-    if found.is_everything or wanted.is_everything:
-        return replace(whole, requests=frozenset(), topics=frozenset(), partitions=frozenset())
-    return replace(
-        whole,
-        requests=found.requests | wanted.requests,
-        topics=found.topics | wanted.topics,
-        partitions=found.partitions | wanted.partitions,
-    )

@@ -31,6 +31,7 @@ from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
 from controller.units import parse_bytes
 from controller.znodes.paths import LEGACY_PLAN
+from controller.znodes.submissions import submissions_of
 
 
 def execute(  # noqa: PLR0913 - the options of the command
@@ -165,7 +166,7 @@ class Execution(submitting.PlanExecution):
         self._names = []
         own = self._context.new_request_id()
         submit = self._options
-        parts = submitting.submissions_of(
+        parts = submissions_of(
             self._plan,
             submit.options,
             own,

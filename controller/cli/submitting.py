@@ -7,8 +7,8 @@ A plan that is too large for one znode becomes several parts of one request.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
@@ -22,20 +22,13 @@ from controller.cli.progress_display import DisplayOpener
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import status_about
 from controller.core.model import (
-    NO_DIRS,
     NamedDirs,
-    Replicas,
     RequestId,
     Route,
-    TopicPartition,
 )
 from controller.core.submissions import RequestOptions
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.json_documents import write_document
-from controller.znodes.submissions import approved_entry, encode_submission
 
-PART_BYTES_MAX: Final = 700_000
-"""ZooKeeper refuses more than 1 MiB, which includes its own envelope."""
 POLL_S: Final = 0.25
 FOLLOW_S: Final = 0.5
 LEADERLESS_S: Final = 15.0
@@ -221,78 +214,3 @@ class PlanExecution(ABC):
     @abstractmethod
     def _report(self) -> Exit:
         """Print the result; return the exit code."""
-
-
-# --- the znodes of a request ---------------------------------------------------------------------
-
-
-def submissions_of(  # noqa: PLR0913 - the parts of a plan
-    plan: Plan,
-    options: RequestOptions,
-    request: RequestId,
-    *,
-    expected: Plan | None = None,
-    log_dirs: NamedDirs = NO_DIRS,
-    bytes_max: int = PART_BYTES_MAX,
-) -> list[bytes]:
-    """
-    Return the contents of the znodes that submit a plan.
-
-    Args:
-        plan: The plan.
-        options: The options of the request.
-        request: The id of a request of several znodes; ZooKeeper names a single znode.
-        expected: The replicas of each partition for which the plan was approved.
-        log_dirs: The log directories that entries name.
-        bytes_max: The largest content of one znode.
-
-    """
-    named = replace(options, part_of=request)
-    room = bytes_max - len(encode_submission({}, replace(named, parts=len(plan))))
-    parts = list(_split(plan, expected, log_dirs, room))
-    if len(parts) == 1:
-        return [encode_submission(plan, options, expected, log_dirs)]
-    named = replace(named, parts=len(parts))
-    return [encode_submission(part, named, expected, log_dirs) for part in parts]
-
-
-def _split(plan: Plan, expected: Plan | None, log_dirs: NamedDirs, room: int) -> Iterator[Plan]:
-    """Split a plan into parts of at most ``room`` bytes, topic by topic."""
-    part: dict[TopicPartition, Replicas] = {}
-    used, current = 0, None
-    for partition, replicas in _by_topic(plan):
-        if expected is not None or log_dirs:
-            # A list of entries; without directories in this part, it gets shorter.
-            before = () if expected is None else expected[partition]
-            entry = approved_entry(partition, replicas, before, log_dirs.get(partition, ()))
-            size = len(write_document(entry)) + 1
-            if part and used + size > room:
-                yield part
-                part, used = {}, 0
-            part[partition] = replicas
-            used += size
-            continue
-        # ,"<partition>":[<replicas>] and, once per topic, ,"<topic>":{}
-        size = len(f',"{partition.partition}":[]') + sum(len(str(r)) + 1 for r in replicas)
-        if partition.topic != current:
-            size += len(f',"{partition.topic}":{{}}')
-        if part and used + size > room:
-            yield part
-            part, used = {}, 0
-            if partition.topic == current:
-                size += len(f',"{partition.topic}":{{}}')
-        part[partition] = replicas
-        used += size
-        current = partition.topic
-    if part:
-        yield part
-
-
-def _by_topic(plan: Plan) -> Iterator[tuple[TopicPartition, Replicas]]:
-    """Yield the entries topic by topic, in the order of the plan."""
-    topics: dict[str, list[TopicPartition]] = {}
-    for partition in plan:
-        topics.setdefault(partition.topic, []).append(partition)
-    for partitions in topics.values():
-        for partition in partitions:
-            yield partition, plan[partition]

@@ -78,12 +78,23 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             tenure.asks.pop(ticket, None)
             if not tenure.asks:
                 tenure.asks_read.clear()
+            tenure.client_asks.pop(ticket, None)
+            if not tenure.client_asks:
+                tenure.electing.clear()
         case records.ProducerIdsRecord(block=block, expected_version=version):
             following = model.ZkVersion(0 if version is None else version + 1)
             tenure.producer_ids = ProducerIds(block.last + 1, following)
         case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
             tenure.shutting_down[broker] = epoch
             view.due.add(p for p in tenure.states if broker in view.serving_replicas(p))
+        case records.ElectionsAskedRecord(ticket=ticket, partitions=partitions):
+            tenure.client_asks[ticket] = replace(
+                tenure.client_asks[ticket],
+                results=record.results,
+                electing=frozenset(partitions),
+            )
+            tenure.electing.update(partitions)
+            tenure.preferred.update(dict.fromkeys(partitions))
         case records.StateCreatedRecord(partition=partition):
             tenure.stateless.discard(partition)
             tenure.states[partition] = model.PartitionState(
@@ -148,6 +159,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             for partition in partitions:
                 tenure.preferred.pop(partition, None)
             cluster.preferred_at = at
+            wakeups.asks_concerned(view)
         case records.LeadersBalancedRecord(partitions=partitions, at=at):
             tenure.preferred.update(dict.fromkeys(partitions))
             cluster.balanced_at = at
@@ -185,6 +197,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             adaptive_limit.limit_adapted(view, record)
         case _:
             request_records.fold_request_record(view, record, now)
+            wakeups.asks_concerned(view)
 
 
 def _state_written(
@@ -210,6 +223,7 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
         in_flight.begin(view, record.partition, known, now)
     else:
         in_flight.change_spec(view, record.partition, known, spec, now)
+    wakeups.asks_concerned(view)
     view.due.partitions[record.partition] = None
     wakeups.orphans_concerned(view, record.partition)
 
@@ -237,6 +251,7 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
         in_flight.drop(view, record.partition, now)
         if not is_of_former:
             _want_preferred(view, record.partition, reassignment)
+    wakeups.asks_concerned(view)
     view.tenure.acked.pop(record.partition, None)
     if record.partition not in view.work.orphaned:
         view.tenure.confirmed.pop(record.partition, None)
@@ -362,6 +377,10 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             tenure.bounced_ahead.clear()
         case effects.ProbeReassignments():
             tenure.probing = True
+        case effects.SubmitReassignments(ticket=ticket, results=results):
+            pending = tenure.client_asks.get(ticket)
+            if pending is not None:
+                tenure.client_asks[ticket] = replace(pending, results=results)
         case effects.ResignController():
             tenure.resigning = True
         case effects.SendStopReplica(partition=partition, broker=broker):

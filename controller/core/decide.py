@@ -19,7 +19,7 @@ from typing import TypeGuard
 
 from controller.core import effects, phases, records, topic_configs, wakeups
 from controller.core.cached_znodes import PlanNode
-from controller.core.controllership import broker_asks, cluster_loading, duties
+from controller.core.controllership import broker_asks, client_asks, cluster_loading, duties
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
 from controller.core.model import BrokerId, Instant, Refusal, RefusalReason, Route, TopicPartition
@@ -68,6 +68,7 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
         parts += _without_role(view, due, now)
     if due.asks:
         parts.append(broker_asks.answer_brokers(view, now, _states_written(parts)))
+        parts.append(client_asks.answer_clients(view, now))
     return records.Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),

@@ -8,10 +8,11 @@ write.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.core import applied_throttles, broker_requests, model
+from controller.core import applied_throttles, broker_requests, client_requests, model
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, TopicPartition
 
 
@@ -216,11 +217,29 @@ class ResignController:
 
 
 @dataclass(frozen=True, slots=True)
-class Respond:
-    """Answer a request of a broker to its controller."""
+class SubmitReassignments:
+    """
+    Write what a client asked for as an operator's command does: a request and a cancellation.
+
+    ``ReassignmentsSubmitted`` follows. The znodes are not the controller's: whichever daemon leads
+    when they are read carries them out.
+    """
 
     ticket: int
-    response: broker_requests.BrokerAnswer
+    targets: Mapping[TopicPartition, Replicas]
+    cancelled: frozenset[TopicPartition]
+    results: tuple[client_requests.PartitionResult, ...]
+    """The results of the other partitions, for the answer."""
+    client: str
+    """Who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """Answer a request of a broker or a client to the controller."""
+
+    ticket: int
+    response: broker_requests.BrokerAnswer | client_requests.ClientAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +277,7 @@ Effect = (
     | AlterReassignment
     | ElectPreferred
     | ResignController
+    | SubmitReassignments
     | Respond
     | SetTimer
     | Stop

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from controller.core import model, outcomes
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.broker_requests import BrokerAsk, ProducerIdBlock
+from controller.core.client_requests import ClientAsk, SubmittedReassignments
 from controller.core.controls import Controls
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.submissions import Cancellation, RequestOptions, Submission
@@ -450,6 +451,23 @@ class BrokerAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientAsked:
+    """A client sent a request to the controller, which allows it, and waits for the answer."""
+
+    ticket: int
+    """As in ``BrokerAsked``; the numbers of both are one sequence."""
+    request: ClientAsk
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsSubmitted:
+    """What a client asked to reassign or to cancel is durable, or the reason why it is not."""
+
+    ticket: int
+    submitted: SubmittedReassignments
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     """A timer set with ``SetTimer`` fired."""
 
@@ -499,5 +517,7 @@ Event = (
     | LogDirsAltered
     | TopicConfigsRead
     | BrokerAsked
+    | ClientAsked
+    | ReassignmentsSubmitted
     | TimerFired
 )

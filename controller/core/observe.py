@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from controller.core import events, phases, tenure_reset, topic_configs, topic_reads, wakeups
 from controller.core.applied_throttles import broker_entity
 from controller.core.broker_requests import PendingAsk
 from controller.core.cached_znodes import PlanNode
+from controller.core.client_requests import PendingClientAsk
 from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
@@ -117,6 +119,12 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             responses.reassignments_probed(view, event)
         case events.BrokerAsked(ticket=ticket, request=request):
             view.tenure.asks[ticket] = PendingAsk(request, now)
+        case events.ClientAsked(ticket=ticket, request=asked):
+            view.tenure.client_asks[ticket] = PendingClientAsk(asked, now)
+        case events.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
+            pending = view.tenure.client_asks.get(ticket)
+            if pending is not None:
+                view.tenure.client_asks[ticket] = replace(pending, submitted=submitted)
         case events.TopicConfigsRead():
             topic_configs.topic_configs_read(view, event, now)
         case events.TimerFired(name=name):

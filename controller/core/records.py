@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from controller.core import applied_throttles, events, model, options, outcomes, phases
 from controller.core.broker_requests import ProducerIdBlock
+from controller.core.client_requests import PartitionResult
 from controller.core.effects import Effect
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import AtomicCheck
@@ -69,7 +70,7 @@ class IsrRecord:
 
 @dataclass(frozen=True, slots=True)
 class AskAnsweredRecord:
-    """Volatile: the request of a broker is answered."""
+    """Volatile: the request of a broker or a client is answered."""
 
     ticket: int
 
@@ -88,6 +89,16 @@ class ShutdownBegunRecord:
 
     broker: BrokerId
     epoch: model.BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionsAskedRecord:
+    """Volatile: a client waits for the preferred leaders of these partitions."""
+
+    ticket: int
+    partitions: tuple[TopicPartition, ...]
+    results: tuple[PartitionResult, ...]
+    """The results of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +435,7 @@ Record = (
     | AskAnsweredRecord
     | ProducerIdsRecord
     | ShutdownBegunRecord
+    | ElectionsAskedRecord
     | SpecRecord
     | SpecEndedRecord
     | LegacyEntryRecord

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core import apply, events, model, phases
+from controller.core.controllership import client_asks
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.topic_deletions import begin_to_yield, note_yielded
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
@@ -24,6 +25,8 @@ DEPARTED_S: Final = 60.0
 """Replicas that another controller dropped longer before a claim have had their StopReplica."""
 REJECTED_RETRY_S: Final = 300.0
 """The back-off before another claim when brokers refused the requests of a tenure, in seconds."""
+CEDED_S: Final = 10.0
+"""The back-off before another claim when the role was given back for a client's request."""
 ORPHAN_RETRY_S: Final = 60.0
 """The back-off before another claim for orphans that a tenure could not delete."""
 ORPHAN_RETRY_MOST_S: Final = 600.0
@@ -154,6 +157,8 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     if ended.resigning and view.role.rejected_by_brokers is not None:
         view.role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
+    if ended.resigning and client_asks.is_role_wanted(view) is not None:
+        view.role.retry_claim_at = Instant(now + CEDED_S)
     if ended.held is not None:
         begin_to_yield(view, now)
         _postpone_orphans(view, now)

@@ -34,7 +34,7 @@ ORDER_TIMER: Final = "controller_answer"
 DIRECTORIES_TIMER: Final = "log_directories"
 """Brokers are asked again where named replicas are."""
 ASKS_TIMER: Final = "asks"
-"""A request of a broker has waited for what it depends on."""
+"""A request of a broker or a client has waited for what it depends on."""
 SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
@@ -127,7 +127,7 @@ class Finding(Enum):
     """The legacy plan is another one; a read that shows the known one changes nothing."""
 
     ASK_CONCERNED = auto()
-    """A state or topic was read or written while brokers wait for answers."""
+    """What was read or written may answer a broker or a client that waits."""
 
     # orphans, elections, alter entries
     ORPHAN_CONCERNED = auto()
@@ -207,6 +207,8 @@ _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     events.AlterationsWithdrawn: (),
     events.ReassignmentsProbed: ("tenure",),
     events.BrokerAsked: ("asks",),
+    events.ClientAsked: ("asks", "tenure"),
+    events.ReassignmentsSubmitted: ("asks",),
     events.TimerFired: (),
 }
 _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
@@ -228,6 +230,7 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     records.AskAnsweredRecord: (),
     records.ProducerIdsRecord: (),
     records.ShutdownBegunRecord: ("asks",),
+    records.ElectionsAskedRecord: ("elections",),
     records.PhaseRecord: (),
     records.BlockedRecord: (),
     records.LeaderMovedRecord: (),
@@ -339,6 +342,6 @@ def submissions_concerned(view: ClusterView) -> None:
 
 
 def asks_concerned(view: ClusterView) -> None:
-    """Wake the answers to brokers, if any waits for one."""
-    if view.tenure.asks:
+    """Wake the answers to brokers and clients, if any waits for one."""
+    if view.tenure.asks or view.tenure.client_asks:
         wake(view.due, Finding.ASK_CONCERNED)

@@ -78,7 +78,7 @@ class Worklist:
     directories: bool = False
     """Whether brokers may have to be asked for their log directories."""
     asks: bool = False
-    """Whether a request of a broker may be answerable."""
+    """Whether a request of a broker or a client may be answerable."""
     order: bool = False
     """Whether pending reassignments have to be sorted again."""
 

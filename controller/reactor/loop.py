@@ -54,6 +54,7 @@ class Reactor:
         reassignments: ports.Reassignments | None = None,
         directories: ports.Directories | None = None,
         endpoint: ports.ControllerEndpoint | None = None,
+        submissions: ports.Submissions | None = None,
         failpoints: ports.Failpoints | None = None,
         lease: ports.SessionLease | None = None,
     ) -> None:
@@ -71,6 +72,7 @@ class Reactor:
             reassignments: The cluster's own controller, for the delegated engine.
             directories: Log directories of brokers; None: no entry that names one is accepted.
             endpoint: Where brokers reach their controller; None: nowhere.
+            submissions: The znodes of requests, for clients of the endpoint.
             failpoints: Called between any two writes or sends; None in production.
             lease: How long the claim outlives a suspension of the process or silence of ZooKeeper;
                 None: for ever.
@@ -89,6 +91,7 @@ class Reactor:
         self._alter_queue = AlterQueue(reassignments)
         self._placements = PlacementQueue(directories, self.put)
         self._endpoint = endpoint
+        self._submissions = submissions
         self._failpoints = failpoints
         self._lease = lease
         self._awake_at = clock.now()
@@ -323,6 +326,9 @@ class Reactor:
                 self._placements.clear()
                 self._refuse_brokers()
                 self._store.resign_controller()
+            case effects.SubmitReassignments():
+                if self._submissions is not None:
+                    self._submissions.submit(effect)
             case effects.Respond(ticket=ticket, response=response):
                 self._check_session(self._clock.now())
                 if self._endpoint is not None:

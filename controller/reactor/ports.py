@@ -16,6 +16,8 @@ from typing import NamedTuple, Protocol
 from controller.core import model
 from controller.core.applied_throttles import Entity
 from controller.core.broker_requests import BrokerAnswer
+from controller.core.client_requests import ClientAnswer
+from controller.core.effects import SubmitReassignments
 from controller.core.events import Event
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
@@ -376,14 +378,26 @@ class Directories(Protocol):
 
 
 class ControllerEndpoint(Protocol):
-    """The server for what brokers ask of their controller: ``BrokerAsked`` follows each request."""
+    """
+    The server for what brokers and clients ask of the controller.
 
-    def respond(self, ticket: int, response: BrokerAnswer) -> None:
+    ``BrokerAsked`` or ``ClientAsked`` follows each request.
+    """
+
+    def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
         """Answer a request; ignored if the broker does not wait for it any more."""
         ...
 
     def refuse_all(self) -> None:
         """Answer NOT_CONTROLLER to all requests that wait: the role is lost or given back."""
+        ...
+
+
+class Submissions(Protocol):
+    """The znodes by which operators ask for reassignments, for clients of the endpoint."""
+
+    def submit(self, wanted: SubmitReassignments) -> None:
+        """Write a request and a cancellation in the background: ``ReassignmentsSubmitted``."""
         ...
 
 

@@ -29,6 +29,7 @@ from controller.telemetry.status_publisher import StatusPublisher, StatusSnapsho
 
 UNJOURNALED = (
     records.AskAnsweredRecord,
+    records.ElectionsAskedRecord,
     records.BlockedRecord,
     records.IsrRecord,
     records.ForeignAdoptedRecord,

@@ -8,14 +8,16 @@ is refused, because without it everything would be selected.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import UNASKED, Cancellation, CancelScope
+from controller.errors import ReassignmentConflictError
 from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.partition_lists import read_partition
-from controller.znodes.paths import valid_request, valid_topic
+from controller.znodes.paths import CANCEL, valid_request, valid_topic
 
 _SELECTIONS: Final = ("requests", "topics", "partitions")
 _KEYS: Final = frozenset({"version", "scope", "reason", "requested_by", *_SELECTIONS})
@@ -114,3 +116,36 @@ def _partition(members: Members, value: object) -> TopicPartition | None:
     if read is None:
         members.wrong(f"{documents.excerpt(value)} is not a partition")
     return read
+
+
+def joined(found: Cancellation | None, wanted: Cancellation) -> Cancellation:
+    """
+    Return the union of the cancellation in the znode and the wanted one.
+
+    Raises:
+        ReassignmentConflictError: the one in the znode cannot be decoded, or has another scope.
+
+    """
+    if found is None:
+        return wanted
+    if found.unreadable is not None:
+        raise ReassignmentConflictError(f"{CANCEL} cannot be extended: {found.unreadable}")
+    covers = wanted.is_everything and wanted.scope is CancelScope.ALL
+    if found.scope is not wanted.scope and not covers:
+        raise ReassignmentConflictError(
+            f"a cancellation with scope {found.scope.value} is in progress; wait for its end "
+            f"(`reassigner list {found.request}`), or cancel with the same scope"
+        )
+    reasons = dict.fromkeys(r for r in (found.reason, wanted.reason) if r)
+    people = dict.fromkeys(p for p in (found.requested_by, wanted.requested_by) if p)
+    whole = replace(
+        wanted, reason="; ".join(reasons), requested_by=", ".join(people), scope=wanted.scope
+    )
+    if found.is_everything or wanted.is_everything:
+        return replace(whole, requests=frozenset(), topics=frozenset(), partitions=frozenset())
+    return replace(
+        whole,
+        requests=found.requests | wanted.requests,
+        topics=found.topics | wanted.topics,
+        partitions=found.partitions | wanted.partitions,
+    )

@@ -13,6 +13,7 @@ unreadable; so does a key that is there twice, as it is not guessed which one is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from controller.core.model import (
@@ -20,6 +21,7 @@ from controller.core.model import (
     LogDirs,
     NamedDirs,
     Replicas,
+    RequestId,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -29,6 +31,11 @@ from controller.znodes import json_documents as documents
 from controller.znodes.legacy_plans import judge_entries, plan_entry, unknown_key
 from controller.znodes.paths import parse_number
 from controller.znodes.request_options import OPTION_KEYS, read_options, write_options
+
+PART_BYTES_MAX: Final = 700_000
+"""ZooKeeper refuses more than 1 MiB, which includes its own envelope."""
+
+Plan = Mapping[TopicPartition, Replicas]
 
 _LEGACY: Final = "legacy"
 _FORMS: Final = ("assignments", "partitions")
@@ -73,9 +80,9 @@ def decode_submission(
 
 
 def encode_submission(
-    entries: Mapping[TopicPartition, Replicas],
+    entries: Plan,
     options: RequestOptions,
-    expected: Mapping[TopicPartition, Replicas] | None = None,
+    expected: Plan | None = None,
     log_dirs: NamedDirs = NO_DIRS,
 ) -> bytes:
     """Encode a request in its first form; in the second if only that can say all of it."""
@@ -147,3 +154,78 @@ def _entries_of(topics: documents.Document) -> Iterator[object]:
             number = parse_number(name)
             partition: object = name if number is None else number
             yield {"topic": topic, "partition": partition, "replicas": replicas}
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def submissions_of(  # noqa: PLR0913 - the parts of a plan
+    plan: Plan,
+    options: RequestOptions,
+    request: RequestId,
+    *,
+    expected: Plan | None = None,
+    log_dirs: NamedDirs = NO_DIRS,
+    bytes_max: int = PART_BYTES_MAX,
+) -> list[bytes]:
+    """
+    Return the contents of the znodes that submit a plan.
+
+    Args:
+        plan: The plan.
+        options: The options of the request.
+        request: The id of a request of several znodes; ZooKeeper names a single znode.
+        expected: The replicas of each partition for which the plan was approved.
+        log_dirs: The log directories that entries name.
+        bytes_max: The largest content of one znode.
+
+    """
+    named = replace(options, part_of=request)
+    room = bytes_max - len(encode_submission({}, replace(named, parts=len(plan))))
+    parts = list(_split(plan, expected, log_dirs, room))
+    if len(parts) == 1:
+        return [encode_submission(plan, options, expected, log_dirs)]
+    named = replace(named, parts=len(parts))
+    return [encode_submission(part, named, expected, log_dirs) for part in parts]
+
+
+def _split(plan: Plan, expected: Plan | None, log_dirs: NamedDirs, room: int) -> Iterator[Plan]:
+    """Split a plan into parts of at most ``room`` bytes, topic by topic."""
+    part: dict[TopicPartition, Replicas] = {}
+    used, current = 0, None
+    for partition, replicas in _by_topic(plan):
+        if expected is not None or log_dirs:
+            # A list of entries; without directories in this part, it gets shorter.
+            before = () if expected is None else expected[partition]
+            entry = approved_entry(partition, replicas, before, log_dirs.get(partition, ()))
+            size = len(documents.write_document(entry)) + 1
+            if part and used + size > room:
+                yield part
+                part, used = {}, 0
+            part[partition] = replicas
+            used += size
+            continue
+        # ,"<partition>":[<replicas>] and, once per topic, ,"<topic>":{}
+        size = len(f',"{partition.partition}":[]') + sum(len(str(r)) + 1 for r in replicas)
+        if partition.topic != current:
+            size += len(f',"{partition.topic}":{{}}')
+        if part and used + size > room:
+            yield part
+            part, used = {}, 0
+            if partition.topic == current:
+                size += len(f',"{partition.topic}":{{}}')
+        part[partition] = replicas
+        used += size
+        current = partition.topic
+    if part:
+        yield part
+
+
+def _by_topic(plan: Plan) -> Iterator[tuple[TopicPartition, Replicas]]:
+    """Yield the entries topic by topic, in the order of the plan."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in plan:
+        topics.setdefault(partition.topic, []).append(partition)
+    for partitions in topics.values():
+        for partition in partitions:
+            yield partition, plan[partition]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.cli.cancel import joined
 from controller.core.model import (
     AcceptedEntry,
     OutcomeKind,
@@ -22,6 +21,7 @@ from controller.core.model import (
 from controller.core.outcomes import Part, RequestHistory
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions
 from controller.errors import ReassignmentConflictError
+from controller.znodes.cancellations import joined
 from controller.znodes.submissions import encode_submission
 from tests.cli.asked import CANCEL, CANCEL_CZXID
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status

@@ -7,10 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.submitting import submissions_of
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import RequestOptions
-from controller.znodes.submissions import decode_submission
+from controller.znodes.submissions import decode_submission, submissions_of
 from tests.core.builders import replicas, tp
 
 OWN = RequestId("req-1")

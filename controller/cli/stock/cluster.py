@@ -13,15 +13,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.cli.cancel import is_selected, joined
+from controller.cli.cancel import is_selected
 from controller.cli.context import CommandContext
 from controller.cli.plan_files import Plan
 from controller.cli.request_state import read_request
-from controller.cli.submitting import await_daemon, submissions_of
+from controller.cli.submitting import await_daemon
 from controller.core import model
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.errors import RequestTimeoutError
 from controller.zk.operator_client import OperatorClient
+from controller.znodes.cancellations import joined
+from controller.znodes.submissions import submissions_of
 
 ANSWER_S: Final = 60.0
 """The time that Kafka's tool waits for the controller."""

@@ -138,11 +138,13 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
             tenure.confirmed[partition] = (event.broker, epoch)
             wakeups.orphans_concerned(view, partition)
         known = repeated and (event.resent or _is_ours(view, state))
-        if partition not in work.reassignments or not (error == NONE or known):
+        awaited = partition in work.reassignments or partition in tenure.electing
+        if not awaited or not (error == NONE or known):
             continue
         if state.leader == event.broker and state.leader_epoch == epoch:
             tenure.acked[partition] = (event.broker, epoch)
             view.due.add((partition,))
+            wakeups.asks_concerned(view)
 
 
 def _is_ours(view: ClusterView, state: PartitionState) -> bool:

@@ -12,7 +12,7 @@ broker lasts as long as the daemon leads.
 from __future__ import annotations
 
 from controller.core import effects, options, records
-from controller.core.controllership import eligibility, responses, topic_deletions
+from controller.core.controllership import client_asks, eligibility, responses, topic_deletions
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Blocked, BlockedBy, Instant, Route
 from controller.core.reassignments import START
@@ -28,6 +28,7 @@ WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
 ORPHAN_TIMER = "orphans"
 PROGRESS_TIMER = "progress"
+CEDE_TIMER = "cede"
 ACCEPTANCE_TIMER = "broker_acceptance"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role, in seconds."""
@@ -198,6 +199,12 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
             )
         yielded = records.YieldedRecord(view.session.deletions or frozenset())
         return _resign(view, "topic deletion is pending", yielded)
+    wanted = client_asks.is_role_wanted(view)
+    if wanted is not None and view.tenure.held is not None:
+        until = Instant(view.tenure.held.since + client_asks.CEDE_AFTER_S)
+        if now >= until and not legacy_plan.has_undecided(view):
+            return _resign(view, f"a client asks Kafka's controller to carry out {wanted}")
+        return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))
     if view.options.tenure is options.TenurePolicy.PERMANENT:
         return Decision()
     return _linger(view, now)

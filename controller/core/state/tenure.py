@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from controller.core import events, model
 from controller.core.broker_requests import PendingAsk
+from controller.core.client_requests import PendingClientAsk
 from controller.core.directory_ledger import DirectoryLedger
 from controller.core.disk_ledger import DiskLedger
 from controller.core.model import BrokerId, Instant, TopicPartition
@@ -153,6 +154,10 @@ class TenureState:
 
     They stay until that registration ends: the broker stops, however its request was answered.
     """
+    client_asks: dict[int, PendingClientAsk] = field(default_factory=dict)
+    """The requests of clients that are not answered yet, by ticket."""
+    electing: set[TopicPartition] = field(default_factory=set)
+    """Partitions for whose preferred leaders clients wait."""
 
     # scheduling
     waiting: PendingQueue = field(default_factory=PendingQueue)

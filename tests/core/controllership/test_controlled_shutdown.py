@@ -57,7 +57,7 @@ class Asking:
         assert isinstance(sent, ControlledShutdownResponse)
         return sent
 
-    def answers(self, ticket: int = 1) -> list[broker_requests.BrokerAnswer]:
+    def answers(self, ticket: int = 1) -> list[object]:
         """Return the answers to a ticket."""
         return [
             e.response for e in self.driver.sent if isinstance(e, Respond) and e.ticket == ticket

@@ -1,0 +1,392 @@
+"""
+Answer what operators' tools and clients ask of the controller.
+
+As with brokers, a request stays in the view until it can be answered from what is durable.
+
+- AlterPartitionReassignments becomes a request or a cancellation of this daemon, with all that
+  these have: limits, steps, recovery, an outcome. It is answered when every entry is accepted,
+  refused or reversed, so that a tool that lists reassignments afterwards finds it.
+- ListPartitionReassignments shows every reassignment against its last target, also a pending one:
+  Kafka's tool takes a partition that is not listed for one that has ended.
+- ElectLeaders joins the preferred elections of this tenure, with their limits.
+
+Errors are those of KafkaController (``alterPartitionReassignments``, ``electLeaders``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core import approvals, client_requests, effects, wakeups
+from controller.core.client_requests import (
+    AlterReassignments,
+    AlterReassignmentsResponse,
+    CedeRole,
+    ClientAnswer,
+    ElectLeaders,
+    ElectLeadersResponse,
+    ListReassignments,
+    ListReassignmentsResponse,
+    OngoingReassignment,
+    PartitionResult,
+    PendingClientAsk,
+)
+from controller.core.controllership import duties
+from controller.core.controllership.engines import engine_of
+from controller.core.model import (
+    Instant,
+    PartitionAssignment,
+    Refusal,
+    RefusalReason,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.records import AskAnsweredRecord, Change, Decision, ElectionsAskedRecord
+from controller.core.requests import acceptance
+from controller.core.view import ClusterView
+
+AGAIN_S: Final = 1.0
+"""How soon waiting requests are examined again."""
+PATIENCE_S: Final = 20.0
+"""How long a request waits for reads and writes; clients wait 30 s for an answer by default."""
+CEDE_AFTER_S: Final = 15.0
+"""How long a tenure lasts before it ends for a client: each end and claim is a failover."""
+
+_ERRORS: Final = {
+    RefusalReason.UNKNOWN_PARTITION: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
+    RefusalReason.TOPIC_BEING_DELETED: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
+    RefusalReason.EMPTY_REPLICAS: client_requests.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.DUPLICATE_REPLICAS: client_requests.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.UNKNOWN_BROKER: client_requests.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.BELOW_MIN_ISR: client_requests.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.MALFORMED: client_requests.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.UNREADABLE: client_requests.UNKNOWN_SERVER_ERROR,
+}
+"""Kafka's errors for refusals; the others are rules that Kafka's controller does not have."""
+
+
+@dataclass(slots=True)
+class _Judged:
+    """The entries of an AlterPartitionReassignments, as far as they are judged."""
+
+    results: list[PartitionResult] = field(default_factory=list)
+    targets: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    cancelled: set[TopicPartition] = field(default_factory=set)
+    waits: bool = False
+    """Whether an entry cannot be judged before a read."""
+
+
+def answer_clients(view: ClusterView, now: Instant) -> Decision:
+    """Return the answers that are known, and what the others need first."""
+    if not view.tenure.client_asks:
+        return Decision()
+    changes: list[Change] = []
+    following: list[effects.Effect] = []
+    is_waiting = False
+    for ticket, pending in view.tenure.client_asks.items():
+        found = _refusal(view, pending) or _answer(view, ticket, pending, now)
+        match found:
+            case Change():
+                changes.append(found)
+                is_waiting = True
+            case effects.SubmitReassignments():
+                following.append(found)
+                is_waiting = True
+            case None:
+                is_waiting = True
+            case answer:
+                done = AskAnsweredRecord(ticket)
+                changes.append(Change((done,), (effects.Respond(ticket, answer),)))
+    if is_waiting:
+        following.append(effects.SetTimer(wakeups.ASKS_TIMER, Instant(now + AGAIN_S)))
+    return Decision(tuple(changes), tuple(following))
+
+
+def is_role_wanted(view: ClusterView) -> str | None:
+    """Return the request of a client for which a broker has to be the controller, if any."""
+    for pending in view.tenure.client_asks.values():
+        if isinstance(pending.request, CedeRole):
+            return pending.request.request
+    return None
+
+
+def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | None:
+    """Return NOT_CONTROLLER where the role is not ours."""
+    tenure = view.tenure
+    is_controller = tenure.held is not None and engine_of(view).holds_role
+    is_kept = not tenure.resigning or isinstance(pending.request, CedeRole)
+    if is_controller and is_kept and tenure.fenced is None:
+        return None
+    return client_requests.refused(pending.request, client_requests.NOT_CONTROLLER)
+
+
+def _answer(
+    view: ClusterView, ticket: int, pending: PendingClientAsk, now: Instant
+) -> ClientAnswer | Change | effects.SubmitReassignments | None:
+    if not view.tenure.accepted_by_broker:
+        return None
+    match pending.request:
+        case ListReassignments() as asked:
+            return _listed(view, asked)
+        case AlterReassignments() as asked:
+            return _altered(view, ticket, pending, asked, now)
+        case ElectLeaders() as asked:
+            return _elected(view, ticket, pending, asked, now)
+        case CedeRole():
+            return None
+
+
+# --- AlterPartitionReassignments -----------------------------------------------------------------
+
+
+def _altered(
+    view: ClusterView,
+    ticket: int,
+    pending: PendingClientAsk,
+    asked: AlterReassignments,
+    now: Instant,
+) -> AlterReassignmentsResponse | effects.SubmitReassignments | None:
+    is_late = now >= pending.since + PATIENCE_S
+    if pending.results is not None:
+        settled = _settled(view, pending, asked, is_late=is_late)
+        return None if settled is None else AlterReassignmentsResponse(0, settled)
+    judged = _Judged()
+    for partition, target in asked.targets.items():
+        _judge(view, partition, target, judged)
+    if judged.waits:
+        return AlterReassignmentsResponse(client_requests.REQUEST_TIMED_OUT) if is_late else None
+    if judged.targets or judged.cancelled:
+        return effects.SubmitReassignments(
+            ticket,
+            judged.targets,
+            frozenset(judged.cancelled),
+            tuple(judged.results),
+            asked.client,
+        )
+    return AlterReassignmentsResponse(0, tuple(judged.results))
+
+
+def _judge(
+    view: ClusterView, partition: TopicPartition, target: Replicas | None, judged: _Judged
+) -> None:
+    """Judge an entry as it would be accepted, or note what has to be known first."""
+    forbidden = _forbidden(view)
+    if forbidden is not None:
+        result = PartitionResult(partition, client_requests.POLICY_VIOLATION, forbidden)
+        judged.results.append(result)
+    elif acceptance.is_undecidable(view, partition):
+        judged.waits = True
+    elif target is None:
+        _judge_cancellation(view, partition, judged)
+    else:
+        refusal = acceptance.refusal_of(view, RequestId(""), partition, target)
+        if refusal is None:
+            judged.targets[partition] = target
+        else:
+            judged.results.append(_refused(partition, refusal))
+
+
+def _forbidden(view: ClusterView) -> str | None:
+    """Return why no reassignment of a client is accepted, whatever it is."""
+    if view.session.kill_switch:
+        return acceptance.DISABLED
+    return approvals.REQUIRED if view.options.require_approval else None
+
+
+def _judge_cancellation(view: ClusterView, partition: TopicPartition, judged: _Judged) -> None:
+    assignment = view.session.assignment(partition)
+    running = view.work.reassignments.get(partition)
+    if assignment is None:
+        unknown = client_requests.UNKNOWN_TOPIC_OR_PARTITION
+        result = PartitionResult(partition, unknown, "The partition does not exist.")
+        judged.results.append(result)
+    elif running is not None:
+        if running.spec.rolls_back:
+            judged.results.append(PartitionResult(partition, client_requests.NONE))
+        else:
+            judged.cancelled.add(partition)
+    elif assignment.is_reassigning or _is_submitted(view, partition):
+        judged.waits = True
+    else:
+        idle = client_requests.NO_REASSIGNMENT_IN_PROGRESS
+        judged.results.append(PartitionResult(partition, idle))
+
+
+def _is_submitted(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether a request that is not accepted yet names the partition."""
+    return any(partition in s.entries for s in view.session.submissions.values())
+
+
+def _refused(partition: TopicPartition, refusal: Refusal) -> PartitionResult:
+    error = _ERRORS.get(refusal.reason, client_requests.POLICY_VIOLATION)
+    return PartitionResult(partition, error, refusal.detail)
+
+
+def _settled(
+    view: ClusterView, pending: PendingClientAsk, asked: AlterReassignments, *, is_late: bool
+) -> tuple[PartitionResult, ...] | None:
+    """Return the results of all partitions, None while some are still to be accepted."""
+    results = list(pending.results or ())
+    if pending.submitted is None and not is_late:
+        return None
+    judged = {r.partition for r in results}
+    for partition, target in asked.targets.items():
+        if partition in judged:
+            continue
+        result = _result_of(view, partition, target, pending)
+        if result is None and is_late:
+            late = client_requests.REQUEST_TIMED_OUT
+            result = PartitionResult(partition, late, "It is not accepted yet.")
+        if result is None:
+            return None
+        results.append(result)
+    return tuple(results)
+
+
+def _result_of(  # noqa: PLR0911 - one return per case
+    view: ClusterView,
+    partition: TopicPartition,
+    target: Replicas | None,
+    pending: PendingClientAsk,
+) -> PartitionResult | None:
+    submitted = pending.submitted
+    if submitted is None:
+        return None
+    if submitted.problem is not None:
+        error = client_requests.UNKNOWN_SERVER_ERROR
+        return PartitionResult(partition, error, submitted.problem)
+    if target is None:
+        return _reversed(view, partition, submitted.cancellation)
+    if submitted.request in view.work.ended:
+        return PartitionResult(partition, client_requests.NONE)
+    request = view.work.requests.get(submitted.request or RequestId(""))
+    if request is None:
+        return None
+    for refusal in request.refused:
+        if refusal.partition == partition and not refusal.was_accepted:
+            return _refused(partition, refusal)
+    if partition in request.settled or request.has_ended:
+        return PartitionResult(partition, client_requests.NONE)
+    return None
+
+
+def _reversed(
+    view: ClusterView, partition: TopicPartition, cancellation: RequestId | None
+) -> PartitionResult | None:
+    running = view.work.reassignments.get(partition)
+    if running is None or running.spec.rolls_back:
+        return PartitionResult(partition, client_requests.NONE)
+    known = view.work.requests.get(cancellation or RequestId(""))
+    ending = None if known is None else known.endings.get(partition)
+    if ending is None and (known is None or not known.has_ended):
+        return None
+    # The reasons of an ended cancellation are in its outcome only.
+    why = "see the outcome of " + (cancellation or "") if ending is None else ending.detail
+    error = client_requests.OPERATION_NOT_ATTEMPTED
+    return PartitionResult(partition, error, f"It is not cancelled: {why}")
+
+
+# --- ListPartitionReassignments ------------------------------------------------------------------
+
+
+def _listed(view: ClusterView, asked: ListReassignments) -> ListReassignmentsResponse:
+    ongoing: list[OngoingReassignment] = []
+    for partition, reassignment in view.work.reassignments.items():
+        if asked.partitions is not None and partition not in asked.partitions:
+            continue
+        assignment = view.session.known_assignment(partition)
+        if assignment is not None and not view.is_of_former_topic(partition):
+            ongoing.append(_ongoing(partition, assignment, reassignment.spec.target))
+    found = {o.partition for o in ongoing}
+    for partition in view.session.partitions() if asked.partitions is None else asked.partitions:
+        assignment = view.session.known_assignment(partition)
+        if assignment is not None and assignment.is_reassigning and partition not in found:
+            ongoing.append(_ongoing(partition, assignment, assignment.target_replicas))
+    return ListReassignmentsResponse(0, tuple(ongoing))
+
+
+def _ongoing(
+    partition: TopicPartition, assignment: PartitionAssignment, target: Replicas
+) -> OngoingReassignment:
+    """Return what is left of a reassignment, as Kafka's controller writes one with its target."""
+    origin = assignment.origin_replicas
+    replicas = tuple(dict.fromkeys((*target, *assignment.replicas)))
+    adding = tuple(r for r in target if r not in origin)
+    removing = tuple(r for r in replicas if r not in target)
+    return OngoingReassignment(partition, replicas, adding, removing)
+
+
+# --- ElectLeaders --------------------------------------------------------------------------------
+
+
+def _elected(
+    view: ClusterView, ticket: int, pending: PendingClientAsk, asked: ElectLeaders, now: Instant
+) -> ElectLeadersResponse | Change | None:
+    if pending.results is None:
+        results, wanted = _elections(view, asked)
+        if wanted:
+            return Change((ElectionsAskedRecord(ticket, wanted, results),))
+        return ElectLeadersResponse(0, results)
+    is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
+    results = pending.results
+    for partition in sorted(pending.electing):
+        result = _election_result(view, partition)
+        if result is None and not is_late:
+            return None
+        late = PartitionResult(partition, client_requests.REQUEST_TIMED_OUT)
+        results = (*results, result or late)
+    return ElectLeadersResponse(0, results)
+
+
+def _elections(
+    view: ClusterView, asked: ElectLeaders
+) -> tuple[tuple[PartitionResult, ...], tuple[TopicPartition, ...]]:
+    """Return the results that are known at once, and the partitions to elect for."""
+    results: list[PartitionResult] = []
+    wanted: list[TopicPartition] = []
+    partitions: Iterable[TopicPartition] = (
+        view.session.partitions() if asked.partitions is None else asked.partitions
+    )
+    for partition in partitions:
+        result = _unelectable(view, partition)
+        if result is None:
+            wanted.append(partition)
+        elif asked.partitions is not None or result.error != client_requests.ELECTION_NOT_NEEDED:
+            results.append(result)
+    return tuple(results), tuple(wanted)
+
+
+def _unelectable(view: ClusterView, partition: TopicPartition) -> PartitionResult | None:
+    """Return why no leader is elected; None: the preferred one can be."""
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    if partition.topic in (view.session.deletions or ()):
+        deleted = "The topic is being deleted."
+        return PartitionResult(partition, client_requests.INVALID_TOPIC_EXCEPTION, deleted)
+    if assignment is None or state is None:
+        unknown = "The partition does not exist."
+        return PartitionResult(partition, client_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+    if state.leader == assignment.replicas[0]:
+        needless = "Leader election not needed for topic partition."
+        return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
+    unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+    if partition in view.work.reassignments:
+        later = "The partition is being reassigned: its preferred leader is elected afterwards."
+        return PartitionResult(partition, unavailable, later)
+    if duties.elect_preferred(view, partition) is None:
+        out = f"The preferred replica {assignment.replicas[0]} is not live and in sync."
+        return PartitionResult(partition, unavailable, out)
+    return None
+
+
+def _election_result(view: ClusterView, partition: TopicPartition) -> PartitionResult | None:
+    """Return the result of an election; None while it is under way."""
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    if assignment is None or state is None or partition in view.tenure.preferred:
+        return None
+    if state.leader != assignment.replicas[0]:
+        unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+        return PartitionResult(partition, unavailable, "The preferred replica cannot lead.")
+    return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None

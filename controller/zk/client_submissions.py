@@ -1,0 +1,105 @@
+"""
+The znodes of requests and cancellations, written for clients of the controller endpoint.
+
+They are written as an operator's command writes them, over a connection of their own: a request is
+no write of the controller, and whichever daemon leads when it is read carries it out. One thread
+writes, in the order in which clients asked, so that the later of two targets wins.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from controller.core.client_requests import SubmittedReassignments
+from controller.core.effects import SubmitReassignments
+from controller.core.events import ReassignmentsSubmitted
+from controller.core.model import RequestId, ZkVersion, Zxid
+from controller.core.submissions import Cancellation, RequestOptions
+from controller.errors import ControllerError
+from controller.reactor.ports import Inbox
+from controller.zk.operator_client import OperatorClient
+from controller.znodes.cancellations import joined
+from controller.znodes.submissions import submissions_of
+
+REASON: Final = "AlterPartitionReassignments"
+_JOIN_S: Final = 2.0
+
+
+class ClientSubmissions:
+    """Implements ``ports.Submissions``."""
+
+    def __init__(
+        self, inbox: Inbox, connect: Callable[[], AbstractContextManager[OperatorClient]]
+    ) -> None:
+        """
+        Prepare.
+
+        Args:
+            inbox: Receives ``ReassignmentsSubmitted``.
+            connect: Opens a connection to ZooKeeper.
+
+        """
+        self._inbox = inbox
+        self._connect = connect
+        self._wanted: queue.SimpleQueue[SubmitReassignments | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="client submissions", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what is queued is not written."""
+        self._wanted.put(None)
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_S)
+
+    def submit(self, wanted: SubmitReassignments) -> None:
+        """Write a request and a cancellation in the background."""
+        self._wanted.put(wanted)
+
+    # --- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (wanted := self._wanted.get()) is not None:
+            try:
+                with self._connect() as operator:
+                    submitted = _write(operator, wanted)
+            except ControllerError as error:
+                submitted = SubmittedReassignments(None, None, str(error))
+            self._inbox.put(ReassignmentsSubmitted(wanted.ticket, submitted))
+
+
+def _write(operator: OperatorClient, wanted: SubmitReassignments) -> SubmittedReassignments:
+    request = cancellation = None
+    if wanted.targets:
+        # Unique also for daemons that take over from each other.
+        own = RequestId(f"api-{time.time_ns():016x}-{secrets.token_hex(3)}")
+        options = RequestOptions(reason=REASON, requested_by=wanted.client)
+        names = [
+            operator.writes.submit(part) for part in submissions_of(wanted.targets, options, own)
+        ]
+        request = RequestId(names[0]) if len(names) == 1 else own
+    if wanted.cancelled:
+        chosen = Cancellation(
+            ZkVersion(0),
+            Zxid(0),
+            0,
+            partitions=wanted.cancelled,
+            reason=REASON,
+            requested_by=wanted.client,
+        )
+        written = operator.writes.cancel(lambda found: joined(found, chosen))
+        cancellation = written.request
+    return SubmittedReassignments(request, cancellation)
