@@ -142,7 +142,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         sizes=brokers.sizes,
         reassignments=brokers.reassignments,
         directories=brokers.directories,
-        endpoint=None if endpoint is None else endpoint.brokers,
+        endpoint=None if endpoint is None else endpoint.tickets,
         clock=clock,
         observer=observer,
         failpoints=failpoints,

@@ -11,6 +11,7 @@ import structlog
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
 from controller.endpoint.broker_service import AskObserver, BrokerService
 from controller.endpoint.server import EndpointServer, ServerObserver
+from controller.endpoint.tickets import Tickets
 from controller.reactor.ports import Inbox
 from controller.setting_values import HttpAddress, advertised
 from controller.settings import EndpointMode, Settings
@@ -28,7 +29,7 @@ class ListedEndpoint:
     """A server that listens, and what the others need of it."""
 
     server: EndpointServer
-    brokers: BrokerService
+    tickets: Tickets
     """What the loop answers requests with."""
     entry: LiveBroker
     """The daemon as brokers know it."""
@@ -59,10 +60,10 @@ def build_endpoint(
     listen = settings.endpoint_listen
     if settings.controller_endpoint is EndpointMode.OFF or listen is None:
         return None
-    brokers = BrokerService(inbox, observer)
-    server = EndpointServer(listen, [brokers], observer)
-    brokers.post = server.post
-    return ListedEndpoint(server, brokers, entry_of(settings, server.address))
+    tickets = Tickets(inbox)
+    server = EndpointServer(listen, [BrokerService(tickets, observer)], observer)
+    tickets.post = server.post
+    return ListedEndpoint(server, tickets, entry_of(settings, server.address))
 
 
 def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from controller.core.broker_requests import AlterPartitionResponse, BrokerAnswer
 from controller.core.events import BrokerAsked, Event
-from controller.endpoint.broker_service import ANSWER_S, BrokerService
+from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.peers import Limits
 from controller.endpoint.server import EndpointServer
+from controller.endpoint.tickets import ANSWER_S, Tickets
 from controller.setting_values import HttpAddress
 
 WITHIN_S = 10.0
@@ -45,7 +46,7 @@ class Loop:
 
     def __init__(self, answer: Callable[[BrokerAsked], BrokerAnswer | None]) -> None:
         self.asked: list[BrokerAsked] = []
-        self.service: BrokerService | None = None
+        self.tickets: Tickets | None = None
         self._answer = answer
 
     def put(self, event: Event) -> None:
@@ -53,8 +54,8 @@ class Loop:
         assert isinstance(event, BrokerAsked)
         self.asked.append(event)
         answer = self._answer(event)
-        if answer is not None and self.service is not None:
-            self.service.respond(event.ticket, answer)
+        if answer is not None and self.tickets is not None:
+            self.tickets.respond(event.ticket, answer)
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Served:
     """A server that accepts connections."""
 
     server: EndpointServer
-    brokers: BrokerService
+    tickets: Tickets
     loop: Loop
     counts: Counts
 
@@ -79,12 +80,13 @@ def serving(
 ) -> Iterator[Served]:
     """Run a server; afterwards its thread has ended."""
     counts, loop = Counts(), Loop(answer)
-    brokers = loop.service = BrokerService(loop, counts, answer_s=answer_s)
+    tickets = loop.tickets = Tickets(loop, answer_s=answer_s)
+    brokers = BrokerService(tickets, counts)
     server = EndpointServer(HttpAddress("127.0.0.1", 0), [brokers], counts, limits)
-    brokers.post = server.post
+    tickets.post = server.post
     server.start()
     try:
-        yield Served(server, brokers, loop, counts)
+        yield Served(server, tickets, loop, counts)
     finally:
         server.stop()
         assert not server.is_alive

@@ -71,7 +71,7 @@ def test_the_next_request_waits_until_the_one_before_is_answered() -> None:
         for n in range(3):
             eventually(lambda n=n: len(served.loop.asked) == n + 1)
             asked = served.loop.asked[n]
-            served.brokers.respond(asked.ticket, broker_requests.AlterPartitionResponse(n))
+            served.tickets.respond(asked.ticket, broker_requests.AlterPartitionResponse(n))
             assert error_of(answer_of(broker)) == n
 
 
@@ -80,9 +80,9 @@ def test_who_waits_when_the_role_ends_is_answered_not_controller() -> None:
     with serving(answer=lambda _: None) as served, served.connect() as broker:
         broker.sendall(ALTER)
         eventually(lambda: served.loop.asked)
-        served.brokers.refuse_all()
+        served.tickets.refuse_all()
         assert error_of(answer_of(broker)) == broker_requests.NOT_CONTROLLER
-        served.brokers.respond(1, broker_requests.AlterPartitionResponse(0))
+        served.tickets.respond(1, broker_requests.AlterPartitionResponse(0))
         broker.sendall(HELLO)
         assert struct.unpack_from(">ih", answer_of(broker)) == (77, 0)
 
@@ -194,7 +194,7 @@ def test_a_peer_that_hangs_up_while_the_loop_thinks_harms_nobody() -> None:
         with served.connect() as broker:
             broker.sendall(ALTER)
             eventually(lambda: served.loop.asked)
-        served.brokers.respond(1, broker_requests.AlterPartitionResponse(0))
+        served.tickets.respond(1, broker_requests.AlterPartitionResponse(0))
         eventually(lambda: served.counts.open == 0)
         assert not served.counts.refused
 

@@ -1,0 +1,112 @@
+"""
+Requests on their way to the loop and back.
+
+Each becomes an event with a number, the ticket, in the inbox; the answer comes back by the ticket.
+A request that the loop does not answer in time is answered NOT_CONTROLLER, and the peer sends it
+again: the core answers repeated requests by what is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, overload
+
+from controller.core import broker_requests, client_requests
+from controller.core.broker_requests import BrokerAnswer, BrokerAsk
+from controller.core.client_requests import ClientAnswer, ClientAsk
+from controller.core.controllership.broker_asks import refused
+from controller.core.events import BrokerAsked, ClientAsked
+from controller.reactor.ports import Inbox
+
+ANSWER_S: Final = 25.0
+"""How long an answer is awaited: brokers wait 30 s (``controller.socket.timeout.ms``)."""
+
+
+class _Waiting(NamedTuple):
+    request: BrokerAsk | ClientAsk
+    answer: asyncio.Future[Any]
+
+
+class Tickets:
+    """Implements ``ports.ControllerEndpoint`` for the loop."""
+
+    def __init__(self, inbox: Inbox, *, answer_s: float = ANSWER_S) -> None:
+        """
+        Prepare.
+
+        Args:
+            inbox: The loop's inbox.
+            answer_s: How long an answer of the loop is awaited.
+
+        """
+        self._inbox = inbox
+        self._answer_s = answer_s
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self.post: Callable[[Callable[[], object]], None] = _nowhere
+        """Runs work on the server's thread; set when the server exists."""
+
+    # --- the loop's thread ---------------------------------------------------------------------
+
+    def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
+        """Answer a request; ignored if the peer does not wait for it any more."""
+        self.post(lambda: self._settle(ticket, response))
+
+    def refuse_all(self) -> None:
+        """Answer NOT_CONTROLLER to all requests that wait: the role is lost or given back."""
+        self.post(self._refuse_waiting)
+
+    # --- the server's thread -------------------------------------------------------------------
+
+    @overload
+    async def ask(self, request: BrokerAsk, within_s: float | None = None) -> BrokerAnswer: ...
+    @overload
+    async def ask(self, request: ClientAsk, within_s: float | None = None) -> ClientAnswer: ...
+    async def ask(
+        self, request: BrokerAsk | ClientAsk, within_s: float | None = None
+    ) -> BrokerAnswer | ClientAnswer:
+        """
+        Pass a request to the loop and wait for the answer.
+
+        Args:
+            request: The request.
+            within_s: How long; by default as long as brokers wait.
+
+        """
+        ticket = next(self._numbers)
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+        self._waiting[ticket] = waiting
+        if isinstance(request, BrokerAsk):
+            self._inbox.put(BrokerAsked(ticket, request))
+        else:
+            self._inbox.put(ClientAsked(ticket, request))
+        try:
+            async with asyncio.timeout(self._answer_s if within_s is None else within_s):
+                answer: BrokerAnswer | ClientAnswer = await waiting.answer
+        except TimeoutError:
+            return _not_controller(request)
+        finally:
+            del self._waiting[ticket]
+        return answer
+
+    def _settle(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
+        waiting = self._waiting.get(ticket)
+        if waiting is not None and not waiting.answer.done():
+            waiting.answer.set_result(response)
+
+    def _refuse_waiting(self) -> None:
+        for ticket, waiting in self._waiting.items():
+            self._settle(ticket, _not_controller(waiting.request))
+
+
+def _not_controller(request: BrokerAsk | ClientAsk) -> BrokerAnswer | ClientAnswer:
+    if isinstance(request, BrokerAsk):
+        return refused(request, broker_requests.NOT_CONTROLLER)
+    return client_requests.refused(request, client_requests.NOT_CONTROLLER)
+
+
+def _nowhere(work: Callable[[], object]) -> None:
+    """Drop work: no server runs."""
+    del work
