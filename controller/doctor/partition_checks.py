@@ -34,7 +34,7 @@ def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
     sample: dict[BrokerId, TopicPartition] = {}
     for partition, assignment in snapshot.znodes.partitions():
         for broker in assignment.replicas:
-            if broker not in snapshot.znodes.brokers:
+            if broker not in snapshot.znodes.brokers and broker != snapshot.controller_id:
                 assigned[broker] += 1
                 sample.setdefault(broker, partition)
     for broker, count in sorted(assigned.items()):
@@ -44,6 +44,30 @@ def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
             f"broker {broker}",
             f"not registered, and a replica of {count} partitions, such as {sample[broker]}",
             "start it, or reassign its partitions to live brokers",
+        )
+
+
+def controller_replicas(snapshot: Snapshot) -> Iterator[Finding]:
+    """
+    Find replicas that a broker placed on the daemon, which has no log.
+
+    Brokers of Kafka 2.8 and later do so when they create a topic while the daemon is listed as the
+    controller. It repairs that before the partition has a state, unless it dies before.
+    """
+    own, znodes = BrokerId(snapshot.controller_id), snapshot.znodes
+    for partition, assignment in znodes.living() if own not in znodes.brokers else ():
+        if own not in assignment.replicas:
+            continue
+        others = tuple(r for r in assignment.replicas if r != own)
+        is_new = partition not in znodes.states
+        yield Finding(
+            "controller_replica",
+            Severity.WARNING if others else Severity.CRITICAL,
+            str(partition),
+            f"replica {own} is the id of the daemon as the controller, which stores no data",
+            "the daemon replaces it when it is the controller next"
+            if is_new
+            else f"submit a plan with a broker in its place; its other replicas are {ids(others)}",
         )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from controller.doctor.findings import Severity
 from controller.doctor.partition_checks import (
+    controller_replicas,
     dead_brokers,
     foreign_reassignments,
     unexplained_replicas,
@@ -30,6 +32,21 @@ def test_a_dead_broker_is_one_finding_however_many_replicas_it_has() -> None:
     assert found(dead_brokers, built) == [
         ("broker 2", "not registered, and a replica of 2 partitions, such as t-1")
     ]
+
+
+def test_replica_on_the_daemon_is_not_a_dead_broker() -> None:
+    """It never was one; without a state the daemon itself repairs it."""
+    own = 1_000_000
+    built = SnapshotBuilder(1, 2).partition(tp(0), (1, 2)).partition(tp(1), (own, 1), leader=1)
+    built.partition(tp(2), (own,), leader=None)
+    assert found(dead_brokers, built) == []
+    findings = list(controller_replicas(built.build()))
+    assert [(f.subject, f.severity) for f in findings] == [
+        ("t-1", Severity.WARNING),
+        ("t-2", Severity.CRITICAL),
+    ]
+    assert "submit a plan" in findings[0].advice
+    assert subjects(controller_replicas, built.with_parts(controller_id=7)) == []
 
 
 def test_more_replicas_than_the_topics_others_want_an_explanation() -> None:

@@ -70,7 +70,7 @@ def repair(
     if assignment is None or view.tenure.held is None:
         return None
     if partition in view.tenure.stateless:
-        return _create(view, partition)
+        return create(view, partition, assignment.replicas)
     state = view.tenure.states.get(partition)
     if state is None:
         return None
@@ -100,16 +100,11 @@ def _shrink(
     return _write(view, partition, state, leader, isr)
 
 
-def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
+def create(view: ClusterView, partition: TopicPartition, replicas: Replicas) -> Change | None:
     """Create a new partition's state: the first live replica leads, all live ones are in sync."""
-    assignment = view.session.assignment(partition)
-    if (
-        assignment is None
-        or view.tenure.held is None
-        or partition.topic in (view.session.deletions or ())
-    ):
+    if view.tenure.held is None or view.is_to_be_deleted(partition.topic):
         return None
-    live = tuple(r for r in assignment.replicas if view.is_staying(r, partition))
+    live = tuple(r for r in replicas if view.is_staying(r, partition))
     if not live:
         return None
     return Change(

@@ -14,6 +14,7 @@ from controller.core import effects, options
 from controller.core.controllership import duties, eligibility, housekeeping, state_polling
 from controller.core.controllership.broker_membership import channels, inform_joined
 from controller.core.controllership.cluster_loading import follow_watches, seed, send_reads
+from controller.core.controllership.placement_repair import is_misplaced, repair_placements
 from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
 from controller.core.partition import alter_entries, delegated, native
 from controller.core.records import Change, Decision
@@ -96,7 +97,13 @@ class NativeEngine:
         opened = channels(view, due)
         if not view.tenure.accepted_by_broker:
             return [opened]
-        return [opened, seed(view, due, now), send_reads(view, due), inform_joined(view, due)]
+        return [
+            opened,
+            seed(view, due, now),
+            send_reads(view, due),
+            inform_joined(view, due),
+            repair_placements(view, due.partitions),
+        ]
 
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
@@ -119,6 +126,8 @@ class NativeEngine:
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
     ) -> Change | None:
         """Elect leaders, and take dead brokers out of the ISR."""
+        if partition in view.tenure.stateless and is_misplaced(view, partition):
+            return None  # ``repair_placements`` creates it.
         return duties.repair(view, partition, bounced)
 
     def advance(

@@ -17,7 +17,11 @@ from controller.core.view import ClusterView
 def orphan_records(
     view: ClusterView, partition: TopicPartition, left: Iterable[tuple[BrokerId, str]]
 ) -> tuple[records.OrphanRecord, ...]:
-    """Return the records of replicas that may still be on disk, each with its reason."""
+    """
+    Return the records of replicas that may still be on disk, each with its reason.
+
+    A replica that a broker placed on this daemon never existed.
+    """
     topic = view.session.topics[partition.topic]
     return tuple(
         records.OrphanRecord(
@@ -30,6 +34,7 @@ def orphan_records(
             )
         )
         for broker, reason in left
+        if broker != view.options.controller_id
     )
 
 
