@@ -8,6 +8,7 @@ joined, because that would move back partitions that neither of them names.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,15 @@ from controller.cli import options
 from controller.cli.cancel_preview import CancelPreview, cancel_preview
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, listed, print_json, print_line, print_note
+from controller.cli.output import (
+    NOTHING_WRITTEN,
+    listed,
+    print_json,
+    print_line,
+    print_lines,
+    print_note,
+)
+from controller.cli.preview_tables import selection_screen
 from controller.cli.progress_display import DisplayOpener, display_of
 from controller.cli.request_state import outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
@@ -39,13 +48,15 @@ def cancel(  # noqa: PLR0913 - the options of the command
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TOPIC", help="Cancel the reassignments of this topic; may be repeated."
+            metavar="TOPIC",
+            help="Cancel the reassignments of this topic; may be repeated. Default: none.",
         ),
     ] = None,
     partition: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TOPIC-N", help="Cancel the reassignment of this partition; may be repeated."
+            metavar="TOPIC-N",
+            help="Cancel the reassignment of this partition; may be repeated. Default: none.",
         ),
     ] = None,
     everything: Annotated[
@@ -64,6 +75,7 @@ def cancel(  # noqa: PLR0913 - the options of the command
     wait: options.WaitOption = False,
     dry_run: options.DryRunOption = False,
     timeout: options.TimeoutOption = 60.0,
+    all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
@@ -93,8 +105,10 @@ def cancel(  # noqa: PLR0913 - the options of the command
             if everything
             else "name requests, --topic or --partition, or use --everything"
         )
-    submit = SubmitOptions(wait=wait, dry_run=dry_run, as_json=as_json, timeout_s=timeout)
-    display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
+    submit = SubmitOptions(
+        wait=wait, dry_run=dry_run, all_rows=all_rows, as_json=as_json, timeout_s=timeout
+    )
+    display = display_of(context.screen(), as_json=as_json)
     with context.connected(zookeeper, config) as operator:
         if everything and not (yes or dry_run):
             _confirm(context, len(operator.partitions.reassigned()))
@@ -176,13 +190,20 @@ class CancelRun:
                 }
             )
             return Exit.DONE
-        for what, found in (
-            ("cancel, in progress or waiting", preview.in_progress),
-            ("cancel, not accepted yet", preview.submissions),
-            ("move back, finished already", preview.finished),
-        ):
-            if found:
-                print_line(f"would {what}: {len(found)} ({listed(found)})")
+        selections: dict[str, Sequence[object]] = {
+            "cancel, in progress or waiting": preview.in_progress,
+            "cancel, not accepted yet": preview.submissions,
+            "move back, finished already": preview.finished,
+        }
+        screen = self._context.screen(all_rows=self._submit.all_rows)
+        if screen is not None:
+            screen.print(*selection_screen(selections, screen.rows_max))
+        else:
+            print_lines(
+                f"would {what}: {len(found)} ({listed(found)})"
+                for what, found in selections.items()
+                if found
+            )
         print_line(NOTHING_WRITTEN)
         return Exit.DONE
 

@@ -31,6 +31,7 @@ from controller.units import MS_PER_S
 
 if TYPE_CHECKING:
     from controller.brokers.broker_survey import BrokerSurvey
+    from controller.cli.tables import Screen
     from controller.doctor.snapshot import BrokerAnswers, Disks
     from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
@@ -197,6 +198,20 @@ class CommandContext:
     name_of_user: Callable[[], str] = name_of_user
     new_request_id: Callable[[], RequestId] = new_request_id
     is_terminal: Callable[[], bool] = field(default=lambda: False)
+
+    def screen(self, *, all_rows: bool = False) -> Screen | None:
+        """
+        Return the terminal for tables; None if output goes elsewhere, or it cannot draw them.
+
+        Args:
+            all_rows: Whether tables have all rows.
+
+        """
+        if not self.is_terminal() or self.environ.get("TERM") == "dumb":
+            return None
+        from controller.cli import tables  # noqa: PLC0415 - lines of text need no tables
+
+        return tables.screen_of(self.environ, all_rows=all_rows)
 
     def settings(self, options: Mapping[str, object], config: Path | None) -> Settings:
         """Load the settings; see ``setting_sources.load_settings``."""

@@ -13,11 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from controller.cli import options
 from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
+from controller.cli.tables import Column, Listing, Name, Screen, fields
 from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
@@ -27,9 +30,15 @@ from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 
 EACH_MAX: Final = 10
-"""Findings of one check that are printed; ``--json`` has all of them."""
+"""Findings of one check that are printed, unless all are asked for."""
 FIXABLE: Final = "orphan_throttle"
 """The check whose findings ``--fix`` repairs."""
+STYLES: Final = {
+    Severity.CRITICAL: "bold red",
+    Severity.WARNING: "bold yellow",
+    Severity.INFO: "bold green",
+}
+"""On a terminal."""
 
 
 def doctor(  # noqa: PLR0913 - the options of the command
@@ -41,6 +50,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
         bool, typer.Option("--fix", help="Remove throttles of a daemon that no reassignment needs.")
     ] = False,
     dry_run: options.DryRunOption = False,
+    all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
@@ -58,7 +68,10 @@ def doctor(  # noqa: PLR0913 - the options of the command
     with context.connect(settings) as operator:
         snapshot = take_snapshot(context, operator, settings)
         fixing = operator if fix else None
-        raise typer.Exit(diagnose(snapshot, fixing, dry_run=dry_run, as_json=as_json))
+        screen = context.screen(all_rows=all_rows)
+        raise typer.Exit(
+            diagnose(snapshot, fixing, screen, dry_run=dry_run, all_rows=all_rows, as_json=as_json)
+        )
 
 
 def take_snapshot(
@@ -84,11 +97,13 @@ def take_snapshot(
     )
 
 
-def diagnose(
+def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
     snapshot: Snapshot,
     operator: OperatorClient | None = None,
+    screen: Screen | None = None,
     *,
     dry_run: bool = False,
+    all_rows: bool = False,
     as_json: bool,
 ) -> Exit:
     """
@@ -97,6 +112,8 @@ def diagnose(
     Args:
         snapshot: The state of the cluster.
         operator: The connection that fixes; None: fix nothing.
+        screen: The terminal, None if the output goes elsewhere.
+        all_rows: Print every finding, not only the first ``EACH_MAX`` of each check.
         dry_run: Print what would be fixed.
         as_json: Print JSON.
 
@@ -115,7 +132,12 @@ def diagnose(
             document |= {"dry_run": dry_run, "fixed": [asdict(f) for f in fixes]}
         print_json(document)
     else:
-        print_lines((*_lines(findings), *map(str, fixes)))
+        each_max = None if all_rows else EACH_MAX
+        if screen is not None:
+            screen.print(*_screen(findings, each_max))
+        else:
+            print_lines(_lines(findings, each_max))
+        print_lines(map(str, fixes))
         if operator is not None and not fixes:
             print_line(f"Nothing was fixed: {_why_nothing(snapshot)}.")
     gone = {f.entity for f in fixes if f.is_done}
@@ -129,21 +151,48 @@ def _counts(findings: list[Finding]) -> dict[str, int]:
     return {severity.value: counted[severity] for severity in Severity}
 
 
-def _lines(findings: list[Finding]) -> Iterator[str]:
+def _lines(findings: list[Finding], each_max: int | None) -> Iterator[str]:
     of_check = Counter(f.check for f in findings)
     printed: Counter[str] = Counter()
     for finding in findings:
         printed[finding.check] += 1
-        if printed[finding.check] <= EACH_MAX:
+        limit = of_check[finding.check] if each_max is None else each_max
+        if printed[finding.check] <= limit:
             head = f"{finding.severity.value}: {finding.check}"
             yield f"{head}: {finding.subject}: {finding.evidence}"
-        if printed[finding.check] == min(of_check[finding.check], EACH_MAX):
-            more = of_check[finding.check] - EACH_MAX
+        if printed[finding.check] == min(of_check[finding.check], limit):
+            more = of_check[finding.check] - limit
             if more > 0:
-                yield f"  and {more} more like this (all with --json)"
+                yield f"  and {more} more like this (all with --all-rows)"
             yield f"  what to do: {finding.advice}"
-    counts = _counts(findings)
-    yield ", ".join(f"{number} {severity}" for severity, number in counts.items())
+    yield _counts_line(findings)
+
+
+def _counts_line(findings: list[Finding]) -> str:
+    return ", ".join(f"{number} {severity}" for severity, number in _counts(findings).items())
+
+
+def _screen(findings: list[Finding], each_max: int | None) -> Iterator[RenderableType]:
+    """Return the findings for a terminal, those of one check below each other."""
+    checks: dict[tuple[Severity, str, str], list[Finding]] = {}
+    for finding in findings:
+        about = finding.severity, finding.check, finding.advice
+        checks.setdefault(about, []).append(finding)
+    for (severity, check, advice), found in checks.items():
+        yield Listing(
+            title=f"{severity.value}: {check}",
+            style=STYLES[severity],
+            columns=(
+                Column("subject", lambda f: Name(f.subject)),
+                Column("evidence", lambda f: Text(f.evidence), folds=True),
+            ),
+            rows=found,
+            rows_max=each_max,
+        )
+        yield fields([("what to do:", advice)])
+        yield ""
+    worst = findings[0].severity if findings else None
+    yield Text(_counts_line(findings), "green" if worst is None else STYLES[worst])
 
 
 # --- --fix ---------------------------------------------------------------------------------------

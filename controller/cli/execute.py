@@ -48,18 +48,29 @@ def execute(  # noqa: PLR0913 - the options of the command
     step_size: options.StepSizeOption = None,
     throttle: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help="Bytes per second and broker, for example 50MB."),
+        typer.Option(
+            metavar="RATE",
+            help="Replication throttle in bytes per second and broker, for example 50MB. "
+            "Default: that of `reassigner throttle`.",
+        ),
     ] = None,
     log_dirs_throttle: Annotated[
         str | None,
         typer.Option(
-            metavar="RATE", help="Bytes per second for moves between the disks of a broker."
+            metavar="RATE",
+            help="Throttle of moves between the disks of a broker, in bytes per second and broker. "
+            "Default: none.",
         ),
     ] = None,
     window: options.WindowOption = None,
     max_partitions_in_flight: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Maximum number of its partitions in flight."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Maximum number of its partitions in flight. Default: as many as the "
+            "limits of all requests permit.",
+        ),
     ] = None,
     atomic: Annotated[
         bool, typer.Option("--atomic", help="Start nothing if any entry is refused.")
@@ -76,13 +87,17 @@ def execute(  # noqa: PLR0913 - the options of the command
     approved: Annotated[
         str | None,
         typer.Option(
-            "--approved", metavar="HASH", help="Submit the file as the plan approved by this hash."
+            "--approved",
+            metavar="HASH",
+            help="Submit the file as the plan approved by this hash. Default: without approval.",
         ),
     ] = None,
     approved_by: Annotated[
         str,
         typer.Option(
-            "--approved-by", metavar="NAME", help="With --approved: name of the approver."
+            "--approved-by",
+            metavar="NAME",
+            help="With --approved: name of the approver. Default: none.",
         ),
     ] = "",
     wait: options.WaitOption = False,
@@ -93,10 +108,11 @@ def execute(  # noqa: PLR0913 - the options of the command
             "--out",
             metavar="FILE",
             help="With --dry-run: write the plan for approval, with the present replicas and a "
-            "hash.",
+            "hash. Default: write no file.",
         ),
     ] = None,
     timeout: options.TimeoutOption = 60.0,
+    all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
@@ -136,6 +152,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         additional=additional,
         wait=wait,
         dry_run=dry_run,
+        all_rows=all_rows,
         as_json=as_json,
         timeout_s=timeout,
         options=wanted,
@@ -143,7 +160,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         expected=None if approved is None else check_approval(plan, entries, log_dirs, approved),
         log_dirs=log_dirs,
     )
-    display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
+    display = display_of(context.screen(), as_json=as_json)
     with context.inspected(zookeeper, config) as (operator, ask):
         check_basis(operator, plan, entries)
         kind = LegacyExecution if legacy else Execution

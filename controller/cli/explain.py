@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from controller.cli import options
 from controller.cli.advice import PHASE_MEANINGS, advice_for
@@ -25,6 +27,7 @@ from controller.cli.partition_facts import (
 )
 from controller.cli.request_state import outcome_line
 from controller.cli.status_text import state_words, wait_words
+from controller.cli.tables import fields, paragraph
 from controller.core import model
 from controller.core.blocked_reasons import COPYING
 from controller.core.events import Orphan
@@ -37,6 +40,16 @@ WORDS: Final = {
     PartitionStanding.FOREIGN: "being reassigned by another client: the daemon has no record of it",
     PartitionStanding.IDLE: "not being reassigned",
 }
+
+STYLES: Final = {
+    "not live": "red",
+    "refused": "yellow",
+    "orphan": "yellow",
+    "waits for": "yellow",
+    "STALLED": "bold red",
+    "what to do": "bold",
+}
+"""Styles of rows on a terminal."""
 
 
 def explain(
@@ -86,7 +99,11 @@ def explain_partition(
         return
     if why_not is not None:
         print_note(f"reassigner: by ZooKeeper alone: {why_not}")
-    print_lines(_lines(facts, live, step_size))
+    screen = context.screen()
+    if screen is not None:
+        screen.print(*_screen(facts, live, step_size))
+    else:
+        print_lines(_lines(facts, live, step_size))
 
 
 # --- text --------------------------------------------------------------------------------------
@@ -96,17 +113,31 @@ def _lines(
     facts: PartitionFacts, live: Mapping[str, Any] | None, step_size: int | None
 ) -> Iterator[str]:
     yield f"{facts.partition} is {WORDS[facts.standing]}"
-    yield from (f"  {name:<12}{words}" for name, words in _rows(facts))
+    yield from (f"  {name:<12}{words}" for name, words in _rows(facts, live))
+    yield from _step_lines(facts, live, step_size)
+
+
+def _screen(
+    facts: PartitionFacts, live: Mapping[str, Any] | None, step_size: int | None
+) -> Iterator[RenderableType]:
+    """Return the same for a terminal; what prevents progress is coloured, with its remedy."""
+    yield paragraph(f"{facts.partition} is {WORDS[facts.standing]}", "bold")
+    yield fields(((n, Text(w, STYLES.get(n, ""))) for n, w in _rows(facts, live)), indent=2)
+    for line in _step_lines(facts, live, step_size):
+        yield paragraph(line)
+
+
+def _rows(facts: PartitionFacts, live: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    yield from _recorded_rows(facts)
     moved = None if live is None else live["reassignment"]
     if moved is not None:
-        yield from (f"  {name:<12}{words}" for name, words in _live_rows(moved))
+        yield from _live_rows(moved)
     refused = None if live is None else live["not_accepted_because"]
     if refused is not None:
-        yield from (f"  {name:<12}{words}" for name, words in _wait_rows(refused, stalled=False))
-    yield from _step_lines(facts, live, moved, step_size)
+        yield from _wait_rows(refused, stalled=False)
 
 
-def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
+def _recorded_rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     assignment, state, spec = facts.assignment, facts.state, facts.spec
     changing = [
         f"{word} {ids(replicas)}"
@@ -179,9 +210,9 @@ def _wait_rows(blocked: Mapping[str, Any], *, stalled: bool) -> Iterator[tuple[s
 def _step_lines(
     facts: PartitionFacts,
     live: Mapping[str, Any] | None,
-    moved: Mapping[str, Any] | None,
     step_size: int | None,
 ) -> Iterator[str]:
+    moved = None if live is None else live["reassignment"]
     steps = _steps(facts, live, moved, step_size)
     if not steps:
         return

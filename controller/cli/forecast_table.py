@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from controller.cli.output import listed
@@ -13,6 +13,8 @@ from controller.units import show_bytes, show_duration
 ROWS_MAX: Final = 40
 """Brokers and directories that are printed; ``--json`` has all of them."""
 PATH_MAX: Final = 24
+BROKER_HEADS: Final = ("broker", "copies", "in", "serves", "out", "drops", "freed", "leaders")
+DIRECTORY_HEADS: Final = ("directory", "in", "freed", "size", "now", "peak", "end")
 BASES: Final = {"throttle": "the throttle", "past_copies": "past copies"}
 
 
@@ -23,10 +25,10 @@ def forecast_lines(preview: Preview) -> Iterator[str]:
         return
     yield ""
     yield from summary_lines(found)
-    yield from _brokers(found)
-    yield from _directories(found)
+    yield from _table((BROKER_HEADS, *broker_rows(found)), "brokers")
+    yield from _table(_directories(found), "directories")
     for wait in found.waits:
-        yield _wait(wait, found.changes)
+        yield wait_line(wait, found.changes)
     for note in preview.notes:
         yield f"Note: {note}"
 
@@ -62,10 +64,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _brokers(found: Forecast) -> Iterator[str]:
-    rows = [("broker", "copies", "in", "serves", "out", "drops", "freed", "leaders")]
-    rows += [
-        (
+def broker_rows(found: Forecast) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each broker, see ``BROKER_HEADS``."""
+    for broker, share in sorted(found.brokers.items()):
+        yield (
             str(broker),
             str(share.copies_in),
             show_bytes(share.bytes_in),
@@ -75,28 +77,27 @@ def _brokers(found: Forecast) -> Iterator[str]:
             show_bytes(share.bytes_dropped),
             f"+{share.leaders_gained} -{share.leaders_lost}",
         )
-        for broker, share in sorted(found.brokers.items())
-    ]
-    yield from _table(rows, "brokers")
 
 
-def _directories(found: Forecast) -> Iterator[str]:
-    if not found.directories:
-        return
-    rows: list[tuple[str, ...]] = [("directory", "in", "freed", "size", "now", "peak", "end")]
-    for row in sorted(found.directories, key=_fullest_first)[:ROWS_MAX]:
-        path = row.place.path
-        short = path if len(path) <= PATH_MAX else f"...{path[3 - PATH_MAX :]}"
-        rows.append(
-            (
-                f"{row.place.broker} {short}",
-                show_bytes(row.bytes_in),
-                show_bytes(row.bytes_dropped),
-                "-" if row.total is None else show_bytes(row.total),
-                *(_share(amount, row.total) for amount in (row.used, row.peak, row.end)),
-            )
+def directory_rows(found: Forecast) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each log directory, the fullest first; see ``DIRECTORY_HEADS``."""
+    for row in sorted(found.directories, key=_fullest_first):
+        yield (
+            f"{row.place.broker} {row.place.path}",
+            show_bytes(row.bytes_in),
+            show_bytes(row.bytes_dropped),
+            "-" if row.total is None else show_bytes(row.total),
+            *(_share(amount, row.total) for amount in (row.used, row.peak, row.end)),
         )
-    yield from _table(rows, "directories", more=len(found.directories) - len(rows) + 1)
+
+
+def _directories(found: Forecast) -> Iterator[tuple[str, ...]]:
+    """Yield the table of directories with short paths."""
+    yield DIRECTORY_HEADS
+    for place, *cells in directory_rows(found):
+        broker, _, path = place.partition(" ")
+        short = path if len(path) <= PATH_MAX else f"...{path[3 - PATH_MAX :]}"
+        yield (f"{broker} {short}", *cells)
 
 
 def _fullest_first(row: DirectoryShare) -> tuple[float, int, str]:
@@ -107,24 +108,26 @@ def _share(amount: int | None, total: int | None) -> str:
     return "-" if amount is None or not total else f"{100 * amount / total:.1f}%"
 
 
-def _table(rows: Sequence[tuple[str, ...]], noun: str, more: int = 0) -> Iterator[str]:
+def _table(rows: Iterable[tuple[str, ...]], noun: str) -> Iterator[str]:
     """Align columns to the right, the first one to the left."""
+    rows = list(rows)
     if len(rows) == 1:
         return
-    more += max(0, len(rows) - 1 - ROWS_MAX)
+    more = len(rows) - 1 - ROWS_MAX
     shown = rows[: ROWS_MAX + 1]
     widths = [max(len(row[n]) for row in shown) for n in range(len(shown[0]))]
     yield ""
     for row in shown:
         cells = (cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))
         yield "  ".join((row[0].ljust(widths[0]), *cells))
-    if more:
+    if more > 0:
         yield f"and {more} more {noun}"
     if noun == "directories":
         yield ""
 
 
-def _wait(wait: Wait, changes: int) -> str:
+def wait_line(wait: Wait, changes: int) -> str:
+    """Describe what will wait, and for what."""
     if wait.partitions:
         who = listed(wait.partitions)
     elif wait.count:

@@ -17,11 +17,13 @@ from controller.cli.forecast_table import forecast_lines
 from controller.cli.output import ids, print_json, print_line, print_note
 from controller.cli.plan_facts import Preview, forecast_of
 from controller.cli.plan_files import document_of
+from controller.cli.preview_tables import forecast_screen
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import read_entries
 from controller.cli.stock.files import read_brokers, read_text, read_topics
 from controller.cli.stock.texts import proposal_text
 from controller.cli.submitting import SubmitOptions
+from controller.cli.tables import Screen, paragraph
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.errors import InvalidInputError
@@ -44,20 +46,29 @@ def generate(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--topics-to-move-json-file",
             metavar="FILE",
-            help='File with topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}',
+            help='File with topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}. '
+            "Default: the named topics.",
         ),
     ] = None,
     all_topics: Annotated[bool, typer.Option("--all-topics", help="Reassign all topics.")] = False,
     exclude_topics: Annotated[
-        str | None, typer.Option(metavar="REGEX", help="Leave out topics whose whole name matches.")
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="Leave out topics whose whole name matches. Default: none."
+        ),
     ] = None,
     broker_list: Annotated[
-        str | None, typer.Option(metavar="0,1,2", help="Place replicas on these brokers only.")
+        str | None,
+        typer.Option(
+            metavar="0,1,2", help="Place replicas on these brokers only. Default: all live ones."
+        ),
     ] = None,
     remove_broker: Annotated[
         list[int] | None,
         typer.Option(
-            metavar="ID", min=0, help="Move all replicas off this broker; may be repeated."
+            metavar="ID",
+            min=0,
+            help="Move all replicas off this broker; may be repeated. Default: none.",
         ),
     ] = None,
     add_broker: Annotated[
@@ -65,11 +76,15 @@ def generate(  # noqa: PLR0913 - the options of the command
         typer.Option(
             metavar="ID",
             min=0,
-            help="Move an even share of the replicas to this broker; may be repeated.",
+            help="Move an even share of the replicas to this broker; may be repeated. "
+            "Default: none.",
         ),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of replicas of every partition.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of replicas of every partition. Default: unchanged."
+        ),
     ] = None,
     rebalance: Annotated[
         bool, typer.Option("--rebalance", help="Balance replicas and leaders.")
@@ -84,7 +99,11 @@ def generate(  # noqa: PLR0913 - the options of the command
         bool, typer.Option("--no-sizes", help="Do not query brokers for the sizes of replicas.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the proposal to this file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the proposal to this file. Default: standard output alone.",
+        ),
     ] = None,
     execute: Annotated[
         bool, typer.Option("--execute", help="Submit the proposal as a request.")
@@ -93,6 +112,7 @@ def generate(  # noqa: PLR0913 - the options of the command
     requested_by: options.ByOption = None,
     dry_run: options.DryRunOption = False,
     timeout: options.TimeoutOption = 60.0,
+    all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
@@ -129,6 +149,7 @@ def generate(  # noqa: PLR0913 - the options of the command
         raise InvalidInputError("--dry-run needs --execute: nothing else writes anything")
     submit = SubmitOptions(
         dry_run=dry_run,
+        all_rows=all_rows,
         as_json=as_json,
         timeout_s=timeout,
         options=RequestOptions(reason=reason, requested_by=context.requested_by(requested_by)),
@@ -143,12 +164,17 @@ def generate(  # noqa: PLR0913 - the options of the command
             entries = read_entries(operator, found.changed)
             ask, wanted = context.inquiry(settings), submit.options
             preview = forecast_of(operator, entries, ask, wanted)
-        _print(found, basis, sizes, preview, as_json=as_json and not execute)
+        if as_json and not execute:
+            document = proposal.proposal_document(found, basis, sizes)
+            print_json(document | ({} if preview is None else {"forecast": preview.document()}))
+        else:
+            summary = proposal.summary_lines(found, basis, sizes)
+            _print(found, summary, preview, context.screen(all_rows=all_rows))
         if output is not None:
             output.write_text(json.dumps(document_of(found.changed), indent=1) + "\n")
         if not execute or not found.changed:
             raise typer.Exit(Exit.DONE)
-        display = display_of(is_terminal=context.is_terminal(), as_json=as_json)
+        display = display_of(context.screen(), as_json=as_json)
         ask = context.inquiry(settings)
         execution = Execution(context, operator, found.changed, submit, display, ask=ask)
         raise typer.Exit(execution.run())
@@ -169,21 +195,14 @@ def _brokers(found: Iterable[int] | None) -> frozenset[BrokerId]:
 
 
 def _print(
-    found: Proposal,
-    basis: proposal.ProposalBasis,
-    sizes: dict[TopicPartition, int],
-    preview: Preview | None,
-    *,
-    as_json: bool,
+    found: Proposal, summary: Iterable[str], preview: Preview | None, screen: Screen | None
 ) -> None:
-    if as_json:
-        document = proposal.proposal_document(found, basis, sizes)
-        print_json(document | ({} if preview is None else {"forecast": preview.document()}))
-        return
-    for line in proposal.summary_lines(found, basis, sizes):
-        print_note(line)
-    for line in () if preview is None else forecast_lines(preview):
-        print_note(line)
+    if screen is not None:
+        forecast = () if preview is None else forecast_screen(preview, screen.rows_max)
+        screen.note(*map(paragraph, summary), *forecast)
+    else:
+        for line in (*summary, *(() if preview is None else forecast_lines(preview))):
+            print_note(line)
     if not found.changed:
         print_note("Nothing has to move.")
         return

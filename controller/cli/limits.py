@@ -44,7 +44,7 @@ AnyLimits = controls.Limits | controls.BrokerLimits | controls.RequestLimits
 
 
 def _count(name: str, about: str) -> object:
-    return typer.Option(f"--{name}", metavar="N", min=1, help=about)
+    return typer.Option(f"--{name}", metavar="N", min=1, help=f"{about} Default: unchanged.")
 
 
 def limits(  # noqa: PLR0913 - the options of the command
@@ -53,10 +53,12 @@ def limits(  # noqa: PLR0913 - the options of the command
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     broker: Annotated[
-        int | None, typer.Option(metavar="ID", min=0, help="Set the limits of this broker.")
+        int | None,
+        typer.Option(metavar="ID", min=0, help="Set the limits of this broker. Default: of all."),
     ] = None,
     request: Annotated[
-        str | None, typer.Option(metavar="ID", help="Set the limits of this request.")
+        str | None,
+        typer.Option(metavar="ID", help="Set the limits of this request. Default: of all."),
     ] = None,
     max_partitions_in_flight: Annotated[
         int | None, _count("max-partitions-in-flight", "Maximum number of partitions in flight.")
@@ -77,27 +79,33 @@ def limits(  # noqa: PLR0913 - the options of the command
     ] = None,
     max_bytes: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Maximum number of bytes in flight, for example 10GB."),
+        typer.Option(
+            metavar="SIZE",
+            help="Maximum number of bytes in flight, for example 10GB. Default: unchanged.",
+        ),
     ] = None,
     step_size: options.StepSizeOption = None,
     order: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(_ORDERS), help="Order of pending partitions of the same priority."
+            metavar="|".join(_ORDERS),
+            help="Order of pending partitions of the same priority. Default: unchanged.",
         ),
     ] = None,
     window: options.WindowOption = None,
     priority: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="With --request: requests of a higher priority start first."
+            metavar="N",
+            help="With --request: requests of a higher priority start first. Default: unchanged.",
         ),
     ] = None,
     unset: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Remove this limit, so that the setting applies again; may be repeated.",
+            help="Remove this limit, so that the setting applies again; may be repeated. "
+            "Default: none.",
         ),
     ] = None,
     dry_run: options.DryRunOption = False,

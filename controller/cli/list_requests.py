@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli import options, request_state
+from controller.cli import options, request_state, request_tables
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.status_text import pause_lines, request_line
+from controller.cli.tables import Screen, paragraph
 from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import RequestOptions, Submission
@@ -38,6 +39,7 @@ def list_requests(  # noqa: PLR0913 - the options of the command
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, help="With --history: maximum number of requests.")
     ] = 50,
+    all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
@@ -49,20 +51,29 @@ def list_requests(  # noqa: PLR0913 - the options of the command
     """
     context = context_of(ctx)
     ids = options.request_ids([] if request is None else [request])
+    screen = context.screen(all_rows=all_rows)
     with context.connected(zookeeper, config) as operator:
         if ids:
-            show_request(operator, ids[0], as_json=as_json)
+            show_request(operator, ids[0], screen, as_json=as_json)
         elif history:
-            list_ended(operator, newest=limit, as_json=as_json)
+            list_ended(operator, screen, newest=limit, as_json=as_json)
         else:
-            list_open(operator, context.status_of_leader(operator), as_json=as_json)
+            status, now_ms = context.status_of_leader(operator), context.wall_ms()
+            list_open(operator, status, screen, now_ms=now_ms, as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
 
 # --- open requests -------------------------------------------------------------------------------
 
 
-def list_open(operator: OperatorClient, status: Mapping[str, Any] | None, *, as_json: bool) -> None:
+def list_open(
+    operator: OperatorClient,
+    status: Mapping[str, Any] | None,
+    screen: Screen | None = None,
+    *,
+    now_ms: int = 0,
+    as_json: bool,
+) -> None:
     """Print the requests that have not ended."""
     submitted = operator.requests.open_submissions()
     open_ids = [name for name, has_ended in operator.outcomes.ended().items() if not has_ended]
@@ -75,11 +86,16 @@ def list_open(operator: OperatorClient, status: Mapping[str, Any] | None, *, as_
     if as_json:
         print_json({"requests": rows, "notes": notes, "daemon_answers": status is not None})
         return
-    for row in rows:
-        print_line(_open_line(row, known.get(row["id"])))
+    if screen is not None:
+        screen.print(request_tables.open_screen(rows, known, now_ms, screen.rows_max))
+    else:
+        print_lines(_open_line(row, known.get(row["id"])) for row in rows)
     if not rows:
         print_line("No request is open.")
-    print_lines(notes)
+    if screen is not None:
+        screen.print(*(paragraph(note, "yellow") for note in notes))
+    else:
+        print_lines(notes)
 
 
 def _open_counts(operator: OperatorClient) -> Counter[RequestId]:
@@ -166,7 +182,9 @@ def _notes(operator: OperatorClient) -> Iterator[str]:
 # --- ended requests ------------------------------------------------------------------------------
 
 
-def list_ended(operator: OperatorClient, *, newest: int, as_json: bool) -> None:
+def list_ended(
+    operator: OperatorClient, screen: Screen | None = None, *, newest: int, as_json: bool
+) -> None:
     """Print the outcomes of the last requests, the newest first."""
     ended = [name for name, has_ended in operator.outcomes.ended().items() if has_ended]
     summaries = [
@@ -178,8 +196,10 @@ def list_ended(operator: OperatorClient, *, newest: int, as_json: bool) -> None:
     if as_json:
         print_json({"requests": [summary_document(s) for s in shown]})
         return
-    for summary in shown:
-        print_line(summary_line(summary))
+    if screen is not None:
+        screen.print(request_tables.ended_screen(shown, screen.rows_max))
+    else:
+        print_lines(map(summary_line, shown))
     if not shown:
         print_line("No request has ended yet, or its outcome is no longer kept.")
 
@@ -220,7 +240,9 @@ def summary_document(summary: Summary) -> dict[str, Any]:
 # --- one request ---------------------------------------------------------------------------------
 
 
-def show_request(operator: OperatorClient, request: RequestId, *, as_json: bool) -> None:
+def show_request(
+    operator: OperatorClient, request: RequestId, screen: Screen | None = None, *, as_json: bool
+) -> None:
     """
     Print everything about one request.
 
@@ -232,22 +254,25 @@ def show_request(operator: OperatorClient, request: RequestId, *, as_json: bool)
     if as_json:
         print_json(_request_document(state))
         return
-    print_lines(_request_lines(state))
-
-
-def _request_lines(state: request_state.RequestState) -> Iterator[str]:
-    summary, history = state.summary, state.history
-    if summary is not None:
-        yield summary_line(summary)
+    headline = f"request {state.request}: {state.sentence()}"
+    if state.summary is not None:
+        headline = summary_line(state.summary)
+    if screen is not None:
+        rows_max, details = screen.rows_max, _detail_lines(state)
+        screen.print(*request_tables.request_screen(state, headline, details, rows_max))
     else:
-        yield f"request {state.request}: {state.sentence()}"
+        problems = request_state.problem_lines(state)
+        print_lines((headline, *_detail_lines(state), *problems))
+
+
+def _detail_lines(state: request_state.RequestState) -> Iterator[str]:
+    history = state.history
     yield from _option_lines(state.options)
     for part in () if history is None else history.parts.values():
         yield f"part {part.name}: {part.total} partitions, submitted {show_time(part.created_ms)}"
     for submission in state.submitted:
         what = submission.unreadable or f"{len(submission.entries)} partitions"
         yield f"part {submission.name}: not accepted yet, {what}"
-    yield from request_state.problem_lines(state)
     for name, why in () if history is None else history.unreadable.items():
         yield f"{name} cannot be decoded: {why}"
 

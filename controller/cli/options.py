@@ -14,6 +14,8 @@ from controller.errors import InvalidInputError
 from controller.znodes.paths import parse_topic_partition, valid_request, valid_topic
 from controller.znodes.windows import read_window
 
+ROWS_MAX: Final = 30
+"""Rows of a table on a terminal, unless all are asked for."""
 _Given = TypeVar("_Given")
 _Parsed = TypeVar("_Parsed")
 ZOOKEEPER_METAVAR: Final = "HOST:PORT[,HOST:PORT][/chroot]"
@@ -38,7 +40,14 @@ HttpOption = Annotated[
     typer.Option(
         "--http",
         metavar="HOST:PORT",
-        help="Query this daemon instead of the leader that ZooKeeper names.",
+        help="Query this daemon. Default: the leader that ZooKeeper names.",
+    ),
+]
+AllRowsOption = Annotated[
+    bool,
+    typer.Option(
+        "--all-rows",
+        help=f"Print every row. Default: on a terminal, the first {ROWS_MAX} of each table.",
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the changes, write nothing.")]
@@ -47,14 +56,20 @@ WaitOption = Annotated[
     typer.Option("--wait", help="Show progress and wait for the end, not only for acceptance."),
 ]
 StepSizeOption = Annotated[
-    str | None, typer.Option("--step-size", metavar="N|all", help="Replicas to add per step.")
+    str | None,
+    typer.Option(
+        "--step-size",
+        metavar="N|all",
+        help="Replicas to add per step. Default: the limit in force.",
+    ),
 ]
 WindowOption = Annotated[
     str | None,
     typer.Option(
         "--window",
         metavar="HOURS",
-        help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin".',
+        help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
+        "Default: the window in force.",
     ),
 ]
 TimeoutOption = Annotated[
@@ -64,7 +79,8 @@ TimeoutOption = Annotated[
     ),
 ]
 ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded in ZooKeeper.")
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Reason, recorded in ZooKeeper. Default: none."),
 ]
 ByOption = Annotated[
     str | None,
@@ -74,7 +90,11 @@ ByOption = Annotated[
 ]
 RequestsOption = Annotated[
     list[str] | None,
-    typer.Option("--request", metavar="ID", help="Apply to this request; may be repeated."),
+    typer.Option(
+        "--request",
+        metavar="ID",
+        help="Apply to this request; may be repeated. Default: everything.",
+    ),
 ]
 PlanArgument = Annotated[
     Path,

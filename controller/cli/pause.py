@@ -33,7 +33,12 @@ from controller.znodes.kill_switches import KillSwitch
 
 BrokersOption = Annotated[
     list[int] | None,
-    typer.Option("--broker", metavar="ID", min=0, help="Apply to this broker; may be repeated."),
+    typer.Option(
+        "--broker",
+        metavar="ID",
+        min=0,
+        help="Apply to this broker; may be repeated. Default: everything.",
+    ),
 ]
 
 

@@ -59,14 +59,20 @@ def plan(  # noqa: PLR0913 - the options of the command
     ] = 0.05,
     drain: Annotated[
         list[int] | None,
-        typer.Option(metavar="BROKER", help="Move all replicas off this broker; may be repeated."),
+        typer.Option(
+            metavar="BROKER",
+            help="Move all replicas off this broker; may be repeated. Default: none.",
+        ),
     ] = None,
     replace: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD:NEW", help="Move the replicas of OLD to NEW; may be repeated."),
+        typer.Option(
+            metavar="OLD:NEW",
+            help="Move the replicas of OLD to NEW; may be repeated. Default: none.",
+        ),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of replicas.")
+        int | None, typer.Option(metavar="N", help="Number of replicas. Default: unchanged.")
     ] = None,
     leaders_only: Annotated[
         bool,
@@ -100,20 +106,30 @@ def plan(  # noqa: PLR0913 - the options of the command
         ),
     ] = None,
     include: Annotated[
-        str | None, typer.Option(metavar="REGEX", help="Plan only topics whose whole name matches.")
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="Plan only topics whose whole name matches. Default: all."
+        ),
     ] = None,
     exclude: Annotated[
-        str | None, typer.Option(metavar="REGEX", help="Leave out topics whose whole name matches.")
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="Leave out topics whose whole name matches. Default: none."
+        ),
     ] = None,
     pin: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC", help="Do not move this topic; may be repeated."),
+        typer.Option(
+            metavar="TOPIC", help="Do not move this topic; may be repeated. Default: none."
+        ),
     ] = None,
     max_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Maximum number of bytes to copy.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Maximum number of bytes to copy. Default: no limit."),
     ] = None,
     max_moves: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of replicas to move.")
+        int | None,
+        typer.Option(metavar="N", help="Maximum number of replicas to move. Default: no limit."),
     ] = None,
     fill: Annotated[
         float, typer.Option(metavar="FRACTION", help="Maximum fraction of a disk to use.")
@@ -123,11 +139,17 @@ def plan(  # noqa: PLR0913 - the options of the command
     ] = 1_000,
     wave_bytes_in: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Maximum number of bytes to a broker per request."),
+        typer.Option(
+            metavar="SIZE",
+            help="Maximum number of bytes to a broker per request. Default: no limit.",
+        ),
     ] = None,
     wave_bytes_out: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Maximum number of bytes from a broker per request."),
+        typer.Option(
+            metavar="SIZE",
+            help="Maximum number of bytes from a broker per request. Default: no limit.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed yields the same plan.")] = 0,
     master: MasterOption = None,
@@ -312,11 +334,17 @@ def report(  # noqa: PLR0913 - the options of the command
     *,
     out: OutOption,
     plan: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory of the executed plan.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Directory of the executed plan. Default: without planned figures."
+        ),
     ] = None,
     after: Annotated[
         Path | None,
-        typer.Option(metavar="SNAPSHOT", help="Directory of a snapshot taken after the work."),
+        typer.Option(
+            metavar="SNAPSHOT",
+            help="Directory of a snapshot taken after the work. Default: without disks.",
+        ),
     ] = None,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",

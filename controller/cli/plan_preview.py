@@ -27,8 +27,10 @@ from controller.cli.output import (
 )
 from controller.cli.plan_facts import Preview
 from controller.cli.plan_files import Plan, approval_document, document_of
+from controller.cli.preview_tables import preview_screen
 from controller.cli.request_state import Entry
 from controller.cli.status_text import since_words
+from controller.cli.tables import Screen
 from controller.core import model
 from controller.core.approvals import plan_hash
 from controller.core.cached_znodes import Topic
@@ -83,6 +85,20 @@ class Validation:
     """Entries that would be refused, with the reason."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Topics with unknown settings, with the reason. Their entries would not be accepted."""
+
+    def lines(self) -> Iterator[str]:
+        """Describe the entries that would be refused or not accepted."""
+        for entry, why in self.problems:
+            yield f"{entry.partition} would be refused: {why}"
+        yield from self.unknown_lines()
+
+    def unknown_lines(self) -> Iterator[str]:
+        """Describe the topics with unknown settings."""
+        for topic, why in self.unknown.items():
+            yield (
+                f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
+                f"only once the daemon can read it: {why}"
+            )
 
 
 def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -> Validation:
@@ -183,6 +199,7 @@ def show_preview(  # noqa: PLR0913 - what is shown
     preview: Preview,
     plan: Plan | None = None,
     approval: Approval | None = None,
+    screen: Screen | None = None,
 ) -> Exit:
     """
     Print what a plan would do; return the exit code.
@@ -195,6 +212,7 @@ def show_preview(  # noqa: PLR0913 - what is shown
         preview: The forecast.
         plan: Printed in JSON in place of the entries.
         approval: The file that was written for approval.
+        screen: The terminal, None if the output goes elsewhere.
 
     """
     problems, refused = validation.problems, refused_of(validation, conflicts)
@@ -212,9 +230,13 @@ def show_preview(  # noqa: PLR0913 - what is shown
             }
         )
     else:
-        changes = changes_of(before, preview.relocated)
-        print_lines((*changes, *_validation_lines(validation), *map(str, conflicts)))
-        print_lines(forecast_lines(preview))
+        if screen is not None:
+            rows_max = screen.rows_max
+            screen.print(*preview_screen(before, validation, conflicts, preview, rows_max))
+        else:
+            changes = changes_of(before, preview.relocated)
+            print_lines((*changes, *validation.lines(), *map(str, conflicts)))
+            print_lines(forecast_lines(preview))
         print_line(NOTHING_WRITTEN if approval is None else str(approval))
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
@@ -263,7 +285,7 @@ def check_approvable(
             f"not written: {listed(moving)} are being reassigned, so that their replicas will not "
             "be those that are approved"
         )
-    refused = [*_validation_lines(Validation(validation.problems))]
+    refused = [*Validation(validation.problems).lines()]
     refused += [str(conflict) for conflict in conflicts if conflict.is_refused]
     if refused:
         raise ReassignmentConflictError("\n".join(("not written:", *refused)))
@@ -287,17 +309,6 @@ def write_for_approval(
     except OSError as error:
         raise InvalidInputError(f"{out}: {error.strerror or error}") from error
     return Approval(out, plan_hash(plan, present, log_dirs))
-
-
-def _validation_lines(validation: Validation) -> Iterator[str]:
-    """Describe the entries that would be refused or not accepted."""
-    for entry, why in validation.problems:
-        yield f"{entry.partition} would be refused: {why}"
-    for topic, why in validation.unknown.items():
-        yield (
-            f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
-            f"only once the daemon can read it: {why}"
-        )
 
 
 def _preview_of(

@@ -9,22 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from controller.cli import status_text
-from controller.cli.output import ids, print_line
-
-BAR_WIDTH: Final = 24
-NARROW_BAR_WIDTH: Final = 10
-PARTITIONS_MAX: Final = 30
-BROKERS_MAX: Final = 20
+from controller.cli.options import ROWS_MAX
+from controller.cli.output import print_line
+from controller.cli.status_screen import status_screen
+from controller.cli.tables import Screen, bar, paragraph
 
 
 class Display(Protocol):
@@ -60,7 +56,7 @@ class Lines:
             busy = status_text.busy_brokers(status)
             for load in status_text.broker_loads(status):
                 self._once(f"broker {load.broker}", str(load), busy)
-            for partition in status["in_flight"][:PARTITIONS_MAX]:
+            for partition in status["in_flight"][:ROWS_MAX]:
                 name = f"{partition['topic']}-{partition['partition']}"
                 self._once(name, status_text.partition_line(partition))
             for line in status_text.blocked_lines(status):
@@ -113,78 +109,17 @@ class Bars:
 
 
 def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> RenderableType:
-    """Return the bars and the lines below them."""
+    """Return the headline, with a bar if ``total`` is known, and the status below it."""
     parts: list[RenderableType] = []
     if total:
-        whole = Table.grid(padding=(0, 1))
-        whole.add_row(_bar(done, total), Text(headline))
+        whole = Table.grid(padding=(0, 2, 0, 0))
+        whole.add_row(bar(done / total), Text(headline))
         parts.append(whole)
     elif headline:
-        parts.append(Text(headline))
+        parts.append(paragraph(headline))
     if status is not None:
-        parts += [Text(line, style="yellow") for line in status_text.held_lines(status)]
-        parts += [_requests(status), _brokers(status), _partitions(status), *_blocked(status)]
+        parts.append(status_screen(status))
     return Group(*parts)
-
-
-def _bar(done: float, total: int, width: int = BAR_WIDTH) -> ProgressBar:
-    return ProgressBar(total=max(1, total), completed=done, width=width)
-
-
-def _requests(status: Mapping[str, Any]) -> RenderableType:
-    table = Table.grid(padding=(0, 1))
-    for request in status["requests"]:
-        counts = request["partitions"]
-        if request["state"] in {"in_flight", "waiting"}:
-            ended = counts["done"] + counts["refused"] + counts["cancelled"]
-            share = status_text.share_copied(request)
-            bar = _bar(ended, counts["total"]) if share is None else _bar(share, 1)
-            table.add_row(bar, Text(status_text.request_line(request)))
-    return table
-
-
-def _brokers(status: Mapping[str, Any]) -> RenderableType:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-    for head in ("broker", "in", "out"):
-        table.add_column(head, no_wrap=True)
-    for load in islice(status_text.broker_loads(status), BROKERS_MAX):
-        table.add_row(str(load.broker), load.incoming, load.outgoing)
-    return table if table.row_count else Text("")
-
-
-def _partitions(status: Mapping[str, Any]) -> RenderableType:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-    for head in ("partition", "progress", "phase", "replicas", "isr", "leader"):
-        table.add_column(head, no_wrap=True)
-    table.add_column("state")
-    for partition in status["in_flight"][:PARTITIONS_MAX]:
-        now, target = ids(partition["replicas"]), ids(partition["target_replicas"])
-        step, steps = partition["step"], partition["steps"]
-        table.add_row(
-            Text(f"{partition['topic']}-{partition['partition']}"),
-            # A step in flight counts as half a step.
-            _bar(max(0, step - 0.5), steps, NARROW_BAR_WIDTH),
-            Text(f"{partition['phase']} {step}/{steps}", style=_style(partition)),
-            f"{now} -> {target}",
-            ids(partition["isr"]),
-            str(partition["leader"]),
-            Text(status_text.state_words(partition)),
-        )
-    more = len(status["in_flight"]) - PARTITIONS_MAX
-    if more > 0:
-        table.add_row(f"and {more} more")
-    return table if table.row_count else Text("")
-
-
-def _blocked(status: Mapping[str, Any]) -> Iterator[RenderableType]:
-    for partition in status.get("waiting", ()):
-        yield Text(status_text.waiting_line(partition), style="dim")
-    for line in status_text.blocked_lines(status):
-        yield Text(line, style="red" if line.startswith("stalled") else "")
-
-
-def _style(partition: Mapping[str, Any]) -> str:
-    return "red" if partition["stalled"] else ""
 
 
 @contextmanager
@@ -199,10 +134,17 @@ def json_lines() -> AbstractContextManager[Display]:
     return nullcontext(JsonLines(print_line))
 
 
-def display_of(*, is_terminal: bool, as_json: bool = False) -> DisplayOpener:
-    """Return the display of a command that ends with one result: none with ``--json``."""
+def display_of(screen: Screen | None, *, as_json: bool = False) -> DisplayOpener:
+    """
+    Return the display of a command that ends with one result.
+
+    Args:
+        screen: The terminal, None without one.
+        as_json: Whether the result is JSON, which shows no progress.
+
+    """
     if as_json:
         return lambda: nullcontext(Nothing())
-    if is_terminal:
-        return lambda: bars(Console())
+    if screen is not None:
+        return lambda: bars(screen.console)
     return lambda: nullcontext(Lines(print_line))

@@ -18,6 +18,7 @@ from controller.cli.plan_facts import forecast_of
 from controller.cli.plan_files import Plan, document_of, read_placed_plan
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import pause_lines
+from controller.cli.tables import Screen
 from controller.core.model import NamedDirs
 from controller.core.requests.queue import queue_request_id
 from controller.core.submissions import RequestOptions
@@ -57,6 +58,7 @@ def add(  # noqa: PLR0913 - the options of the command
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     dry_run: options.DryRunOption = False,
+    all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
@@ -67,9 +69,11 @@ def add(  # noqa: PLR0913 - the options of the command
     Exit code: 0 queued, 1 error, 3 a queue exists already, or new reassignments are disabled.
     """
     entries, log_dirs = read_placed_plan(plan)
-    with context_of(ctx).inspected(zookeeper, config) as (operator, ask):
+    context = context_of(ctx)
+    screen = context.screen(all_rows=all_rows)
+    with context.inspected(zookeeper, config) as (operator, ask):
         raise typer.Exit(
-            add_to_queue(operator, entries, log_dirs, ask, dry_run=dry_run, as_json=as_json)
+            add_to_queue(operator, entries, log_dirs, ask, screen, dry_run=dry_run, as_json=as_json)
         )
 
 
@@ -78,6 +82,7 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     plan: Plan,
     log_dirs: NamedDirs,
     ask: Inquiry,
+    screen: Screen | None = None,
     *,
     dry_run: bool,
     as_json: bool,
@@ -102,7 +107,13 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
         refused = plan_preview.refused_of(validation, conflicts)
         preview = forecast_of(operator, before, ask, RequestOptions(), refused, log_dirs)
         return plan_preview.show_preview(
-            before, validation, conflicts, as_json=as_json, preview=preview, plan=plan
+            before,
+            validation,
+            conflicts,
+            as_json=as_json,
+            preview=preview,
+            plan=plan,
+            screen=screen,
         )
     for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
         print_note(f"Note: {line}")

@@ -35,20 +35,30 @@ def snapshot(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--from",
             metavar="CURRENT.json",
-            help="Read this file of Kafka's tool instead of a running cluster.",
+            help="Read this file of Kafka's tool instead of a running cluster. "
+            "Default: the cluster.",
         ),
     ] = None,
     sizes: Annotated[
         Path | None,
-        typer.Option(metavar="CSV", help="With --from: sizes, as topic,partition,size_bytes."),
+        typer.Option(
+            metavar="CSV",
+            help="With --from: sizes, as topic,partition,size_bytes. Default: unknown.",
+        ),
     ] = None,
     brokers: Annotated[
         Path | None,
-        typer.Option(metavar="CSV", help="With --from: brokers, as broker,rack,capacity_bytes."),
+        typer.Option(
+            metavar="CSV",
+            help="With --from: brokers, as broker,rack,capacity_bytes. Default: those of the file.",
+        ),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Read the write rates of topics from this server."),
+        typer.Option(
+            metavar="URL",
+            help="Read the write rates of topics from this server. Default: no rates.",
+        ),
     ] = None,
     prometheus_query: Annotated[
         str, typer.Option(metavar="PROMQL", help="Query of bytes in per second.")

@@ -16,6 +16,7 @@ from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.progress_display import DisplayOpener, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
+from controller.cli.status_screen import status_screen
 from controller.core.model import RequestId
 from controller.errors import InvalidInputError, TransientError
 from controller.zk.operator_client import OperatorClient
@@ -26,12 +27,13 @@ AskStatus = Callable[[], Mapping[str, Any]]
 """Return the status of the leading daemon; raise ``TransientError`` if none answers."""
 
 
-def status(
+def status(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     http: options.HttpOption = None,
+    all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """
@@ -41,10 +43,14 @@ def status(
 
     Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
     """
-    with _leader(context_of(ctx), zookeeper, config, http) as ask:
+    context = context_of(ctx)
+    with _leader(context, zookeeper, config, http) as ask:
         document = ask()
+    screen = context.screen(all_rows=all_rows)
     if as_json:
         print_json(document)
+    elif screen is not None:
+        screen.print(status_screen(document, rows_max=screen.rows_max))
     else:
         print_lines(status_text.status_lines(document))
     raise typer.Exit(Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE)
@@ -65,7 +71,7 @@ def watch(  # noqa: PLR0913 - the options of the command
     as_json: options.JsonOption = False,
 ) -> None:
     """
-    Show progress continuously, as bars on a terminal and as lines elsewhere.
+    Show progress continuously, as tables on a terminal and as lines elsewhere.
 
     Example: reassigner watch --zookeeper zk1:2181/kafka
 
@@ -74,7 +80,7 @@ def watch(  # noqa: PLR0913 - the options of the command
     4 cancelled.
     """
     context = context_of(ctx)
-    display = json_lines if as_json else display_of(is_terminal=context.is_terminal())
+    display = json_lines if as_json else display_of(context.screen())
     if request is not None:
         if http is not None:
             raise InvalidInputError(
@@ -113,7 +119,7 @@ def watch_leader(
                     # A standby takes over from a dead leader.
                     shown.show(str(error), 0, 0, None)
                 else:
-                    shown.show(status_text.work_line(document), 0, 0, document)
+                    shown.show("", 0, 0, document)
                     if until_idle and not status_text.is_busy(document):
                         return Exit.DONE
                 context.sleep(INTERVAL_S)

@@ -41,11 +41,17 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from map(partition_line, status["in_flight"])
     yield from map(waiting_line, status.get("waiting", ()))
     yield from map(str, broker_loads(status))
-    unanswered = (status.get("orders") or {}).get("unanswered")
+    unanswered = unanswered_line(status)
     if unanswered:
-        yield f"the cluster's controller has not answered for {unanswered} partitions"
+        yield unanswered
     yield from blocked_lines(status)
     yield work_line(status)
+
+
+def unanswered_line(status: Mapping[str, Any]) -> str:
+    """Count the partitions for which the controller has not answered yet; empty without any."""
+    number = (status.get("orders") or {}).get("unanswered")
+    return f"the cluster's controller has not answered for {number} partitions" if number else ""
 
 
 def blocked_lines(status: Mapping[str, Any]) -> Iterator[str]:
@@ -184,7 +190,7 @@ def _pause(about: Mapping[str, Any]) -> Pause:
 
 def amount_words(request: Mapping[str, Any]) -> str:
     """Describe copied bytes, rate and estimate of a request; empty if unknown."""
-    volume = _volume(request)
+    volume = volume_of(request)
     parts: list[str] = []
     if volume is not None:
         moved, total = volume
@@ -209,7 +215,7 @@ def eta_words(found: object) -> str:
 
 def share_copied(request: Mapping[str, Any]) -> float | None:
     """Return the copied share of a request's bytes, None if unknown."""
-    volume = _volume(request)
+    volume = volume_of(request)
     return None if volume is None else min(1.0, volume[0] / max(1, volume[1]))
 
 
@@ -219,7 +225,8 @@ def milestone(request: Mapping[str, Any]) -> int:
     return 0 if share is None else int(share * MILESTONES)
 
 
-def _volume(request: Mapping[str, Any]) -> tuple[int, int] | None:
+def volume_of(request: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the copied bytes of a request and all that it copies, None if unknown."""
     found = request.get("bytes")
     if not isinstance(found, Mapping):
         return None

@@ -42,6 +42,8 @@ class SubmitOptions:
     additional: bool = False
     wait: bool = False
     dry_run: bool = False
+    all_rows: bool = False
+    """Whether tables on a terminal have all rows."""
     as_json: bool = False
     timeout_s: float = 60.0
     options: RequestOptions = field(default_factory=RequestOptions)
@@ -156,7 +158,13 @@ class PlanExecution(ABC):
                 self._operator, before, self._ask, wanted, refused, self._options.log_dirs
             )
             return plan_preview.show_preview(
-                before, validation, conflicts, as_json=as_json, preview=preview, approval=approval
+                before,
+                validation,
+                conflicts,
+                as_json=as_json,
+                preview=preview,
+                approval=approval,
+                screen=self._context.screen(all_rows=self._options.all_rows),
             )
         for line in self._notes(conflicts):
             print_note(f"Note: {line}")

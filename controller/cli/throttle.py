@@ -23,7 +23,10 @@ def throttle(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
     rate: Annotated[
         str | None,
-        typer.Argument(metavar="RATE|none", help="Bytes per second and broker, for example 50MB."),
+        typer.Argument(
+            metavar="RATE|none",
+            help="Bytes per second and broker, for example 50MB. Default: show the present one.",
+        ),
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
@@ -31,7 +34,9 @@ def throttle(  # noqa: PLR0913 - the options of the command
     request: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Set the throttle of this request, in place of the submitted one."
+            metavar="ID",
+            help="Set the throttle of this request, in place of the submitted one. "
+            "Default: the throttle of all requests without one.",
         ),
     ] = None,
     dry_run: options.DryRunOption = False,

@@ -49,7 +49,7 @@ def test_many_findings_of_one_kind_are_cut_and_counted() -> None:
     result = a_terminal(built).run("doctor")
     lines = result.stdout.splitlines()
     assert sum(line.startswith("warning: stray_log") for line in lines) == EACH_MAX
-    assert "  and 3 more like this (all with --json)" in lines
+    assert "  and 3 more like this (all with --all-rows)" in lines
     document = json.loads(a_terminal(built).run("doctor", "--json").stdout)
     assert len(document["findings"]) == EACH_MAX + 3
     assert document["counts"] == {"critical": 0, "warning": EACH_MAX + 3, "info": 0}

@@ -1,0 +1,352 @@
+"""
+The daemon's status as tables: what needs attention first, then copies, requests and brokers.
+
+Everything is read from one status document. Cells without a value stay empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from controller.cli import status_text
+from controller.cli.advice import advice_for
+from controller.cli.options import ROWS_MAX
+from controller.cli.output import ids
+from controller.cli.tables import Column, Listing, Name, bar, paragraph
+from controller.core.blocked_reasons import COPYING, IN_TURN
+from controller.core.model import BlockedBy
+from controller.units import show_bytes, show_duration, show_rate
+
+OPEN: Final = frozenset({"in_flight", "waiting"})
+"""The states of a request that has not ended."""
+ENDED_MAX: Final = 3
+"""Ended requests that are shown."""
+Document = Mapping[str, Any]
+
+
+def status_screen(status: Document, *, rows_max: int | None = ROWS_MAX) -> RenderableType:
+    """Return a status as tables of at most ``rows_max`` rows each."""
+    sections: list[RenderableType] = [
+        Group(*_head(status)),
+        _troubles(status, rows_max),
+        _reasons(status, rows_max, title="\nwhat to do", is_urgent=True),
+        _in_flight(status, rows_max),
+        *_requests(status, rows_max),
+        _brokers(status, rows_max),
+        _reasons(status, rows_max, title="\nwaiting for their turn", is_urgent=False),
+    ]
+    return Group(*sections)
+
+
+def age(status: Document, since: object) -> str:
+    """Return the time from ``since`` to the moment of the status; empty if either is unknown."""
+    try:
+        began, now = datetime.fromisoformat(str(since)), datetime.fromisoformat(str(status["at"]))
+    except (KeyError, ValueError):
+        return ""
+    return show_duration(max(0.0, (now - began).total_seconds()))
+
+
+# --- the head ------------------------------------------------------------------------------------
+
+
+def _head(status: Document) -> Iterator[RenderableType]:
+    tenure = status["tenure"]
+    role = f"{status['role']}, engine {status['engine']}, "
+    if tenure["held"]:
+        held = age(status, tenure["since"])
+        role += f"controller{f' for {held}' if held else ''} (epoch {tenure['epoch']})"
+    else:
+        role += "not the controller now"
+    yield paragraph(role, "dim")
+    yield _work(status)
+    for reason in status.get("refused_because") or ():
+        yield paragraph(f"cannot be the controller: {reason}", "red")
+    if status.get("unready_because"):
+        yield paragraph(f"not ready: {status['unready_because']}", "red")
+    for broker, why in status.get("unreachable_brokers", {}).items():
+        yield paragraph(f"broker {broker} cannot be reached: {why}", "red")
+    for line in status_text.held_lines(status):
+        yield paragraph(line, "yellow")
+    unanswered = status_text.unanswered_line(status)
+    if unanswered:
+        yield paragraph(unanswered, "yellow")
+
+
+def _work(status: Document) -> RenderableType:
+    line = Text(status_text.work_line(status), "bold")
+    for title, style in (("blocked", "yellow"), ("stalled", "bold red")):
+        number = sum((status.get(title) or {}).values())
+        if number:
+            line.append(", ").append(f"{number} {title}", style)
+    return line
+
+
+# --- what needs attention ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """A partition that is stalled, or blocked by something other than its turn."""
+
+    name: str
+    step: str
+    age: str
+    is_stalled: bool
+    reason: str
+
+
+def _troubles(status: Document, rows_max: int | None) -> RenderableType:
+    found = [_trouble(status, p) for p in status["in_flight"] if needs_attention(p)]
+    found += [_trouble(status, p) for p in status.get("waiting", ()) if needs_attention(p)]
+    return Listing(
+        title="\nneeds attention",
+        style="bold red" if any(t.is_stalled for t in found) else "bold yellow",
+        columns=(
+            Column("partition", lambda t: Name(t.name, "red" if t.is_stalled else "yellow")),
+            Column("step", lambda t: t.step, is_number=True),
+            Column("for", lambda t: t.age, is_number=True),
+            Column("", lambda t: Text("STALLED" if t.is_stalled else "", "red")),
+            Column("waits for", lambda t: Text(t.reason), folds=True),
+        ),
+        rows=sorted(found, key=lambda t: not t.is_stalled),
+        rows_max=rows_max,
+    )
+
+
+def needs_attention(partition: Document) -> bool:
+    """Return whether a partition is stalled, or blocked by something other than its turn."""
+    if partition.get("stalled"):
+        return True
+    blocked = partition["blocked_on"]
+    return blocked is not None and blocked["by"] not in IN_TURN
+
+
+def _trouble(status: Document, partition: Document) -> _Trouble:
+    blocked = partition["blocked_on"]
+    if blocked is not None:
+        reason, since = f"{blocked['by']}: {blocked['detail']}", blocked.get("since")
+    else:
+        reason, since = _copying_to(partition), partition.get("phase_since")
+    return _Trouble(
+        name_of(partition),
+        step_of(partition),
+        age(status, since),
+        bool(partition.get("stalled")),
+        reason,
+    )
+
+
+def name_of(partition: Document) -> str:
+    """Return the name of a partition."""
+    return f"{partition['topic']}-{partition['partition']}"
+
+
+def step_of(partition: Document) -> str:
+    """Return the number of the step and of all steps; empty for a pending partition."""
+    return f"{partition['step']}/{partition['steps']}" if "step" in partition else ""
+
+
+def _copying_to(partition: Document) -> str:
+    copies = _copies(partition)
+    return f"{COPYING} to {copies}" if copies else f"phase {partition['phase']}"
+
+
+def _copies(partition: Document) -> str:
+    """Return the replicas that copy."""
+    if partition.get("state") != COPYING:
+        return ""
+    return ids(r for r in partition["adding_replicas"] if r not in partition["isr"])
+
+
+# --- what makes progress -------------------------------------------------------------------------
+
+
+def _in_flight(status: Document, rows_max: int | None) -> RenderableType:
+    found = [p for p in status["in_flight"] if not needs_attention(p)]
+    return Listing(
+        title="\nin flight",
+        columns=(
+            Column("partition", lambda p: Name(name_of(p))),
+            Column("progress", lambda p: bar(_share(p))),
+            Column("step", step_of, is_number=True),
+            Column("phase", lambda p: p["phase"]),
+            Column("copies to", _copies),
+            Column("state", lambda p: "" if _copies(p) else _turn(p)),
+            Column("for", lambda p: age(status, p.get("phase_since")), is_number=True),
+            Column("replicas", lambda p: ids(p["replicas"]), is_extra=True),
+            Column("target", lambda p: ids(p["target_replicas"]), is_extra=True),
+            Column("isr", lambda p: ids(p["isr"]), is_extra=True),
+            Column("leader", lambda p: str(p["leader"]), is_extra=True, is_number=True),
+            Column("request", lambda p: Name(p.get("request") or ""), is_extra=True),
+        ),
+        rows=sorted(found, key=lambda p: p.get("state") != COPYING),
+        rows_max=rows_max,
+    )
+
+
+def _turn(partition: Document) -> str:
+    """Return what a partition in flight waits for, if it needs no attention."""
+    blocked = partition["blocked_on"]
+    return partition.get("state") or "" if blocked is None else f"waits: {blocked['by']}"
+
+
+def _share(partition: Document) -> float:
+    """Return the share of a partition's steps that is done; a step in flight counts half."""
+    step, steps = int(partition["step"]), int(partition["steps"])
+    return max(0.0, step - 0.5) / max(1, steps)
+
+
+# --- requests and brokers ------------------------------------------------------------------------
+
+
+def _requests(status: Document, rows_max: int | None) -> Iterator[RenderableType]:
+    still_open = [r for r in status["requests"] if r["state"] in OPEN]
+    ended = [r for r in status["requests"] if r["state"] not in OPEN]
+    yield Listing(
+        title="\nrequests",
+        columns=(
+            Column("request", lambda r: Name(r["id"])),
+            Column("progress", lambda r: bar(share_of(r))),
+            Column("done", lambda r: _done(r["partitions"]), is_number=True),
+            Column("in flight", lambda r: _count(r, "in_flight"), is_number=True, is_extra=True),
+            Column("waiting", lambda r: _count(r, "waiting"), is_number=True),
+            Column("refused", lambda r: _count(r, "refused"), is_number=True, is_extra=True),
+            Column("copied", _copied, is_number=True),
+            Column("rate", lambda r: _rate(r.get("bytes_per_s")), is_number=True),
+            Column("left", lambda r: time_left(r.get("eta_s")), is_number=True),
+            Column("by", lambda r: Name(r.get("requested_by") or ""), is_extra=True),
+            Column("for", lambda r: Text(r.get("asked_for") or ""), is_extra=True, folds=True),
+        ),
+        rows=still_open,
+        rows_max=rows_max,
+    )
+    for request in still_open[:rows_max]:
+        if request.get("reason"):
+            yield paragraph(f"{request['id']}: {request['reason']}", "yellow")
+    if ended:
+        yield Text("\nended", "bold")
+    for request in ended[:ENDED_MAX]:
+        yield paragraph(_outcome(request), "dim")
+
+
+def _outcome(request: Document) -> str:
+    counts = request["partitions"]
+    words = [f"{counts['done']} of {counts['total']} done"] if counts["total"] else []
+    kinds = ("refused", "cancelled", "superseded", "skipped")
+    words += [f"{counts[kind]} {kind}" for kind in kinds if counts.get(kind)]
+    return f"{request['id']}: {', '.join(words) or request['state']}"
+
+
+def share_of(request: Document) -> float:
+    """Return the share of a request that is done, in bytes if they are known."""
+    share = status_text.share_copied(request)
+    counts: Mapping[str, int] = request["partitions"]
+    ended = counts["done"] + counts["refused"] + counts["cancelled"]
+    return ended / max(1, counts["total"]) if share is None else share
+
+
+def _done(counts: Document) -> str:
+    return f"{counts['done']}/{counts['total']}"
+
+
+def _count(request: Document, kind: str) -> str:
+    return _number(request["partitions"][kind])
+
+
+def _number(number: int) -> str:
+    return str(number) if number else ""
+
+
+def _copied(request: Document) -> str:
+    volume = status_text.volume_of(request)
+    if volume is None:
+        return ""
+    moved, total = map(show_bytes, volume)
+    same = moved.split()[1] == total.split()[1]
+    return f"{moved.split()[0] if same else moved}/{total}"
+
+
+def _rate(bytes_per_s: object) -> str:
+    return show_rate(bytes_per_s) if isinstance(bytes_per_s, int | float) and bytes_per_s else ""
+
+
+def time_left(found: object) -> str:
+    """Return an estimate in a few characters; empty if unknown."""
+    words = status_text.eta_words(found).removesuffix(" left")
+    low, _, high = words.partition(" to ")
+    unit = high.partition(" ")[2]
+    return f"{low.removesuffix(unit).rstrip()}-{high}" if high else low
+
+
+def _brokers(status: Document, rows_max: int | None) -> RenderableType:
+    rows = status.get("broker_loads") or ()
+    busy = [r for r in rows if r.get("incoming") or r.get("outgoing")]
+    return Listing(
+        title="\nbrokers",
+        columns=(
+            Column("broker", lambda r: str(r["broker"]), is_number=True),
+            Column("copies", lambda r: _number(r.get("incoming") or 0), is_number=True),
+            Column("to receive", lambda r: _bytes(r.get("in_bytes_remaining")), is_number=True),
+            Column("rate in", lambda r: _rate(r.get("in_bytes_per_s")), is_number=True),
+            Column("serves", lambda r: _number(r.get("outgoing") or 0), is_number=True),
+            Column("to drop", lambda r: _bytes(r.get("out_bytes_remaining")), is_number=True),
+            Column("rate out", lambda r: _rate(r.get("out_bytes_per_s")), is_number=True),
+        ),
+        rows=busy,
+        rows_max=rows_max,
+    )
+
+
+def _bytes(amount: object) -> str:
+    return show_bytes(amount) if isinstance(amount, int | float) and amount else ""
+
+
+# --- reasons -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """A reason to wait: how many partitions it holds back, and the remedy."""
+
+    by: str
+    blocked: int
+    stalled: int
+
+    @property
+    def remedy(self) -> str:
+        """What ends the wait."""
+        # A stalled partition without a reason copies for too long.
+        return advice_for(self.by) or advice_for(BlockedBy.REPLICA_NOT_IN_ISR) or ""
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether an operator should look at it: others are only limits and wishes."""
+        return bool(self.stalled) or self.by not in IN_TURN
+
+
+def _reasons(
+    status: Document, rows_max: int | None, *, title: str, is_urgent: bool
+) -> RenderableType:
+    blocked, stalled = status.get("blocked") or {}, status.get("stalled") or {}
+    names = dict.fromkeys((*stalled, *blocked))
+    found = [_Reason(by, blocked.get(by, 0), stalled.get(by, 0)) for by in names]
+    return Listing(
+        title=title,
+        columns=(
+            Column("reason", lambda r: COPYING if r.by == "none" else r.by),
+            Column("partitions", lambda r: str(max(r.blocked, r.stalled)), is_number=True),
+            Column("stalled", lambda r: _number(r.stalled), is_number=True),
+            Column("", lambda r: Text(r.remedy), folds=True),
+        ),
+        rows=sorted(
+            (r for r in found if r.is_urgent is is_urgent), key=lambda r: (-r.stalled, -r.blocked)
+        ),
+        rows_max=rows_max,
+    )

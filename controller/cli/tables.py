@@ -1,0 +1,239 @@
+"""
+Tables for a terminal: one style, as wide as the terminal, with a limited number of rows.
+
+Only a terminal gets them. Pipes and files get lines of text, whatever the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Generic, TypeVar
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from controller.cli.options import ROWS_MAX
+
+WIDE: Final = 120
+"""Columns of a terminal from which tables show what is useful but not necessary."""
+NAME_MIN: Final = 12
+FOLD_MIN: Final = 30
+"""Columns that a name and folded text have at least."""
+GAP: Final = 2
+BAR_WIDTH: Final = 10
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A terminal, and how much is printed on it."""
+
+    console: Console
+    errors: Console
+    """Standard error, for notes that are no result."""
+    rows_max: int | None = ROWS_MAX
+    """The largest number of rows of a table; None: all."""
+
+    def print(self, *parts: RenderableType) -> None:
+        """Print parts one below the other."""
+        if parts:
+            self.console.print(*parts, sep="\n")
+
+    def note(self, *parts: RenderableType) -> None:
+        """Print notes one below the other."""
+        if parts:
+            self.errors.print(*parts, sep="\n")
+
+
+def screen_of(environ: Mapping[str, str], *, all_rows: bool) -> Screen:
+    """
+    Return the terminal of this process.
+
+    Args:
+        environ: ``COLUMNS`` sets the width, a ``NO_COLOR`` that is not empty forbids colours.
+        all_rows: Whether tables have all rows.
+
+    """
+    columns = environ.get("COLUMNS", "")
+    is_given = columns.isascii() and columns.isdecimal() and int(columns) > 0
+
+    def opened(*, stderr: bool) -> Console:
+        return Console(
+            stderr=stderr,
+            width=int(columns) if is_given else None,
+            no_color=bool(environ.get("NO_COLOR")),
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+
+    rows_max = None if all_rows else ROWS_MAX
+    return Screen(opened(stderr=False), opened(stderr=True), rows_max)
+
+
+class Name:
+    """A name that is shortened in the middle where it does not fit."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        """Show ``text``."""
+        self._text = text
+        self._style = style
+
+    def __bool__(self) -> bool:
+        """Return whether there is a name."""
+        return bool(self._text)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Return how narrow and how wide it can be."""
+        return Measurement(min(len(self._text), NAME_MIN), len(self._text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Draw it on one line."""
+        mark = "..." if options.ascii_only else "…"
+        yield Text(shortened(self._text, options.max_width, mark), self._style, no_wrap=True)
+
+
+def shortened(text: str, width: int, mark: str = "…") -> str:
+    """Cut the middle out of a text that is longer than ``width``: its end often has a number."""
+    if len(text) <= width:
+        return text
+    kept = max(0, width - len(mark))
+    tail = kept // 2
+    return text[: kept - tail] + mark + (text[-tail:] if tail else "")
+
+
+@dataclass(frozen=True)
+class Column(Generic[_Row]):
+    """One column: its head, and its cell in each row."""
+
+    head: str
+    cell: Callable[[_Row], RenderableType]
+    is_number: bool = False
+    """Aligned to the right."""
+    folds: bool = False
+    """Takes the rest of the width and as many lines as it needs."""
+    is_extra: bool = False
+    """Left out on a narrow terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(Generic[_Row]):
+    """A table that chooses its columns by the width of the terminal; nothing without rows."""
+
+    columns: Sequence[Column[_Row]]
+    rows: Sequence[_Row]
+    """The most important first."""
+    title: str = ""
+    style: str = "bold"
+    """The style of the title."""
+    rows_max: int | None = ROWS_MAX
+    """The largest number of rows; None: all."""
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Draw the title, the head, the rows, and the number of rows that are left out."""
+        if not self.rows:
+            return
+        rows = list(islice(self.rows, self.rows_max))
+        cells = {
+            column: [column.cell(row) for row in rows]
+            for column in self.columns
+            if options.max_width >= WIDE or not column.is_extra
+        }
+        # A column that is empty in every row is left out.
+        filled = {c: found for c, found in cells.items() if not all(map(_is_empty, found))}
+        widths, gap = _fitted(console, options, filled)
+        drawn = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+        drawn.show_header = any(column.head for column in filled)
+        for column, width in zip(filled, widths, strict=True):
+            drawn.add_column(
+                column.head,
+                justify="right" if column.is_number else "left",
+                no_wrap=not column.folds,
+                overflow="fold",
+                width=width,
+            )
+        for row in zip(*filled.values(), strict=True):
+            drawn.add_row(*row)
+        if self.title:
+            yield Text(self.title, self.style)
+        yield drawn
+        left_out = len(self.rows) - len(rows)
+        if left_out:
+            yield Text(f"... and {left_out} more (--all-rows shows them)", "dim")
+
+
+def _fitted(
+    console: Console, options: ConsoleOptions, filled: Mapping[Column[_Row], list[RenderableType]]
+) -> tuple[list[int], int]:
+    """
+    Return the widths of columns, and the gap between them.
+
+    Where the terminal is too narrow, folded text gets narrower first, then names, then the gaps,
+    then both again.
+    """
+    widths = [
+        max(len(column.head), *(console.measure(f, options=options).maximum for f in found))
+        for column, found in filled.items()
+    ]
+    elastic = {
+        number: FOLD_MIN if column.folds else NAME_MIN
+        for number, (column, found) in enumerate(filled.items())
+        if column.folds or any(isinstance(cell, Name) for cell in found)
+    }
+    least = [min(width, elastic.get(number, width)) for number, width in enumerate(widths)]
+    gap = GAP if sum(least) + GAP * (len(widths) - 1) <= options.max_width else 1
+    excess = sum(widths) + gap * (len(widths) - 1) - options.max_width
+    by_need = sorted(elastic, key=elastic.__getitem__, reverse=True)
+    for scale in (1, 2):
+        for number in by_need:
+            cut = max(0, min(excess, widths[number] - elastic[number] // scale))
+            widths[number] -= cut
+            excess -= cut
+    return widths, gap
+
+
+def _is_empty(cell: RenderableType) -> bool:
+    return isinstance(cell, str | Text | Name) and not cell
+
+
+def fields(rows: Iterable[tuple[str, RenderableType]], indent: int = 0) -> RenderableType:
+    """Return names with their values; long values are folded beside the name."""
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(Text(name), value)
+    return Padding(grid, (0, 0, 0, indent))
+
+
+def paragraph(text: str, style: str = "") -> RenderableType:
+    """Return text that is folded between words, its further lines indented."""
+    head, *rest = text.splitlines() or [""]
+    grid = Table.grid(padding=0)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(head, style))
+    for line in rest:
+        grid.add_row(Text(line, style))
+    return grid
+
+
+def bar(share: float, style: str = "") -> RenderableType:
+    """Return a bar with the share in percent."""
+    share = min(1.0, max(0.0, share))
+    drawn = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+    drawn.add_column(width=BAR_WIDTH)
+    drawn.add_column(width=4, justify="right")
+    complete = style or "bar.complete"
+    drawn.add_row(
+        ProgressBar(total=1, completed=share, width=BAR_WIDTH, complete_style=complete),
+        Text(f"{int(100 * share)}%"),
+    )
+    return drawn
