@@ -154,15 +154,21 @@ def step_of(partition: Document) -> str:
 
 
 def _copying_to(partition: Document) -> str:
-    copies = _copies(partition)
-    return f"{COPYING} to {copies}" if copies else f"phase {partition['phase']}"
+    copied, rate = _copied(_volume(partition)), _rate(_speed(partition))
+    amounts = ", ".join(words for words in (copied, rate) if words)
+    return f"{_activity(partition)}{f', {amounts}' if amounts else ''}"
 
 
-def _copies(partition: Document) -> str:
-    """Return the replicas that copy."""
+def _activity(partition: Document) -> str:
+    """Return what a partition in flight does."""
+    blocked = partition["blocked_on"]
+    if blocked is not None:
+        return f"waits: {blocked['by']}"
     if partition.get("state") != COPYING:
-        return ""
-    return ids(r for r in partition["adding_replicas"] if r not in partition["isr"])
+        return f"phase {partition['phase']}"
+    return (
+        f"{COPYING} to {ids(r for r in partition['adding_replicas'] if r not in partition['isr'])}"
+    )
 
 
 # --- what makes progress -------------------------------------------------------------------------
@@ -176,10 +182,14 @@ def _in_flight(status: Document, rows_max: int | None) -> RenderableType:
             Column("partition", lambda p: Name(name_of(p))),
             Column("progress", lambda p: bar(_share(p))),
             Column("step", step_of, is_number=True),
-            Column("phase", lambda p: p["phase"]),
-            Column("copies to", _copies),
-            Column("state", lambda p: "" if _copies(p) else _turn(p)),
-            Column("for", lambda p: age(status, p.get("phase_since")), is_number=True),
+            Column("state", _activity),
+            Column("copied", lambda p: _copied(_volume(p)), is_number=True),
+            Column("rate", lambda p: _rate(_speed(p)), is_number=True),
+            Column("left", _left, is_number=True),
+            Column("phase", lambda p: p["phase"], is_extra=True),
+            Column(
+                "for", lambda p: age(status, p.get("phase_since")), is_number=True, is_extra=True
+            ),
             Column("replicas", lambda p: ids(p["replicas"]), is_extra=True),
             Column("target", lambda p: ids(p["target_replicas"]), is_extra=True),
             Column("isr", lambda p: ids(p["isr"]), is_extra=True),
@@ -191,16 +201,32 @@ def _in_flight(status: Document, rows_max: int | None) -> RenderableType:
     )
 
 
-def _turn(partition: Document) -> str:
-    """Return what a partition in flight waits for, if it needs no attention."""
-    blocked = partition["blocked_on"]
-    return partition.get("state") or "" if blocked is None else f"waits: {blocked['by']}"
-
-
 def _share(partition: Document) -> float:
-    """Return the share of a partition's steps that is done; a step in flight counts half."""
+    """Return the share of a partition's steps that is done; without bytes, a step counts half."""
     step, steps = int(partition["step"]), int(partition["steps"])
-    return max(0.0, step - 0.5) / max(1, steps)
+    volume = _volume(partition)
+    part = 0.5 if volume is None else min(1.0, volume[0] / max(1, volume[1]))
+    return max(0.0, step - 1 + part) / max(1, steps)
+
+
+def _volume(partition: Document) -> tuple[int, int] | None:
+    """Return the bytes of the copies in progress, and those of whole copies; None if unknown."""
+    copies = partition.get("copies") or ()
+    sizes = [(c.get("bytes"), c.get("total_bytes")) for c in copies]
+    if not sizes or any(held is None or total is None for held, total in sizes):
+        return None
+    return sum(held for held, _ in sizes), sum(total for _, total in sizes)
+
+
+def _speed(partition: Document) -> int:
+    """Return the bytes per second of all copies of a partition; 0 if unknown."""
+    return sum(copy.get("bytes_per_s") or 0 for copy in partition.get("copies") or ())
+
+
+def _left(partition: Document) -> str:
+    """Return the time until the last copy of the step is whole; empty if any is unknown."""
+    found = [copy.get("eta_s") for copy in partition.get("copies") or ()]
+    return show_duration(max(found)) if found and None not in found else ""
 
 
 # --- requests and brokers ------------------------------------------------------------------------
@@ -218,7 +244,7 @@ def _requests(status: Document, rows_max: int | None) -> Iterator[RenderableType
             Column("in flight", lambda r: _count(r, "in_flight"), is_number=True, is_extra=True),
             Column("waiting", lambda r: _count(r, "waiting"), is_number=True),
             Column("refused", lambda r: _count(r, "refused"), is_number=True, is_extra=True),
-            Column("copied", _copied, is_number=True),
+            Column("copied", lambda r: _copied(status_text.volume_of(r)), is_number=True),
             Column("rate", lambda r: _rate(r.get("bytes_per_s")), is_number=True),
             Column("left", lambda r: time_left(r.get("eta_s")), is_number=True),
             Column("by", lambda r: Name(r.get("requested_by") or ""), is_extra=True),
@@ -264,8 +290,8 @@ def _number(number: int) -> str:
     return str(number) if number else ""
 
 
-def _copied(request: Document) -> str:
-    volume = status_text.volume_of(request)
+def _copied(volume: tuple[int, int] | None) -> str:
+    """Return copied and whole bytes with one unit if it is the same; empty if unknown."""
     if volume is None:
         return ""
     moved, total = map(show_bytes, volume)

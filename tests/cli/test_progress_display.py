@@ -24,7 +24,7 @@ def test_the_whole_and_every_partition_have_a_bar() -> None:
     text = drawn(requests=[a_request(done=1)], in_flight=[a_partition(step=2)])
     assert "1 of 4 done" in text
     assert "legacy-" in text
-    assert "2/3  A2-syncing" in text
+    assert "2/3  phase A2-syncing" in text
     assert "1,2,3     2,3" in text
 
 
@@ -80,5 +80,5 @@ def test_a_partition_that_copies_says_so() -> None:
         state="copying", adding_replicas=[3], phase_since="2026-01-02T03:04:05.000Z"
     )
     text = drawn(in_flight=[copies])
-    assert text.split("copies to")[1].splitlines()[1].split()[4:6] == ["A2-syncing", "3"]
+    assert "copying to 3" in text
     assert "waits for" not in text

@@ -51,6 +51,13 @@ def copying(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - a document's valu
     return a_partition(**{**adding, **parts})
 
 
+def a_copy(held: int | None, rate: int | None) -> dict[str, Any]:
+    """Return a copy of 4 GB as in ``/status``."""
+    eta = None if held is None or rate is None else round((4_000_000_000 - held) / rate)
+    whole = {"broker": 3, "from": 1, "total_bytes": 4_000_000_000}
+    return {**whole, "bytes": held, "bytes_per_s": rate, "eta_s": eta}
+
+
 def busy() -> dict[str, Any]:
     """Return the status of a daemon with copies, and partitions that are stalled and blocked."""
     volume = {"total": 80_000_000_000, "moved": 20_000_000_000, "remaining": 60_000_000_000}
@@ -77,11 +84,13 @@ def busy() -> dict[str, Any]:
         ],
         partitions={"in_flight": 5, "copying": 3, "waiting": 27},
         in_flight=[
-            copying(topic="orders", partition=1),
+            copying(topic="orders", partition=1, copies=[a_copy(600_000_000, 12_000_000)]),
             a_partition(topic="orders", partition=2, phase="pending", blocked_on=FULL_LIMIT),
             a_partition(topic=LONG, partition=7, step=2, blocked_on=dead, stalled=True),
-            copying(topic=LONG, partition=8, step=2),
-            copying(topic="clicks", stalled=True, phase_since=SINCE),
+            copying(topic=LONG, partition=8, step=2, copies=[a_copy(None, None)]),
+            copying(
+                topic="clicks", stalled=True, phase_since=SINCE, copies=[a_copy(1_000_000, 1000)]
+            ),
         ],
         waiting=[
             {"topic": LONG, "partition": 3, "request": "r", "blocked_on": full},
@@ -259,6 +268,15 @@ def test_dumb_terminals_get_lines(tmp_path: Path) -> None:
     plain = a_terminal(tmp_path, 80)
     plain.is_terminal = False
     assert status(a_terminal(tmp_path, 80, TERM="dumb")) == status(plain)
+
+
+def test_the_bytes_of_a_copy_move_its_bar(tmp_path: Path) -> None:
+    """The first of three steps, with half of its 4 GB."""
+    terminal = a_terminal(tmp_path, 80)
+    halves = [a_copy(1_000_000_000, 10_000_000), a_copy(3_000_000_000, 5_000_000)]
+    terminal.cluster.statuses = [a_status(in_flight=[copying(copies=halves)])]
+    (row,) = (x for x in terminal.run("status").stdout.splitlines() if x.startswith("t-0"))
+    assert " ".join(row.split()[2:]) == "16% 1/3 copying to 3 4/8 GB 15 MB/s 5 min"
 
 
 def test_all_rows_are_shown_on_demand(tmp_path: Path) -> None:
