@@ -15,7 +15,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from controller.cli import options
-from controller.cli.advice import PHASE_MEANINGS, advice_for
 from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import ids, print_json, print_lines, print_note
@@ -31,6 +30,7 @@ from controller.cli.tables import fields, paragraph
 from controller.core import model
 from controller.core.blocked_reasons import COPYING
 from controller.core.events import Orphan
+from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.zk.operator_client import OperatorClient
 
 WORDS: Final = {

@@ -15,12 +15,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from controller.cli import status_text
-from controller.cli.advice import advice_for
 from controller.cli.options import ROWS_MAX
 from controller.cli.output import ids
 from controller.cli.tables import Column, Listing, Name, bar, paragraph
 from controller.core.blocked_reasons import COPYING, IN_TURN
 from controller.core.model import BlockedBy
+from controller.telemetry.advice import advice_for
 from controller.units import show_bytes, show_duration, show_rate
 
 OPEN: Final = frozenset({"in_flight", "waiting"})

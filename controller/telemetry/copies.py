@@ -7,9 +7,10 @@ abandons all: another controller may continue them unobserved.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from controller.core import model
 from controller.core.events import SizesRead, StatesRead
@@ -21,6 +22,8 @@ from controller.telemetry.phase_changes import STARTING, EnteredPhase
 
 EXPANDING: Final = LABELS[Expanding]
 SYNCING: Final = LABELS[Syncing]
+REPORTS_KEPT: Final = 6
+"""Reports from which the rate of a copy is computed."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,30 @@ class _Copy:
     """Its bytes when they were first reported; 0 for a copy that this tenure started."""
     held: int | None = None
     """Its bytes as last reported."""
+    reports: deque[tuple[model.Instant, int]] = field(
+        default_factory=lambda: deque(maxlen=REPORTS_KEPT)
+    )
+    """The latest reports of its bytes."""
+
+    def document(self, broker: model.BrokerId, size: int | None) -> dict[str, Any]:
+        """Return it for the status document; ``size`` is that of the partition."""
+        rate = self._rate()
+        left = None if size is None or self.held is None else max(0, size - self.held)
+        return {
+            "broker": broker,
+            "from": self.leader,
+            "bytes": self.held,
+            "total_bytes": size,
+            "bytes_per_s": None if rate is None else round(rate),
+            "eta_s": round(left / rate) if rate and left is not None else None,
+        }
+
+    def _rate(self) -> float | None:
+        """Return the bytes per second between the kept reports; None for fewer than two."""
+        if len(self.reports) <= 1:
+            return None
+        (since, first), (until, last) = self.reports[0], self.reports[-1]
+        return max(0, last - first) / (until - since) if until > since else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +119,12 @@ class Copies:
         copies = self._copies.get(partition, {})
         return {b: c.held for b, c in copies.items() if c.held is not None}
 
+    def documents(self, partition: model.TopicPartition, size: int | None) -> list[dict[str, Any]]:
+        """Return the unfinished copies of a partition of this size for the status document."""
+        return [
+            copy.document(broker, size) for broker, copy in self._copies.get(partition, {}).items()
+        ]
+
     def forget(self, now: model.Instant) -> Iterator[CopyEvent]:
         """Abandon the unfinished copies at the end of a tenure."""
         for partition in list(self._copies):
@@ -120,7 +153,7 @@ class Copies:
             if partition in self._isr:
                 yield from self._settle(partition, view, now)
 
-    def sizes_read(self, event: SizesRead) -> Iterator[CopyEvent]:
+    def sizes_read(self, event: SizesRead, now: model.Instant) -> Iterator[CopyEvent]:
         """Record the bytes of unfinished replicas."""
         for partition, reported in event.replicas.items():
             for broker, copy in self._copies.get(partition, {}).items():
@@ -129,6 +162,7 @@ class Copies:
                     continue
                 if copy.first is None:
                     copy.first = size if copy.inherited else 0
+                copy.reports.append((now, size))
                 yield from self._count(broker, copy, size)
 
     # --- one partition ----------------------------------------------------------------------------

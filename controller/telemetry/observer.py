@@ -138,7 +138,7 @@ class TelemetryObserver:
             case StatesRead():
                 self._copied(self._publisher.copies.states_read(event, view, self._clock.now()))
             case SizesRead():
-                self._copied(self._publisher.copies.sizes_read(event))
+                self._copied(self._publisher.copies.sizes_read(event, self._clock.now()))
                 self._write(self._requests.sizes(event, view), keep=True)
             case _:
                 pass

@@ -19,6 +19,7 @@ from controller.core.reassignments import Reassignment
 from controller.core.steps import Step, steps_to
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import is_stalled
+from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import iso_time
 
 ROWS: Final = 50
@@ -39,15 +40,16 @@ class Clocks:
         return iso_time(self.wall - timedelta(seconds=self.now - instant))
 
 
-def partition_document(
+def partition_document(  # noqa: PLR0913 - what it is made of
     view: ClusterView,
     partition: TopicPartition,
     clocks: Clocks,
     reasons: BlockedReasons,
     *,
     is_stalled: bool,
+    copies: Copies | None = None,
 ) -> dict[str, Any]:
-    """Return the progress of one reassignment."""
+    """Return the progress of one reassignment, with that of its copies as far as it is known."""
     reassignment = view.work.reassignments[partition]
     assignment = view.session.known_assignment(partition)
     state = view.tenure.states.get(partition)
@@ -68,6 +70,9 @@ def partition_document(
         "original_replicas": None if spec.original is None else list(spec.original),
         "isr": list(state.isr) if state else [],
         "leader": state.leader if state else None,
+        "copies": []
+        if copies is None
+        else copies.documents(partition, view.work.sizes.get(partition)),
         "blocked_on": _blocked_on(reassignment, reasons, clocks),
         "since": clocks.at(reassignment.since),
         "phase_since": clocks.at(reassignment.phase_since),
@@ -115,7 +120,12 @@ def steps_between(current: Replicas, target: Replicas, step_size: int | None) ->
 
 
 def explanation_of(
-    view: ClusterView, partition: TopicPartition, clocks: Clocks, *, stalled_after_s: float
+    view: ClusterView,
+    partition: TopicPartition,
+    clocks: Clocks,
+    *,
+    stalled_after_s: float,
+    copies: Copies | None = None,
 ) -> dict[str, Any]:
     """
     Return the answer of ``/explain`` for one partition.
@@ -125,6 +135,7 @@ def explanation_of(
         partition: The partition.
         clocks: The present moment.
         stalled_after_s: Seconds without progress after which it is stalled.
+        copies: The copies in progress.
 
     """
     assignment = view.session.known_assignment(partition)
@@ -149,7 +160,7 @@ def explanation_of(
     still_since = Instant(clocks.now - stalled_after_s)
     stalled = view.role.leading and is_stalled(reassignment, reasons.of(reassignment), still_since)
     document["reassignment"] = {
-        **partition_document(view, partition, clocks, reasons, is_stalled=stalled),
+        **partition_document(view, partition, clocks, reasons, is_stalled=stalled, copies=copies),
         "route": reassignment.spec.route.value,
         "size_bytes": view.work.sizes.get(partition),
     }
@@ -219,7 +230,12 @@ class Filter:
 
 
 def listing_of(
-    view: ClusterView, wanted: Filter, clocks: Clocks, *, stalled_after_s: float
+    view: ClusterView,
+    wanted: Filter,
+    clocks: Clocks,
+    *,
+    stalled_after_s: float,
+    copies: Copies | None = None,
 ) -> dict[str, Any]:
     """Return one page of the selected partitions, those in flight first."""
     work = view.work
@@ -239,7 +255,9 @@ def listing_of(
     def document(partition: TopicPartition) -> dict[str, Any]:
         found = view.work.reassignments[partition]
         stalled = view.role.leading and is_stalled(found, reasons.of(found), still_since)
-        return partition_document(view, partition, clocks, reasons, is_stalled=stalled)
+        return partition_document(
+            view, partition, clocks, reasons, is_stalled=stalled, copies=copies
+        )
 
     return {
         "total": total,

@@ -21,6 +21,7 @@ from controller.core.scheduling import limits
 from controller.core.scheduling.holds import request_hold
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
+from controller.telemetry.copies import Copies
 from controller.telemetry.disk_status import disks_of
 from controller.telemetry.incremental import Incremental, in_slices
 from controller.telemetry.json_values import iso_time
@@ -41,6 +42,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
     engine: str,
     progress: ProgressTracker | None = None,
     forecasts: RequestForecasts | None = None,
+    copies: Copies | None = None,
 ) -> Incremental[dict[str, Any]]:
     """
     Return the status document.
@@ -52,11 +54,12 @@ def status_of(  # noqa: PLR0913 - what it is made of
         engine: The engine in the settings, until the view has the one that was chosen.
         progress: Bytes, rates and estimates; without it they are unknown.
         forecasts: The forecasts of requests.
+        copies: The copies in progress.
 
     """
     role = view.role
     progress = progress or ProgressTracker()
-    named = yield from _in_flight(view, clocks, work)
+    named = yield from _in_flight(view, clocks, work, copies)
     return {
         "role": "leader" if role.leading else "standby",
         "engine": engine if role.engine is None else role.engine.value,
@@ -90,14 +93,14 @@ def status_of(  # noqa: PLR0913 - what it is made of
 
 
 def _in_flight(
-    view: ClusterView, clocks: Clocks, work: WorkCounts
+    view: ClusterView, clocks: Clocks, work: WorkCounts, copies: Copies | None
 ) -> Incremental[list[dict[str, Any]]]:
     """Return the first partitions in flight, without those that ended since they were counted."""
     waits = BlockedReasons(view, clocks.now)
     found = []
     for partitions in in_slices(work.in_flight[:IN_FLIGHT_MAX]):
         found += [
-            partition_document(view, p, clocks, waits, is_stalled=p in work.stalled)
+            partition_document(view, p, clocks, waits, is_stalled=p in work.stalled, copies=copies)
             for p in partitions
             if p in view.work.reassignments
         ]

@@ -31,6 +31,7 @@ from controller.telemetry.progress import ProgressTracker
 from controller.telemetry.request_forecasts import RequestForecasts
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timelines
+from controller.telemetry.trends import Sample, Trends
 
 INTERVAL_S: Final = 0.2
 VOLUMES_INTERVAL_S: Final = 1.0
@@ -113,6 +114,8 @@ class StatusPublisher:
         """The forecasts of requests."""
         self.timelines = Timelines()
         """The phases of partitions; the observer updates it."""
+        self.trends = Trends()
+        """Throughput and partitions in flight of the last hour."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
 
@@ -153,6 +156,7 @@ class StatusPublisher:
         pause_s = (ended - started) / SHARE
         if snapshot is not None:
             self._latest = snapshot
+            self._sample(snapshot, ended)
             pause_s = max(self._interval_s, pause_s)
         self._next_at = Instant(ended + pause_s)
         return snapshot
@@ -178,6 +182,7 @@ class StatusPublisher:
             engine=self._engine,
             progress=self.progress,
             forecasts=self.forecasts,
+            copies=self.copies,
         )
         health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
@@ -199,11 +204,26 @@ class StatusPublisher:
             served={b: t.served for b, t in self.progress.traffic.items()},
         )
 
+    def _sample(self, snapshot: StatusSnapshot, now: Instant) -> None:
+        self.trends.add(
+            Sample(
+                now,
+                self._wall(),
+                received=sum(snapshot.received.values()),
+                in_flight=len(snapshot.work.in_flight),
+                copying=snapshot.work.copying,
+            )
+        )
+
     def ask(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
         return self._ask(
             lambda view, clocks: explanation_of(
-                view, partition, clocks, stalled_after_s=self._stalled_after_s
+                view,
+                partition,
+                clocks,
+                stalled_after_s=self._stalled_after_s,
+                copies=self.copies,
             )
         )
 
@@ -211,7 +231,11 @@ class StatusPublisher:
         """Ask the loop for a page of the partitions; safe from any thread."""
         return self._ask(
             lambda view, clocks: listing_of(
-                view, wanted, clocks, stalled_after_s=self._stalled_after_s
+                view,
+                wanted,
+                clocks,
+                stalled_after_s=self._stalled_after_s,
+                copies=self.copies,
             )
         )
 

@@ -8,6 +8,7 @@ is logged in. Every attempt is audited with the name of the token.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
 
@@ -111,7 +112,7 @@ class ControlForm:
             problem = found.body.decode().strip()
             self._audit(Attempt("login", "", "", request.client, problem))
             page = html(render_login(target, problem=problem), found.status)
-            return Response(page.status, page.content_type, page.body, found.headers)
+            return replace(page, headers={**page.headers, **found.headers})
         who, cookie = found
         self._audit(Attempt("login", "", who.name, request.client, "done"))
         return redirect(target, Set_Cookie=cookie)

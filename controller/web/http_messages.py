@@ -13,6 +13,12 @@ HTML: Final = "text/html; charset=utf-8"
 FORM: Final = "application/x-www-form-urlencoded"
 FORM_BYTES_MAX: Final = 4096
 DIGITS_MAX: Final = 10
+POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+"""A page may run, load, frame and send nothing but its own styles, pictures and forms."""
+PAGE_POLICY: Final = f"{POLICY}; script-src 'self'; connect-src 'self'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,8 @@ def text(status: HTTPStatus, words: str, **headers: str) -> Response:
 
 
 def html(page: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    """Return a page."""
-    return Response(status, HTML, page.encode())
+    """Return a page, which may run the script of this server and nothing else."""
+    return Response(status, HTML, page.encode(), {"Content-Security-Policy": PAGE_POLICY})
 
 
 def json_response(document: Mapping[str, Any]) -> Response:

@@ -1,5 +1,5 @@
 """
-The HTML pages, rendered from ``templates/``: no script, no other file, every value escaped.
+The HTML pages, rendered from ``templates/``: every value escaped, and no script needed.
 
 The overview with a table of partitions that its address filters, the history of one request, the
 log-in, and a form that asks again before anything is changed.
@@ -11,24 +11,62 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from controller.core.blocked_reasons import COPYING
 from controller.core.phases import LABELS
+from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
 from controller.telemetry.timelines import Timeline
+from controller.telemetry.trends import TrendPoint
 from controller.units import show_bytes, show_duration
 from controller.web.access import ANYONE, Identity
+from controller.web.charts import charts_of, fill_of
 from controller.web.pictures import COLORS, copy_matrix, phase_timeline
 from controller.web.report_index import IndexedReport
 
-ACTIONS: Final = ("pause", "resume", "cancel")
+ACTIONS: Final[Mapping[str, str]] = {
+    "pause": "No new step begins. Steps in flight continue to their end.",
+    "resume": "Steps begin again. Other pauses stay.",
+    "cancel": "Partitions in flight go back to their original replicas, or to the nearest "
+    "assignment that is safe. Partitions that are done stay where they are.",
+}
+"""The actions of the page, and what each does."""
 REFRESH_S: Final = 5
 UNGUARDED_MAX: Final = 5
 """The most brokers without a guard that the overview names."""
+REQUESTS_MAX: Final = 25
+"""The most requests on the overview; the newest come first."""
+COPYING_MAX: Final = 25
+"""The most partitions whose copies the overview shows."""
+DIRECTORIES_MAX: Final = 25
+"""The most log directories on the overview; the fullest come first."""
+BROKERS_MAX: Final = 60
+PATH_MAX: Final = 34
+DOTS: Final[Mapping[str, int]] = {
+    "pending": 0,
+    "ordered": 1,
+    "A1": 1,
+    "A2": 1,
+    "A2-syncing": 2,
+    "B3": 3,
+    "B5": 4,
+    "placing": 5,
+}
+"""The place of each phase in the row of dots."""
+_TONES: Final[Mapping[str, str]] = {
+    "in_flight": "busy",
+    "done": "done",
+    "waiting": "wait",
+    "held": "wait",
+    "cancelled": "wait",
+    "refused": "bad",
+}
 _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.,:/?&=%+~-]*")
 _PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 
@@ -49,15 +87,20 @@ class Overview:
     """Who sees the page."""
     reports: Sequence[IndexedReport] = ()
     """The latest first."""
+    points: Sequence[TrendPoint] = ()
+    """Of the charts, the oldest first."""
 
 
 def render_page(shown: Overview | None) -> str:
     """Return the overview; None: the loop has not published a status yet."""
     if shown is None:
-        return _render("starting", refresh_s=REFRESH_S)
+        return _render("starting", "starting", refresh_s=REFRESH_S)
     status, wanted = shown.status, shown.wanted
+    copies = _copies(status)
     return _render(
         "overview",
+        "overview",
+        at=status["at"],
         refresh_s=None if shown.is_still else REFRESH_S,
         interval_s=REFRESH_S,
         status=status,
@@ -67,12 +110,18 @@ def render_page(shown: Overview | None) -> str:
         reports=shown.reports,
         is_still=shown.is_still,
         who=shown.who,
+        requests=status["requests"][:REQUESTS_MAX],
+        throughput=sum(load["in_bytes_per_s"] for load in status["broker_loads"]),
+        charts=charts_of(shown.points),
+        copies=copies,
+        copying_shown=len({(p["topic"], p["partition"]) for p, _ in copies}),
+        directories=_directories(status["disks"]),
         matrix=copy_matrix(status["broker_loads"], status["routes"]),
         busy_brokers=[
             load
             for load in status["broker_loads"]
             if any(v for k, v in load.items() if k != "broker")
-        ],
+        ][:BROKERS_MAX],
         examples=_examples(status),
         phases=_PHASES,
         progress_of=progress_of,
@@ -92,6 +141,8 @@ def render_history(
     picture = None if timeline is None else phase_timeline(timeline, now)
     return _render(
         "history",
+        f"request {request}",
+        at=now.isoformat(),
         request=request,
         timeline=timeline,
         picture=picture,
@@ -102,12 +153,16 @@ def render_history(
 
 def render_form(action: str, request: str, who: Identity, *, problem: str = "") -> str:
     """Return the form that asks again; an empty ``request`` means everything."""
-    return _render("form", action=action, request=request, who=who, problem=problem)
+    meaning = ACTIONS[action]
+    title = f"{action} {request or 'everything'}"
+    return _render(
+        "form", title, action=action, request=request, who=who, problem=problem, meaning=meaning
+    )
 
 
 def render_login(target: str, *, problem: str = "") -> str:
     """Return the form that asks for a token, and then shows ``target``."""
-    return _render("login", target=target, problem=problem)
+    return _render("login", "log in", target=target, problem=problem)
 
 
 def safe_path(target: str) -> str:
@@ -159,6 +214,53 @@ def _examples(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {p["blocked_on"]["by"]: p for p in partitions if p["blocked_on"] is not None}
 
 
+def _copies(
+    status: Mapping[str, Any],
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+    """Return the copies of the first partitions that copy, stalled ones first."""
+    copying = [p for p in status["in_flight"] if p["state"] == COPYING]
+    copying.sort(key=lambda p: not p["stalled"])
+    return [(p, copy) for p in copying[:COPYING_MAX] for copy in p["copies"] or [None]]
+
+
+def _directories(disks: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the log directories with their fill: failed ones, then the fullest."""
+    found = []
+    for directory in disks["log_dirs"]:
+        fill = fill_of(directory, disks)
+        label = ""
+        if fill is not None:
+            label = f"{fill['used']:.1f} % used, {fill['reserved']:.1f} % reserved for copies"
+        found.append({**directory, "fill": fill, "label": label})
+
+    def key(directory: Mapping[str, Any]) -> tuple[bool, float, int, str]:
+        fill = directory["fill"]
+        share = 0.0 if fill is None else fill["used"] + fill["reserved"]
+        return not directory["failed"], -share, directory["broker"], directory["path"]
+
+    return sorted(found, key=key)[:DIRECTORIES_MAX]
+
+
+def dots_of(phase: str) -> list[str]:
+    """Return the state of each dot of a phase's row: past, now or next."""
+    now = DOTS.get(phase, 0)
+    row = range(max(DOTS["B5"], now) + 1)
+    return ["past" if n < now else "now" if n == now else "next" for n in row]
+
+
+def show_ago(moment: str, at: str) -> str:
+    """Format a moment relative to another, both in ISO 8601."""
+    seconds = (datetime.fromisoformat(at) - datetime.fromisoformat(moment)).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"{show_duration(seconds)} ago" if seconds > 0 else f"in {show_duration(-seconds)}"
+
+
+def _shorten(path: str) -> str:
+    """Return the end of a long path, which distinguishes it from others."""
+    return path if len(path) <= PATH_MAX else f"…{path[1 - PATH_MAX :]}"
+
+
 def _query(**fields: object) -> str:
     """Return a query string without the empty fields."""
     return urlencode({k: v for k, v in fields.items() if v not in ("", None)})
@@ -172,15 +274,28 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(bytes=show_bytes, duration=show_duration)
-    environment.globals.update(query=_query, actions=ACTIONS, colors=COLORS)
+    environment.filters.update(
+        bytes=show_bytes, duration=show_duration, ago=show_ago, shorten=_shorten
+    )
+    environment.globals.update(
+        query=_query,
+        actions=ACTIONS,
+        colors=COLORS,
+        meanings=PHASE_MEANINGS,
+        dots_of=dots_of,
+        remedy=advice_for,
+        tone_of=lambda state: _TONES.get(state, ""),
+    )
     return environment
 
 
 _TEMPLATES: Final = _environment()
 
 
-def _render(name: str, **values: object) -> str:
-    return _TEMPLATES.get_template(f"{name}.html").render(
-        {"refresh_s": None, "who": ANYONE, **values}
-    )
+def _render(name: str, title: str, **values: object) -> str:
+    defaults = {"refresh_s": None, "who": ANYONE, "title": title}
+    return _TEMPLATES.get_template(f"{name}.html").render({**defaults, **values})
+
+
+SCRIPT: Final = resources.files("controller.web").joinpath("templates", "page.js").read_bytes()
+"""Refreshes parts of the overview in place."""

@@ -17,8 +17,8 @@ BROKERS_MAX: Final = 60
 CELL: Final = 22
 MARGIN: Final = 64
 BAR: Final = 90
-WIDTH: Final = 720
-ROW: Final = 16
+WIDTH: Final = 1200
+ROW: Final = 20
 NAME: Final = 220
 """Width of the names beside the timeline."""
 
@@ -30,6 +30,8 @@ COLORS: Final[Mapping[str, str]] = {
     "B3": "#ffb74d",
     "B5": "#e57373",
 }
+
+NAME_MAX: Final = 34
 
 Picture = Mapping[str, Any]
 
@@ -78,7 +80,7 @@ def copy_matrix(
                 "replicas": route["replicas"],
                 "x": at[route["to"]],
                 "y": at[route["from"]],
-                "depth": 0.25 + 0.75 * route["replicas"] / replicas_most,
+                "depth": 0.7 + 0.3 * route["replicas"] / replicas_most,
             }
             for route in routes
             if route["from"] in at and route["to"] in at
@@ -121,13 +123,24 @@ def phase_timeline(timeline: Timeline, now: datetime) -> Picture | None:
             x = NAME + scale * (span.since - begin).total_seconds()
             width = max(1.0, scale * seconds)
             drawn.append({"phase": span.phase, "seconds": seconds, "x": x, "width": width})
-        rows.append({"partition": str(partition), "y": 20 + n * ROW, "spans": drawn})
+        rows.append({"partition": _short(str(partition)), "y": 22 + n * ROW, "spans": drawn})
+    middle = begin + (end - begin) / 2
     return {
         "left": NAME,
         "width": WIDTH,
-        "height": 28 + len(rows) * ROW,
-        "bar": ROW - 3,
+        "height": 30 + len(rows) * ROW,
+        "bar": ROW - 6,
+        "ticks": [
+            {"x": NAME, "words": f"{begin:%H:%M:%S}", "anchor": "start"},
+            {"x": (NAME + WIDTH) / 2, "words": f"{middle:%H:%M:%S}", "anchor": "middle"},
+            {"x": WIDTH, "words": f"{end:%H:%M:%S} UTC", "anchor": "end"},
+        ],
         "begin": f"{begin:%H:%M:%S}",
         "end": f"{end:%H:%M:%S}",
         "rows": rows,
     }
+
+
+def _short(name: str) -> str:
+    """Return the end of a long name, with the number of the partition."""
+    return name if len(name) <= NAME_MAX else f"…{name[1 - NAME_MAX :]}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -31,6 +32,7 @@ from controller.web.http_messages import (
 )
 from controller.web.pages import (
     ACTIONS,
+    SCRIPT,
     Overview,
     render_form,
     render_history,
@@ -89,6 +91,7 @@ class Routes:
             "/metrics": lambda _: self.metrics(),
             "/healthz": lambda _: _probe(self._health.why_dead()),
             "/readyz": lambda _: _probe(self._why_unready()),
+            "/page.js": lambda _: Response(HTTPStatus.OK, "text/javascript", SCRIPT),
         }
         self._readable: Mapping[str, Callable[[HttpRequest, Identity], Response]] = {
             "/": self.page,
@@ -174,6 +177,7 @@ class Routes:
             is_still=bool(fields.get("still")),
             who=who,
             reports=self._newest_reports(),
+            points=self._publisher.trends.points(),
         )
         return html(render_page(shown))
 
@@ -241,7 +245,7 @@ def _with_log_in(request: HttpRequest, refused: Response) -> Response:
     if refused.status is not HTTPStatus.UNAUTHORIZED or not is_browser:
         return refused
     page = html(render_login(safe_path(request.path)), refused.status)
-    return Response(page.status, page.content_type, page.body, refused.headers)
+    return replace(page, headers={**page.headers, **refused.headers})
 
 
 def _probe(reason: str | None) -> Response:

@@ -31,7 +31,7 @@ from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
 from controller.web.certificates import ServerCertificate
 from controller.web.control_form import READ_ONLY
-from controller.web.http_messages import HttpRequest, Response, is_number, text
+from controller.web.http_messages import POLICY, HttpRequest, Response, is_number, text
 from controller.web.routes import Routes
 
 REQUEST_S: Final = 10.0
@@ -56,10 +56,9 @@ SECURITY: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
-    "img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "Content-Security-Policy": POLICY,
 }
-"""A page may run, load, frame and send nothing but its own styles, pictures and forms."""
+"""Unless a response says otherwise."""
 
 
 class HttpServer:

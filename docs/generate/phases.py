@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from controller.cli.advice import PHASE_MEANINGS
 from controller.core.phases import LABELS, LEGAL, RESETS, Ended, Expanding, Pending
+from controller.telemetry.advice import PHASE_MEANINGS
 
 
 def mermaid() -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from controller.cli.advice import ADVICE, PHASE_MEANINGS, advice_for
 from controller.core.events import Orphan
 from controller.core.model import (
     BlockedBy,
@@ -22,6 +21,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.outcomes import RequestHistory, Summary
+from controller.telemetry.advice import ADVICE, PHASE_MEANINGS, advice_for
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import partition_state

@@ -9,7 +9,7 @@ from controller.core.model import BrokerId, Instant
 from controller.core.phases import LABELS, Expanding, Pending, Starting, Stopping, Syncing
 from controller.core.records import Change, SpecEndedRecord
 from controller.core.view import ClusterView
-from controller.telemetry.copies import Copies, Copy, CopyEvent, IsrShrunk, Received
+from controller.telemetry.copies import REPORTS_KEPT, Copies, Copy, CopyEvent, IsrShrunk, Received
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state
 from tests.telemetry.test_measurements import CHANGE
@@ -33,10 +33,11 @@ def begun(view: ClusterView, before: type = Pending) -> Copies:
     return copies
 
 
-def copy_events(copies: Copies, size: int) -> list[CopyEvent]:
+def copy_events(copies: Copies, size: int, after_s: float = 10.0) -> list[CopyEvent]:
     """Let broker 4 say what it holds."""
     sizes = {tp(): {BrokerId(4): size, BrokerId(1): 1000}}
-    return list(copies.sizes_read(SizesRead({tp(): 1000}, {}, sizes)))
+    read = SizesRead({tp(): 1000}, {}, sizes)
+    return list(copies.sizes_read(read, Instant(AT + after_s)))
 
 
 def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
@@ -132,3 +133,29 @@ def test_replica_that_leaves_the_isr_is_reported() -> None:
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(3,))
     built.view.work.reassignments[tp()].phase = Stopping(frozenset(), frozenset(), AT)
     assert isr(copies, built.view, 1) == []
+
+
+def test_copy_has_a_rate_between_its_latest_reports() -> None:
+    """And the time that is left; both are unknown before the second report."""
+    copies = begun(adding_four().view)
+    (unknown,) = copies.documents(tp(), None)
+    assert unknown == {
+        "broker": 4,
+        "from": 1,
+        "bytes": None,
+        "total_bytes": None,
+        "bytes_per_s": None,
+        "eta_s": None,
+    }
+    copy_events(copies, 100)
+    (first,) = copies.documents(tp(), 1000)
+    assert (first["bytes"], first["bytes_per_s"], first["eta_s"]) == (100, None, None)
+    copy_events(copies, 400, after_s=40.0)
+    (known,) = copies.documents(tp(), 1000)
+    assert (known["bytes"], known["bytes_per_s"], known["eta_s"]) == (400, 10, 60)
+    for number in range(REPORTS_KEPT):
+        copy_events(copies, 400, after_s=100.0 + number)
+    (still,) = copies.documents(tp(), 1000)
+    assert (still["bytes_per_s"], still["eta_s"]) == (0, None)
+    assert isr(copies, adding_four().view, 1, 2, 3, 4)
+    assert copies.documents(tp(), 1000) == []

@@ -150,6 +150,7 @@ def test_partition_in_flight_has_all_fields() -> None:
             "original_replicas": [1, 2, 3],
             "isr": [2, 3],
             "leader": 2,
+            "copies": [],
             "blocked_on": {
                 "by": "replica_not_in_isr",
                 "detail": "replica 3",
