@@ -33,7 +33,7 @@ setup: $(READY) ## a virtual environment with the package and everything to chec
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: PYTHON=/path/to/python3 make setup" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,pipeline]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,pipeline,zookeeper-sasl]'
 	@touch $@
 
 check: $(READY) ## style, format, types, and who may import whom

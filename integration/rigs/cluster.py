@@ -14,7 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -67,18 +68,21 @@ class Cluster:
     def __init__(self, directory: Path, options: ClusterOptions) -> None:
         self.directory = directory
         self.options = options
-        self.zookeepers = ensemble(directory, options.zookeepers, options.zookeeper_heap_mb)
+        self.zookeepers = self._make_zookeepers()
         addresses = ",".join(server.address for server in self.zookeepers)
         self.zookeeper_connect = addresses + options.chroot
         self.zk = KazooClient(
-            hosts=self.zookeeper_connect, timeout=10.0, connection_retry=dict(_RECONNECT)
+            hosts=self.zookeeper_connect,
+            timeout=10.0,
+            connection_retry=dict(_RECONNECT),
+            **self.zookeeper_client,
         )
         self.brokers = {
             broker_id: Broker(
                 broker_id,
                 directory / f"broker-{broker_id}",
                 zookeeper=self.zookeeper_connect,
-                options=options.broker,
+                options=self._broker_options(broker_id),
                 rack=options.racks[n % len(options.racks)] if options.racks else None,
                 is_registered=self.is_registered,
             )
@@ -87,7 +91,7 @@ class Cluster:
 
     @classmethod
     @contextmanager
-    def running(cls, options: ClusterOptions | None = None) -> Iterator[Cluster]:
+    def running(cls, options: ClusterOptions | None = None) -> Iterator[Self]:
         """Yield a cluster that serves; afterwards no process and no file of it is left."""
         with ExitStack() as cleaning:
             directory = cleaning.enter_context(scratch_directory())
@@ -106,6 +110,7 @@ class Cluster:
         self.start_zookeepers()
         self.zookeeper.make_path(self.options.chroot or "/")
         self.zk.start(timeout=30)
+        self._before_brokers()
         self.start_brokers(*self.brokers)
         self._await_whole()
 
@@ -144,15 +149,30 @@ class Cluster:
         self.zk.close()
         for process in self.processes:
             process.kill()
-            process.port.close()
         for server in self.zookeepers:
-            for port in server.peer_ports:
+            for port in (server.port, *server.peer_ports):
                 port.close()
         for broker in self.brokers.values():
+            for port in broker.ports.values():
+                port.close()
             if broker.link is not None:
                 broker.link.close()
-            if broker.internal_port is not None:
-                broker.internal_port.close()
+
+    # --- what locked clusters change -----------------------------------------------------------
+
+    zookeeper_client: Mapping[str, Any] = MappingProxyType({})
+    """Further arguments of kazoo's clients."""
+    client_security: Mapping[str, str] = MappingProxyType({})
+    """librdkafka's security settings."""
+
+    def _make_zookeepers(self) -> list[ZooKeeperServer]:
+        return ensemble(self.directory, self.options.zookeepers, self.options.zookeeper_heap_mb)
+
+    def _broker_options(self, _broker_id: int) -> BrokerOptions:
+        return self.options.broker
+
+    def _before_brokers(self) -> None:
+        """Write to ZooKeeper what brokers need when they start."""
 
     @property
     def zookeeper(self) -> ZooKeeperServer:
@@ -370,7 +390,7 @@ class Cluster:
         )
 
     def _admin_of(self, servers: str) -> AdminClient:
-        return AdminClient({"bootstrap.servers": servers, **QUIET})
+        return AdminClient({"bootstrap.servers": servers, **self.client_security, **QUIET})
 
 
 QUIET: Final[Mapping[str, str | int | float | bool]] = {"log_level": 0}

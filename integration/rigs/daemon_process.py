@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,9 +38,10 @@ class Daemon(ChildProcess):
         name: How messages and files call it.
         failpoint: ``die`` or ``freeze``, and the failpoint at which it does that to itself.
         module: The command itself, or a module that runs it and observes it from inside.
+        settings: Further settings, by the name of their environment variable.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a daemon is made of
         self,
         zookeeper_connect: str,
         directory: Path,
@@ -47,6 +49,7 @@ class Daemon(ChildProcess):
         name: str = "reassigner",
         failpoint: tuple[str, Failpoint] | None = None,
         module: str = "controller.cli",
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = ReservedPort()
@@ -72,7 +75,7 @@ class Daemon(ChildProcess):
             name,
             command,
             log=directory / f"{name}.log",
-            environment=_environment(),
+            environment={**_environment(), **(settings or {})},
             working_directory=_ROOT,
         )
 
@@ -135,7 +138,12 @@ class Daemon(ChildProcess):
         return content
 
 
-def run_reassigner(*arguments: str, within_s: float = 120.0, errors_too: bool = True) -> ToolResult:
+def run_reassigner(
+    *arguments: str,
+    within_s: float = 120.0,
+    errors_too: bool = True,
+    settings: Mapping[str, str] | None = None,
+) -> ToolResult:
     """
     Run one verb of the CLI to its end.
 
@@ -143,6 +151,7 @@ def run_reassigner(*arguments: str, within_s: float = 120.0, errors_too: bool = 
         arguments: Verb and options.
         within_s: It is killed and ``TimeoutExpired`` raised after this many seconds.
         errors_too: Whether its standard error is part of what is returned.
+        settings: Settings, by the name of their environment variable.
     """
     done = subprocess.run(
         dying_with_parent([sys.executable, "-m", "controller.cli", *arguments]),
@@ -150,7 +159,7 @@ def run_reassigner(*arguments: str, within_s: float = 120.0, errors_too: bool = 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if errors_too else subprocess.DEVNULL,
         text=True,
-        env=_environment(),
+        env={**_environment(), **(settings or {})},
         cwd=_ROOT,
         timeout=within_s,
         check=False,

@@ -246,7 +246,8 @@ def fill(
     cluster: Cluster, partitions: Iterable[tuple[str, int]], records: int = _HOLDING_RECORDS
 ) -> None:
     """Write 5 MB into each partition: more than passes before a throttle is felt."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **QUIET})
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"}
+    producer = Producer({**settings, **cluster.client_security, **QUIET})
     for topic, partition in partitions:
         for key in range(records):
             producer.produce(topic, b"x" * _RECORD_BYTES, f"{-1 - key}".encode(), partition)

@@ -8,11 +8,13 @@ disappear after a second, sessions expire after six). Ports, ids and data stay o
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kazoo.client import KazooClient
 
@@ -53,6 +55,12 @@ class BrokerOptions:
     internal_replication_factor: int = 3
     """Of the offsets and transaction topics."""
     release: Release = KAFKA_3_9
+    listeners: Mapping[str, str] = field(default_factory=lambda: {"PLAINTEXT": "PLAINTEXT"})
+    """Security protocols by listener name; clients use the first listener."""
+    tls: ssl.SSLContext | None = None
+    """For connections to the first listener; None: it has no TLS."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Java system properties."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further broker settings; they win over everything here."""
 
@@ -67,9 +75,12 @@ class ZooKeeperServer(ChildProcess):
         extra: Further settings.
         heap_mb: Of its JVM; it keeps the last 500 writes in memory, however large.
         jute_maxbuffer: The largest request it takes, in bytes, if not ZooKeeper's default.
+        properties: Further Java system properties.
+        tls: For connections to it; None: its port has no TLS.
+        client: Further arguments of kazoo's client, such as credentials.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server is made of
         self,
         directory: Path,
         *,
@@ -77,17 +88,23 @@ class ZooKeeperServer(ChildProcess):
         extra: Mapping[str, str] | None = None,
         heap_mb: int = 256,
         jute_maxbuffer: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+        client: Mapping[str, Any] | None = None,
     ) -> None:
         directory.mkdir(parents=True)
         self.port = ReservedPort()
+        self._tls = tls
+        self._client = dict(client or {})
         self.peer_ports: tuple[ReservedPort, ...] = ()
         """The addresses at which members of an ensemble speak to each other."""
         self.data_directory = directory / "data"
         configuration = directory / "zoo.cfg"
+        listening = "clientPort" if tls is None else "secureClientPort"
         settings = {
             "dataDir": str(self.data_directory),
-            "clientPort": str(self.port.number),
-            "clientPortAddress": LOCALHOST,
+            listening: str(self.port.number),
+            f"{listening}Address": LOCALHOST,
             "tickTime": "500",  # sessions from one second on, expired at most half a second late
             "minSessionTimeout": "1000",
             "maxSessionTimeout": "60000",
@@ -108,6 +125,7 @@ class ZooKeeperServer(ChildProcess):
                 "zookeeper.forceSync": "no",
                 "zookeeper.preAllocSize": "1024",
                 **({} if jute_maxbuffer is None else {"jute.maxbuffer": str(jute_maxbuffer)}),
+                **(properties or {}),
             },
         )
         super().__init__(name, command, log=directory / "zookeeper.log")
@@ -119,7 +137,7 @@ class ZooKeeperServer(ChildProcess):
 
     def make_path(self, path: str) -> None:
         """Create a path, such as a chroot, unless it is there."""
-        client = KazooClient(hosts=self.address)
+        client = KazooClient(hosts=self.address, **self._client)
         client.start(timeout=30)
         try:
             client.ensure_path(path)
@@ -133,7 +151,7 @@ class ZooKeeperServer(ChildProcess):
 
     def mode(self) -> str | None:
         """Return ``standalone``, ``leader`` or ``follower``; None while nothing is served."""
-        _, found, rest = _ask(self.port.number, b"srvr").partition(b"Mode: ")
+        _, found, rest = _ask(self.port.number, b"srvr", self._tls).partition(b"Mode: ")
         return rest.split()[0].decode() if found else None
 
 
@@ -162,9 +180,12 @@ class Broker(ChildProcess):
     ) -> None:
         directory.mkdir(parents=True)
         self.broker_id = broker_id
-        self.port = ReservedPort()
+        internal = {INTERNAL_LISTENER: "PLAINTEXT"} if options.internal else {}
+        self._protocols = {**options.listeners, **internal}
+        self.ports = {listener: ReservedPort() for listener in self._protocols}
+        self.port = next(iter(self.ports.values()))
         self.link = Link() if options.linked else None
-        self.internal_port = ReservedPort() if options.internal else None
+        self._tls = options.tls
         self.log_dirs = [directory / f"data-{n}" for n in range(options.log_dirs)]
         self._is_registered = is_registered
         self._session_s = options.zookeeper_session_timeout_ms / 1000
@@ -177,6 +198,7 @@ class Broker(ChildProcess):
             classpath=classpath(options.release),
             heap_mb=options.heap_mb,
             logging=write_logging(directory),
+            properties=dict(options.properties),
         )
         super().__init__(f"broker {broker_id}", command, log=directory / "server.log")
 
@@ -242,7 +264,9 @@ class Broker(ChildProcess):
 
     def is_ready(self) -> bool:
         """Return whether it is registered and answers requests; it registers before it answers."""
-        return self._is_registered(self.broker_id) and len(_ask(self.port.number, _HELLO)) > 0
+        return self._is_registered(self.broker_id) and bool(
+            _ask(self.port.number, _HELLO, self._tls)
+        )
 
     def replica_directories(self) -> set[str]:
         """
@@ -263,13 +287,11 @@ class Broker(ChildProcess):
         ]
 
     def _settings(self, zookeeper: str, options: BrokerOptions, rack: str | None) -> dict[str, str]:
-        listeners = advertised = f"PLAINTEXT://{self.port.address}"
+        protocols = {LINKED_LISTENER: "PLAINTEXT", **self._protocols}
+        listeners = advertised = ",".join(f"{n}://{p.address}" for n, p in self.ports.items())
         if self.link is not None:
             listeners += f",{LINKED_LISTENER}://{self.link.behind.address}"
             advertised += f",{LINKED_LISTENER}://{self.link.port.address}"
-        if self.internal_port is not None:
-            listeners += f",{INTERNAL_LISTENER}://{self.internal_port.address}"
-            advertised += f",{INTERNAL_LISTENER}://{self.internal_port.address}"
         optional = {
             "broker.rack": rack,
             "inter.broker.protocol.version": options.inter_broker_protocol,
@@ -279,9 +301,7 @@ class Broker(ChildProcess):
             "broker.id": str(self.broker_id),
             "listeners": listeners,
             "advertised.listeners": advertised,
-            "listener.security.protocol.map": ",".join(
-                f"{name}:PLAINTEXT" for name in ("PLAINTEXT", LINKED_LISTENER, INTERNAL_LISTENER)
-            ),
+            "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
             "zookeeper.connect": zookeeper,
             "zookeeper.session.timeout.ms": str(options.zookeeper_session_timeout_ms),
             "log.dirs": ",".join(str(path) for path in self.log_dirs),
@@ -337,10 +357,15 @@ def _properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def _ask(port: int, question: bytes) -> bytes:
+def _ask(port: int, question: bytes, tls: ssl.SSLContext | None) -> bytes:
     """Return the beginning of the answer of a local server, empty when there is none."""
     try:
-        with socket.create_connection((LOCALHOST, port), timeout=2.0) as connection:
+        with ExitStack() as closing:
+            connection = socket.create_connection((LOCALHOST, port), timeout=2.0)
+            closing.enter_context(connection)
+            if tls is not None:
+                connection = tls.wrap_socket(connection, server_hostname=LOCALHOST)
+                closing.enter_context(connection)
             connection.sendall(question)
             return connection.recv(4096)
     except OSError:

@@ -55,9 +55,10 @@ class Traffic:
         payload_bytes: Size of a record's value.
         give_up_after_s: How long a record may wait for its acknowledgement. Others of its batch,
             in flight when one is given up, may be written a second time: librdkafka begins anew.
+        security: librdkafka's security settings.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a producer is made of
         self,
         bootstrap_servers: str,
         partitions: Mapping[str, int],
@@ -65,8 +66,10 @@ class Traffic:
         records_per_s: float = 500.0,
         payload_bytes: int = 100,
         give_up_after_s: float = 60.0,
+        security: Mapping[str, str] | None = None,
     ) -> None:
         self._bootstrap_servers = bootstrap_servers
+        self._security = dict(security or {})
         self._partitions = dict(partitions)
         self._targets = [(topic, n) for topic, count in partitions.items() for n in range(count)]
         self._interval_s = 1.0 / records_per_s
@@ -86,6 +89,7 @@ class Traffic:
                 "topic.metadata.propagation.max.ms": int(give_up_after_s * 1000),
                 "statistics.interval.ms": 1_000,
                 "stats_cb": self._on_statistics,
+                **self._security,
                 **QUIET,
             }
         )
@@ -176,7 +180,9 @@ class Traffic:
         Raises:
             TimeoutError: Not all could be read in time.
         """
-        readable = read_everything(self._bootstrap_servers, self._partitions)
+        readable = read_everything(
+            self._bootstrap_servers, self._partitions, security=self._security
+        )
         mine = [record for record in readable if record.key >= 0]
         return audit(self._acknowledged, mine, restarts=self._restarts)
 
@@ -288,7 +294,11 @@ def _is_readable(
 
 
 def read_everything(
-    bootstrap_servers: str, partitions: Mapping[str, int], *, within_s: float = 120.0
+    bootstrap_servers: str,
+    partitions: Mapping[str, int],
+    *,
+    within_s: float = 120.0,
+    security: Mapping[str, str] | None = None,
 ) -> list[Record]:
     """
     Read every partition from its beginning to the end it has now.
@@ -302,6 +312,7 @@ def read_everything(
             "group.id": "audit",  # demanded by the client, unused: nothing is committed
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            **(security or {}),
             **QUIET,
         }
     )

@@ -1,0 +1,299 @@
+"""
+Locks of a cluster, TLS and logins, and what servers and clients need to pass them.
+
+Every secret is made for one cluster and begins with ``PLANTED``, so that tests can search for it.
+Principals: ``kafka`` of the brokers and ``admin`` of the rig's own clients are super users of
+Kafka; ``reassigner`` of the daemon has the ACLs that a test gives it. Towards ZooKeeper the daemon
+is ``kafka``, as the brokers are, and the rig is ``super``, which may do anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from integration.rigs.certificates import CertificateAuthority, Identity
+
+PLANTED: Final = "planted"
+"""Begins every secret."""
+
+BROKER: Final = "kafka"
+ADMIN: Final = "admin"
+DAEMON: Final = "reassigner"
+SUPER: Final = "super"
+
+CLIENTS: Final = "CLIENTS"
+CONTROL: Final = "CONTROL"
+"""Names of listeners: of brokers and clients, and of the controller alone."""
+
+SCRAM: Final = "SCRAM-SHA-512"
+DIGEST: Final = "DIGEST-MD5"
+ITERATIONS: Final = 4096
+
+_MODULES: Final[Mapping[str, str]] = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    SCRAM: "org.apache.kafka.common.security.scram.ScramLoginModule",
+    DIGEST: "org.apache.zookeeper.server.auth.DigestLoginModule",
+}
+_LOGINS: Final = "java.security.auth.login.config"
+_NAME_OF_CERTIFICATE: Final = "RULE:^CN=([a-z]+)-node$/$1/,DEFAULT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locks:
+    """The kinds of locks of a cluster."""
+
+    protocol: str = "SASL_SSL"
+    """Security protocol of the brokers' listeners; SSL requires certificates of clients."""
+    mechanism: str | None = SCRAM
+    """SASL mechanism of the listeners; None where the protocol has no SASL."""
+    zookeeper_sasl: str | None = DIGEST
+    """SASL mechanism of ZooKeeper, which then requires a login; brokers set their ACLs."""
+    zookeeper_tls: bool = False
+    """Serve ZooKeeper's clients with TLS alone, and require certificates of them."""
+    control_plane: bool = False
+    """Give brokers a listener for the controller alone."""
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the brokers' listeners have TLS."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def by_certificate(self) -> bool:
+        """Whether brokers know their clients by certificates."""
+        return self.protocol == "SSL"
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """The names of the listeners."""
+        return (CLIENTS, CONTROL) if self.control_plane else (CLIENTS,)
+
+
+class Keys:
+    """
+    The keys to one cluster: certificates and passwords, and the settings that use them.
+
+    Args:
+        directory: Receives every file.
+        locks: What the keys are for.
+
+    Attributes:
+        authority: Issues every certificate.
+        passwords: The password of each user of the brokers' listeners.
+        zookeeper_passwords: The password of each user of ZooKeeper.
+        key_password: Encrypts the daemon's private key.
+        daemon_identity: The daemon's certificate.
+    """
+
+    def __init__(self, directory: Path, locks: Locks) -> None:
+        self._directory = directory
+        self._locks = locks
+        self.authority = CertificateAuthority(directory)
+        self.passwords = {user: secret(user) for user in (BROKER, ADMIN, DAEMON)}
+        self.zookeeper_passwords = {user: secret(f"zk-{user}") for user in (BROKER, SUPER)}
+        self.key_password = secret("key")
+        self._admin = self.authority.issue(f"{ADMIN}-node")
+        self._zookeeper = self.authority.issue("zookeeper")
+        self.daemon_identity = self.authority.issue(f"{DAEMON}-node", password=self.key_password)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Every password, old ones that were replaced not included."""
+        users = (*self.passwords.values(), *self.zookeeper_passwords.values())
+        return frozenset({self.key_password, *users})
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The TLS context of ``admin``."""
+        return self.authority.client_context(self._admin)
+
+    # --- the daemon ----------------------------------------------------------------------------
+
+    def daemon_settings(self) -> dict[str, str]:
+        """Return the settings of the daemon by environment variable."""
+        locks, own = self._locks, self.daemon_identity
+        given: dict[str, object] = {"security_protocol": locks.protocol}
+        if locks.has_tls:
+            given["ssl_cafile"] = self.authority.file
+        if locks.by_certificate:
+            given["ssl_certfile"], given["ssl_keyfile"] = own.certificate, own.key
+            given["ssl_password"] = self.key_password
+        if locks.mechanism is not None:
+            given["sasl_mechanism"], given["sasl_username"] = locks.mechanism, DAEMON
+            given["sasl_password"] = self.passwords[DAEMON]
+        if locks.control_plane:
+            given["control_plane_listener"], given["inter_broker_listener"] = CONTROL, CLIENTS
+        if locks.zookeeper_sasl is not None:
+            given["zookeeper_sasl_mechanism"] = locks.zookeeper_sasl
+            given["zookeeper_sasl_username"] = BROKER
+            given["zookeeper_sasl_password"] = self.zookeeper_passwords[BROKER]
+        if locks.zookeeper_tls:
+            given["zookeeper_tls"], given["zookeeper_tls_cafile"] = "true", self.authority.file
+            given["zookeeper_tls_certfile"] = own.certificate
+            given["zookeeper_tls_keyfile"] = own.key
+            given["zookeeper_tls_password"] = self.key_password
+        return {f"REASSIGNER_{name.upper()}": str(value) for name, value in given.items()}
+
+    # --- the rig's own clients -----------------------------------------------------------------
+
+    def client_security(self) -> dict[str, str]:
+        """Return librdkafka's security settings of ``admin``."""
+        locks = self._locks
+        security = {"security.protocol": locks.protocol}
+        if locks.has_tls:
+            security["ssl.ca.location"] = str(self.authority.file)
+        if locks.by_certificate:
+            security["ssl.certificate.location"] = str(self._admin.certificate)
+            security["ssl.key.location"] = str(self._admin.key)
+        if locks.mechanism is not None:
+            security["sasl.mechanism"], security["sasl.username"] = locks.mechanism, ADMIN
+            security["sasl.password"] = self.passwords[ADMIN]
+        return security
+
+    def admin_properties(self) -> Path:
+        """Write the configuration of a Java client that is ``admin``; return its file."""
+        settings = {"security.protocol": self._locks.protocol, **self._java("", ADMIN, self._admin)}
+        if self._locks.mechanism is not None:
+            settings["sasl.mechanism"] = self._locks.mechanism
+        return self._write("admin.properties", "".join(f"{k}={v}\n" for k, v in settings.items()))
+
+    def zookeeper_client(self) -> dict[str, Any]:
+        """Return the arguments of a kazoo client that is ``super``."""
+        client: dict[str, Any] = {}
+        if self._locks.zookeeper_sasl == DIGEST:
+            password = self.zookeeper_passwords[SUPER]
+            login = {"mechanism": DIGEST, "username": SUPER, "password": password}
+            client["sasl_options"] = login
+        if self._locks.zookeeper_tls:
+            client |= {"use_ssl": True, "check_hostname": True, "ca": str(self.authority.file)}
+            client["certfile"] = str(self._admin.certificate)
+            client["keyfile"] = str(self._admin.key)
+        return client
+
+    # --- servers -------------------------------------------------------------------------------
+
+    def zookeeper_settings(self) -> dict[str, str]:
+        """Return the settings of ZooKeeper."""
+        settings: dict[str, str] = {}
+        if self._locks.zookeeper_sasl is not None:
+            provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+            settings |= {"authProvider.1": provider, "enforce.auth.enabled": "true"}
+            settings["enforce.auth.schemes"] = "sasl"
+        if self._locks.zookeeper_tls:
+            settings["ssl.keyStore.location"] = str(self._zookeeper.bundle)
+            settings["ssl.trustStore.location"] = str(self.authority.file)
+        return settings
+
+    def zookeeper_properties(self) -> dict[str, str]:
+        """Return the Java system properties of ZooKeeper."""
+        properties: dict[str, str] = {}
+        if self._locks.zookeeper_sasl is not None:
+            properties[_LOGINS] = str(self.write_zookeeper_logins())
+        if self._locks.zookeeper_tls:
+            factory = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+            properties["zookeeper.serverCnxnFactory"] = factory
+        return properties
+
+    def write_zookeeper_logins(self) -> Path:
+        """Write the users of ZooKeeper; it reads them when it starts."""
+        users = {f"user_{user}": password for user, password in self.zookeeper_passwords.items()}
+        return self._write("zookeeper.jaas", f"Server {{ {_login(_MODULES[DIGEST], users)} }};\n")
+
+    def broker_settings(self, broker_id: int) -> dict[str, str]:
+        """Return the settings of a broker, whose certificate is issued here."""
+        locks, own = self._locks, self.issue_broker(broker_id)
+        settings = {
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "super.users": f"User:{BROKER};User:{ADMIN}",
+            "inter.broker.listener.name": CLIENTS,
+        }
+        for listener in locks.listeners:
+            settings |= self._java(f"listener.name.{listener.lower()}.", BROKER, own)
+        if locks.mechanism is not None:
+            settings["sasl.enabled.mechanisms"] = locks.mechanism
+            settings["sasl.mechanism.inter.broker.protocol"] = locks.mechanism
+        if locks.by_certificate:
+            settings["ssl.client.auth"] = "required"
+            settings["ssl.principal.mapping.rules"] = _NAME_OF_CERTIFICATE
+        if locks.control_plane:
+            settings["control.plane.listener.name"] = CONTROL
+        if locks.zookeeper_sasl is not None:
+            settings["zookeeper.set.acl"] = "true"
+        if locks.zookeeper_tls:
+            socket = "org.apache.zookeeper.ClientCnxnSocketNetty"
+            settings |= {
+                "zookeeper.ssl.client.enable": "true",
+                "zookeeper.clientCnxnSocket": socket,
+            }
+            settings |= _stores("zookeeper.ssl.keystore", own.bundle)
+            settings |= _stores("zookeeper.ssl.truststore", self.authority.file)
+        return settings
+
+    def broker_properties(self) -> dict[str, str]:
+        """Return the Java system properties of brokers."""
+        if self._locks.zookeeper_sasl is None:
+            return {}
+        return {_LOGINS: str(self.write_broker_logins())}
+
+    def write_broker_logins(self) -> Path:
+        """Write the login of the brokers to ZooKeeper; they read it when they start."""
+        user = {"username": BROKER, "password": self.zookeeper_passwords[BROKER]}
+        return self._write("broker.jaas", f"Client {{ {_login(_MODULES[DIGEST], user)} }};\n")
+
+    def issue_broker(self, broker_id: int, **options: Any) -> Identity:  # noqa: ANN401 - see issue
+        """Issue the certificate of a broker, over its former one; see ``issue``."""
+        return self.authority.issue(f"{BROKER}-node", file=f"broker-{broker_id}", **options)
+
+    def _java(self, prefix: str, user: str, own: Identity) -> dict[str, str]:
+        """Return the settings of Kafka's Java client, or of a listener, for one user."""
+        locks = self._locks
+        settings: dict[str, str] = {}
+        if locks.has_tls:
+            settings |= _stores(f"{prefix}ssl.truststore", self.authority.file)
+        if locks.has_tls and (prefix or locks.by_certificate):
+            settings |= _stores(f"{prefix}ssl.keystore", own.bundle)
+        if locks.mechanism is not None:
+            login = {"username": user, "password": self.passwords[user]}
+            if prefix and locks.mechanism == "PLAIN":
+                login |= {f"user_{name}": password for name, password in self.passwords.items()}
+            name = f"{prefix}{locks.mechanism.lower()}." if prefix else ""
+            settings[f"{name}sasl.jaas.config"] = _login(_MODULES[locks.mechanism], login)
+        return settings
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self._directory / name
+        path.touch(mode=0o600)
+        path.write_text(text)
+        return path
+
+
+def secret(name: str) -> str:
+    """Return a new password that shows whose it is."""
+    return f"{PLANTED}-{name}-{secrets.token_hex(8)}"
+
+
+def scram_credential(password: str) -> str:
+    """Return what Kafka keeps of a password for SCRAM-SHA-512 (RFC 5802)."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
+    stored = hashlib.sha512(hmac.digest(salted, b"Client Key", "sha512")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha512")
+    parts = {"salt": salt, "stored_key": stored, "server_key": server}
+    encoded = (f"{name}={base64.b64encode(part).decode()}" for name, part in parts.items())
+    return ",".join([*encoded, f"iterations={ITERATIONS}"])
+
+
+def _stores(prefix: str, file: Path) -> dict[str, str]:
+    return {f"{prefix}.type": "PEM", f"{prefix}.location": str(file)}
+
+
+def _login(module: str, options: Mapping[str, str]) -> str:
+    return " ".join([module, "required", *(f'{k}="{v}"' for k, v in options.items())]) + ";"
