@@ -311,7 +311,8 @@ class Settings(BaseSettings):
         EndpointMode.OFF,
         description="Serve what brokers ask of their controller while the native engine has the "
         "role: off, private (the daemon is listed only under the listener that brokers use among "
-        "themselves, and clients use another one) or public (not available yet). Needed by the "
+        "themselves, and clients use another one) or public (clients see the daemon and ask it: it "
+        "answers as the controller, and relays everything else to a broker). Needed by the "
         "native engine from inter-broker protocol 2.7 on.",
     )
     endpoint_listen: Annotated[HttpAddress | None, BeforeValidator(parse_optional_address)] = Field(
@@ -418,11 +419,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _endpoint_is_complete(self) -> Self:
-        if self.controller_endpoint is EndpointMode.PUBLIC:
-            raise _about(
-                "controller_endpoint",
-                "public is not available: requests of clients are not served yet; use private",
-            )
+        is_public = self.controller_endpoint is EndpointMode.PUBLIC
+        if is_public and self.security_protocol.value.endswith("SSL"):
+            raise _about("controller_endpoint", "public is not available with TLS; use private")
         if self.controller_endpoint is not EndpointMode.OFF and self.endpoint_listen is None:
             raise _about("controller_endpoint", "needs endpoint_listen")
         return self

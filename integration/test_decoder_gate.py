@@ -17,8 +17,8 @@ import pytest
 from controller.brokers import messages
 from controller.core.broker_requests import ControlledShutdownResponse
 from controller.core.model import TopicPartition
-from controller.endpoint import codec
-from integration.decoder_gate import controller_frames, endpoint_frames
+from controller.endpoint import client_codec, codec
+from integration.decoder_gate import client_frames, controller_frames, endpoint_frames
 from integration.decoder_gate.endpoint_frames import of_release, of_today
 from integration.decoder_gate.gate_process import GateProcess, NotReadableError
 
@@ -32,7 +32,16 @@ HIGHEST: Final[dict[str, dict[int, int]]] = {
     "3.5.2": {**_EVERYWHERE, 4: 7, 5: 4, 6: 8, 56: 3, 67: 0},
     "3.9.1": {**_EVERYWHERE, 4: 7, 5: 4, 6: 8, 56: 3, 67: 0, 18: 4},
 }
-"""The highest version of each request in each release."""
+"""The highest version of each request of brokers and controllers in each release."""
+_CLIENTS: Final = {16: 4, 43: 2, 44: 1, 45: 0, 46: 0}
+HIGHEST_OF_CLIENTS: Final[dict[str, dict[int, int]]] = {
+    "2.7.2": {**_CLIENTS, 32: 3, 35: 2},
+    "2.8.2": {**_CLIENTS, 32: 4, 35: 2},
+    "3.2.3": {**_CLIENTS, 32: 4, 35: 3, 66: 0},
+    "3.5.2": {**_CLIENTS, 32: 4, 35: 4, 66: 0},
+    "3.9.1": {**_CLIENTS, 16: 5, 32: 4, 35: 4, 66: 1},
+}
+"""The same for requests of clients."""
 CORRELATION: Final = -2_000_000_001
 
 Gate = Callable[[str], GateProcess]
@@ -40,11 +49,12 @@ Gate = Callable[[str], GateProcess]
 
 def every_version(
     offered: Mapping[int, tuple[int, int]],
+    releases: Mapping[str, Mapping[int, int]] = HIGHEST,
 ) -> list[tuple[str, int, int]]:
     """Return release, key and version of what we and a release have in common."""
     return [
         (release, key, version)
-        for release, highest in HIGHEST.items()
+        for release, highest in releases.items()
         for key, (low, high) in offered.items()
         if key in highest
         for version in range(low, min(high, highest[key]) + 1)
@@ -70,6 +80,9 @@ def test_nothing_that_a_release_has_is_left_out(gate: Gate, release: str) -> Non
     keys = [*controller_frames.VERSIONS, *codec.ADVERTISED]
     known = {key: versions[1] for key in keys if (versions := gate(release).versions(key))}
     assert known == HIGHEST[release]
+    keys = [*client_frames.VERSIONS]
+    known = {key: versions[1] for key in keys if (versions := gate(release).versions(key))}
+    assert known == HIGHEST_OF_CLIENTS[release]
 
 
 # --- answers of the endpoint ---------------------------------------------------------------------
@@ -111,6 +124,34 @@ def test_wrong_bytes_do_not_pass_the_gate(gate: Gate, release: str) -> None:
             process.read_response(7, 3, CORRELATION, wrong)
     with pytest.raises(NotReadableError, match="Correlation"):
         process.read_response(7, 3, CORRELATION + 1, frame)
+
+
+@pytest.mark.parametrize("is_full", [True, False], ids=["full", "refused"])
+@pytest.mark.parametrize(
+    ("release", "key", "version"), every_version(client_frames.VERSIONS, HIGHEST_OF_CLIENTS)
+)
+def test_answer_to_a_client_is_read_as_meant(
+    gate: Gate, release: str, key: int, version: int, *, is_full: bool
+) -> None:
+    """A client does not stop on a wrong byte, but its request fails."""
+    frame, meant = client_frames.answer(key, version, is_full=is_full)
+    assert int.from_bytes(frame[:4]) == len(frame) - 4
+    assert gate(release).read_response(key, version, CORRELATION, frame[4:]) == meant
+
+
+@pytest.mark.parametrize("is_full", [True, False], ids=["full", "null"])
+@pytest.mark.parametrize(
+    ("release", "key", "version"), every_version(client_codec.SERVED, HIGHEST_OF_CLIENTS)
+)
+def test_request_of_a_client_is_decoded_as_meant(
+    gate: Gate, release: str, key: int, version: int, *, is_full: bool
+) -> None:
+    """Null lists mean all, and null replicas cancel."""
+    body, meant = client_frames.request(key, version, release, is_full=is_full)
+    frame = gate(release).write_request(key, version, CORRELATION, "tool", body)
+    header, request = client_codec.decode(frame, client_frames.CLIENT)
+    assert header == codec.RequestHeader(key, version, CORRELATION, "tool")
+    assert request == meant
 
 
 # --- requests of brokers -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
@@ -141,12 +141,24 @@ class PooledQuery(BrokerQuery):
             self._close(broker)
 
 
+class BrokerDependent(Protocol):
+    """What has to know the brokers and the controller."""
+
+    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
+        """Replace the brokers."""
+        ...
+
+    def update_controller(self, controller: BrokerId | None) -> None:
+        """Replace which broker is the controller; None: none is."""
+        ...
+
+
 class BrokerFollower:
     """An inbox that passes brokers and the controller on to the adapters that query them."""
 
     def __init__(self, inner: Inbox) -> None:
         self._inner = inner
-        self.queries: tuple[BrokerQuery, ...] = ()
+        self.queries: tuple[BrokerDependent, ...] = ()
 
     def put(self, event: Event) -> None:
         """Update the adapters from the event and pass it on."""

@@ -281,7 +281,17 @@ def encode(header: RequestHeader, answer: Answer) -> bytes:
     wanted, message_of = _ANSWERS.get(header.api_key, (None, None))
     if message_of is None or type(answer) is not wanted:
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
-    body = message_of(header.version, answer)
+    return respond(header, message_of(header.version, answer))
+
+
+def respond(header: RequestHeader, body: ApiMessage) -> bytes:
+    """
+    Return the frame of a response, with the length in front of it.
+
+    Raises:
+        ProtocolError: a value does not fit its field.
+
+    """
     return _frame(header, body, flexible_header=body.flexible_version_q(header.version))
 
 

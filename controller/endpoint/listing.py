@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -10,6 +12,9 @@ import structlog
 
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
 from controller.endpoint.broker_service import AskObserver, BrokerService
+from controller.endpoint.client_service import ClientService
+from controller.endpoint.peers import FrameMemory, Limits
+from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer, ServerObserver
 from controller.endpoint.tickets import Tickets
 from controller.reactor.ports import Inbox
@@ -33,6 +38,8 @@ class ListedEndpoint:
     """What the loop answers requests with."""
     entry: LiveBroker
     """The daemon as brokers know it."""
+    relay: Relay | None = None
+    """Needs to know the brokers; None: clients are not served."""
 
     def start(self) -> None:
         """Accept connections from now on."""
@@ -61,9 +68,38 @@ def build_endpoint(
     if settings.controller_endpoint is EndpointMode.OFF or listen is None:
         return None
     tickets = Tickets(inbox)
-    server = EndpointServer(listen, [BrokerService(tickets, observer)], observer)
+    brokers = BrokerService(tickets, observer)
+    if settings.controller_endpoint is EndpointMode.PRIVATE:
+        server = EndpointServer(listen, [brokers], observer)
+        tickets.post = server.post
+        return ListedEndpoint(server, tickets, entry_of(settings, server.address))
+    limits = Limits()
+    memory = FrameMemory(limits.frames_bytes)
+    relay = Relay(listener_of(settings), memory, tls=_tls_of(settings))
+    clients = ClientService(
+        BrokerId(settings.controller_id),
+        relay,
+        tickets,
+        brokers,
+        observer,
+        is_sasl=settings.security_protocol.value.startswith("SASL"),
+    )
+    server = EndpointServer(listen, [], observer, limits, clients)
     tickets.post = server.post
-    return ListedEndpoint(server, tickets, entry_of(settings, server.address))
+    return ListedEndpoint(server, tickets, entry_of(settings, server.address), relay)
+
+
+def _tls_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
+    """Return how to verify brokers; the daemon's own certificate is not shown for a client."""
+    if not settings.security_protocol.value.endswith("SSL"):
+        return None
+
+    def made() -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=settings.ssl_cafile)
+        context.check_hostname = settings.ssl_check_hostname
+        return context
+
+    return made
 
 
 def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from controller.errors import RemoteProtocolError
 
@@ -65,6 +65,14 @@ class FrameMemory:
         self.used -= size
 
 
+class Companion(Protocol):
+    """What is closed with a connection."""
+
+    def close(self) -> None:
+        """Close it at once."""
+        ...
+
+
 @dataclass(eq=False, slots=True)
 class Peer:
     """One connection, and who is at its other end."""
@@ -79,6 +87,8 @@ class Peer:
     principal: str = ANONYMOUS
     used_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     """When it last sent a request or received an answer; the clock of the event loop."""
+    companion: Companion | None = None
+    """What belongs to the connection and is closed with it."""
     _reserved: int = 0
     """Memory of the request that is being read or answered."""
 
@@ -125,6 +135,8 @@ class Peer:
     def close(self) -> None:
         """Close it at once; what is not sent yet never is."""
         self.writer.transport.abort()
+        if self.companion is not None:
+            self.companion.close()
         self._release()
 
     def _release(self) -> None:

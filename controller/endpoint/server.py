@@ -82,6 +82,7 @@ class EndpointServer:
         services: Sequence[Service],
         observer: ServerObserver,
         limits: Limits | None = None,
+        fallback: Service | None = None,
     ) -> None:
         """
         Bind and listen; connections are accepted after ``start``.
@@ -91,6 +92,7 @@ class EndpointServer:
             services: What answers requests; the first that has a key in its versions.
             observer: Counts.
             limits: Of time, size and number.
+            fallback: What answers requests that no service has, ApiVersions among them.
 
         Raises:
             InvalidInputError: the address is in use or does not belong to this machine.
@@ -113,6 +115,7 @@ class EndpointServer:
         self._versions = {key: s.versions[key] for key, s in self._services.items()} | {
             codec.API_VERSIONS: codec.ADVERTISED[codec.API_VERSIONS]
         }
+        self._fallback = fallback
         self._observer = observer
         self._limits = limits or Limits()
         self._memory = FrameMemory(self._limits.frames_bytes)
@@ -214,7 +217,7 @@ class EndpointServer:
         while True:
             frame = await peer.next_frame(codec.FRAME_MAX, within_s)
             header = codec.header_of(frame)
-            if header.api_key == codec.API_VERSIONS:
+            if header.api_key == codec.API_VERSIONS and self._fallback is None:
                 codec.decode(frame)
                 answer: bytes | None = codec.api_versions_response(header, self._versions)
             else:
@@ -225,7 +228,7 @@ class EndpointServer:
             within_s = self._limits.idle_s
 
     def _service_of(self, header: codec.RequestHeader) -> Service:
-        service = self._services.get(header.api_key)
+        service = self._services.get(header.api_key, self._fallback)
         if service is None:
             raise ProtocolError(f"API key {header.api_key} is not served")
         return service

@@ -2,7 +2,8 @@
 Decoding of requests that any process in the network may have sent.
 
 Reads a message by its schema and refuses everything that the schema does not allow: fields beyond
-the end of the frame, bytes behind the last field, null values, invalid UTF-8. kafka-python's own
+the end of the frame, bytes behind the last field, null values where none are allowed, invalid
+UTF-8. kafka-python's own
 decoder trusts its peer: it truncates strings silently, ignores trailing bytes, and copies the rest
 of the frame for every tagged field.
 
@@ -28,6 +29,7 @@ _VARINT_SHIFT_MAX: Final = 28
 """An unsigned varint of 32 bits has at most five bytes (``ByteUtils.readUnsignedVarint``)."""
 _STRING_MAX: Final = 0x7FFF
 """The longest string, in bytes, of flexible versions too (``Readable.readString``)."""
+_NULL: Final = -1
 _NUMBERS: Final = {
     "int8": struct.Struct(">b"),
     "int16": struct.Struct(">h"),
@@ -52,6 +54,11 @@ class Cursor:
         self._at = 0
         self._elements_left = ELEMENTS_MAX
 
+    @property
+    def position(self) -> int:
+        """Where the next value begins."""
+        return self._at
+
     def number(self, layout: struct.Struct) -> int:
         """Return a number of fixed size."""
         value: int = layout.unpack(self.take(layout.size))[0]
@@ -70,7 +77,7 @@ class Cursor:
                 raise RemoteProtocolError("a varint has more than five bytes")
 
     def take(self, length: int) -> bytes:
-        """Return that many bytes; a negative length is null, which no caller allows."""
+        """Return that many bytes; a negative length is null, which the caller allows or not."""
         end = self._at + length
         if length < 0 or end > len(self._data):
             raise RemoteProtocolError(f"{length} bytes at {self._at} of {len(self._data)}")
@@ -137,33 +144,47 @@ def _struct(fields: list[dict[str, Any]], version: int, *, flexible: bool) -> _R
 
 
 def _field(field: dict[str, Any], version: int, *, flexible: bool) -> _Reader:
-    is_plain = "tag" not in field and "nullableVersions" not in field
-    ensure(is_plain, f"{field['name']} may be null or absent, which nothing here expects")
+    ensure("tag" not in field, f"{field['name']} may be absent, which nothing here expects")
     kind: str = field["type"]
+    nullable = "nullableVersions" in field and _has(field["nullableVersions"], version)
     if not kind.startswith("[]"):
-        return _value(kind, flexible=flexible)
+        return _value(kind, flexible=flexible, nullable=nullable)
     size = _size(_INT32, flexible=flexible)
     if "fields" in field:
         element = _struct(field["fields"], version, flexible=flexible)
     else:
         element = _value(kind[2:], flexible=flexible)
-    return lambda cursor: [element(cursor) for _ in range(cursor.count(size(cursor)))]
+
+    def read(cursor: Cursor) -> list[Any] | None:
+        elements = size(cursor)
+        if nullable and elements == _NULL:
+            return None
+        return [element(cursor) for _ in range(cursor.count(elements))]
+
+    return read
 
 
-def _value(kind: str, *, flexible: bool) -> _Reader:
+def _value(kind: str, *, flexible: bool, nullable: bool = False) -> _Reader:
+    ensure(not nullable or kind == "string", f"a {kind} that may be null is not expected here")
     if kind in _NUMBERS:
         layout = _NUMBERS[kind]
         return lambda cursor: cursor.number(layout)
     match kind:
+        case "bool":
+            return lambda cursor: cursor.take(1) != b"\x00"
         case "uuid":
             return lambda cursor: uuid.UUID(bytes=cursor.take(16))
         case "string":
             length = _size(_INT16, flexible=flexible)
-            return lambda cursor: cursor.text(length(cursor))
+            return lambda cursor: _text(cursor, length(cursor), nullable=nullable)
         case "bytes":
             length = _size(_INT32, flexible=flexible)
             return lambda cursor: cursor.take(length(cursor))
     raise AssertionError(f"no reader for {kind}")
+
+
+def _text(cursor: Cursor, length: int, *, nullable: bool) -> str | None:
+    return None if nullable and length == _NULL else cursor.text(length)
 
 
 def _size(layout: struct.Struct, *, flexible: bool) -> Callable[[Cursor], int]:

@@ -225,7 +225,7 @@ class Metrics:
         )
         self.endpoint_requests = counter(
             "reassigner_endpoint_requests_total",
-            "Requests of brokers to their controller by the error of the answer as a whole",
+            "Requests to the controller by the error of the answer as a whole",
             ["request", "result"],
         )
         self.endpoint_closed = counter(

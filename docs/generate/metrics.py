@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
+from controller.core.broker_requests import BrokerAsk
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
+from controller.endpoint import broker_service, client_service
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
@@ -55,6 +57,12 @@ LABEL_VALUES: Final = {
     "target": TARGETS,
     "result of reassigner_notifications_total": RESULTS,
     "result of reassigner_orders_total": (*ORDER_ERRORS.values(), OTHER),
+    "request": (*(k.__name__ for k in get_args(BrokerAsk)), *client_service.REQUESTS),
+    "result of reassigner_endpoint_requests_total": (
+        *dict.fromkeys((*broker_service.RESULTS.values(), broker_service.OTHER)),
+        *(r for r in client_service.RESULTS if r not in broker_service.RESULTS.values()),
+    ),
+    "reason of reassigner_endpoint_closed_total": ("protocol", "slow", "crowded", "error"),
     "event": ("the classes of `controller/core/events.py`",),
     "broker": ("ids of registered brokers, and of those with a part in the work",),
     "log_dir": ("paths of the brokers' log directories",),

@@ -59,7 +59,7 @@ def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
             "the controller endpoint"
         )
     single = [b.id for b in brokers if len(b.endpoints) == 1]
-    if single and not without:
+    if single and not without and not view.options.serves_clients:
         yield (
             f"broker {ids(single)} has only the listener {own.listener}: clients would take the "
             "controller endpoint for a broker"

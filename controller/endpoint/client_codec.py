@@ -1,0 +1,313 @@
+"""
+Frames of what clients ask of the controller, and of the answers.
+
+Requests are read as strictly as those of brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListGroupsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListTransactionsResponse,
+)
+from kafka.protocol.api_message import ApiMessage
+
+from controller.core import client_requests
+from controller.core.client_requests import ClientAnswer, ClientAsk, PartitionResult
+from controller.core.model import BrokerId, TopicPartition
+from controller.endpoint.codec import FRAME_MAX, RequestHeader, header_of, respond
+from controller.endpoint.strict_decoding import Cursor, Fields, reader_of
+from controller.errors import ProtocolError, RemoteProtocolError
+
+LIST_GROUPS: Final = 16
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+DESCRIBE_CONFIGS: Final = 32
+DESCRIBE_LOG_DIRS: Final = 35
+CREATE_PARTITIONS: Final = 37
+ELECT_LEADERS: Final = 43
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+ALTER_REASSIGNMENTS: Final = 45
+LIST_REASSIGNMENTS: Final = 46
+ALTER_SCRAM_CREDENTIALS: Final = 51
+UPDATE_FEATURES: Final = 57
+LIST_TRANSACTIONS: Final = 66
+"""Kafka's API keys."""
+
+SERVED: Final[Mapping[int, tuple[int, int]]] = {
+    ELECT_LEADERS: (0, 2),
+    ALTER_REASSIGNMENTS: (0, 0),
+    LIST_REASSIGNMENTS: (0, 0),
+}
+"""Lowest and highest version of what the daemon answers as the controller."""
+LOCAL: Final[Mapping[int, tuple[int, int]]] = {
+    LIST_GROUPS: (0, 4),
+    DESCRIBE_CONFIGS: (1, 4),
+    DESCRIBE_LOG_DIRS: (1, 4),
+    INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    LIST_TRANSACTIONS: (0, 0),
+}
+"""The same for what concerns the daemon as an entry in the list of brokers."""
+
+UNCLEAN: Final = 1
+"""The election type of ElectLeaders that may lose records (KIP-460)."""
+RESOURCE_BROKER: Final = 4
+RESOURCE_BROKER_LOGGER: Final = 8
+NO_TIMEOUT_S: Final = 60.0
+
+_HEADER_NUMBERS_SIZE: Final = 8
+"""API key, version and correlation id."""
+
+
+class Unclean:
+    """An ElectLeaders that only Kafka's controller carries out."""
+
+
+# --- requests ------------------------------------------------------------------------------------
+
+
+def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk | Unclean]:
+    """
+    Read a request of ``SERVED``.
+
+    Args:
+        frame: Header and body, without the length in front of them.
+        client: Who asks, for the record of a request.
+
+    Raises:
+        RemoteProtocolError: it is malformed, or not one of ``SERVED``.
+
+    """
+    header, body = read_request(frame, _REQUESTS, SERVED)
+    return header, _ASKS[header.api_key](body, client)
+
+
+def read_request(
+    frame: bytes, messages: Mapping[int, Any], offered: Mapping[int, tuple[int, int]]
+) -> tuple[RequestHeader, Fields]:
+    """
+    Read a request by the schema of its message.
+
+    Args:
+        frame: Header and body, without the length in front of them.
+        messages: The class of the message by API key.
+        offered: Lowest and highest version by API key.
+
+    Raises:
+        RemoteProtocolError: it is malformed, or not one of those.
+
+    """
+    if len(frame) > FRAME_MAX:
+        raise RemoteProtocolError(f"a request of {len(frame)} bytes")
+    header, cursor = header_of(frame), Cursor(frame)
+    cursor.take(_HEADER_NUMBERS_SIZE)
+    cursor.nullable_text()
+    lowest, highest = offered.get(header.api_key, (0, -1))
+    if not lowest <= header.version <= highest:
+        raise RemoteProtocolError(f"API key {header.api_key} v{header.version} is not served")
+    message = messages[header.api_key]
+    if message.flexible_version_q(header.version):
+        cursor.skip_tagged_fields()
+    body = reader_of(message, header.version)(cursor)
+    cursor.expect_end()
+    return header, body
+
+
+def _elect_leaders(body: Fields, _client: str) -> client_requests.ElectLeaders | Unclean:
+    if body.get("election_type", 0) not in (0, UNCLEAN):
+        raise RemoteProtocolError(f"election type {body['election_type']}")
+    if body.get("election_type", 0) == UNCLEAN:
+        return Unclean()
+    return client_requests.ElectLeaders(
+        _partitions(body["topic_partitions"], "topic", "partitions"), _timeout_s(body)
+    )
+
+
+def _alter(body: Fields, client: str) -> client_requests.AlterReassignments:
+    return client_requests.AlterReassignments(
+        {
+            TopicPartition(topic["name"], row["partition_index"]): (
+                None if row["replicas"] is None else tuple(map(BrokerId, row["replicas"]))
+            )
+            for topic in body["topics"]
+            for row in topic["partitions"]
+        },
+        client,
+    )
+
+
+def _list(body: Fields, _client: str) -> client_requests.ListReassignments:
+    named = _partitions(body["topics"], "name", "partition_indexes")
+    return client_requests.ListReassignments(None if named is None else frozenset(named))
+
+
+def _partitions(
+    topics: list[Fields] | None, name: str, numbers: str
+) -> tuple[TopicPartition, ...] | None:
+    if topics is None:
+        return None
+    return tuple(
+        dict.fromkeys(TopicPartition(topic[name], n) for topic in topics for n in topic[numbers])
+    )
+
+
+def _timeout_s(body: Fields) -> float:
+    timeout_ms: int = body["timeout_ms"]
+    return min(max(timeout_ms, 0) / 1000, NO_TIMEOUT_S)
+
+
+_REQUESTS: Final[Mapping[int, Any]] = {
+    ELECT_LEADERS: ElectLeadersRequest,
+    ALTER_REASSIGNMENTS: AlterPartitionReassignmentsRequest,
+    LIST_REASSIGNMENTS: ListPartitionReassignmentsRequest,
+}
+_ASKS: Final[Mapping[int, Callable[[Fields, str], ClientAsk | Unclean]]] = {
+    ELECT_LEADERS: _elect_leaders,
+    ALTER_REASSIGNMENTS: _alter,
+    LIST_REASSIGNMENTS: _list,
+}
+
+
+# --- answers as the controller -------------------------------------------------------------------
+
+
+def encode(header: RequestHeader, answer: ClientAnswer) -> bytes:
+    """
+    Return the frame of an answer, with the length in front of it.
+
+    Raises:
+        ProtocolError: the answer is not one to this request, or a value does not fit its field.
+
+    """
+    wanted, message_of = _ANSWERS.get(header.api_key, (None, None))
+    if message_of is None or type(answer) is not wanted:
+        raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
+    return respond(header, message_of(header.version, answer))
+
+
+def _elected(version: int, answer: client_requests.ElectLeadersResponse) -> ApiMessage:
+    return ElectLeadersResponse(
+        version=version,
+        throttle_time_ms=0,
+        error_code=answer.error,
+        replica_election_results=_results(answer.results),
+    )
+
+
+def _altered(version: int, answer: client_requests.AlterReassignmentsResponse) -> ApiMessage:
+    return AlterPartitionReassignmentsResponse(
+        version=version,
+        throttle_time_ms=0,
+        error_code=answer.error,
+        error_message=None,
+        responses=_results(answer.results),
+    )
+
+
+def _listed(version: int, answer: client_requests.ListReassignmentsResponse) -> ApiMessage:
+    topics: dict[str, list[tuple[Any, ...]]] = {}
+    for (topic, number), *replicas in answer.reassignments:
+        topics.setdefault(topic, []).append((number, *replicas))
+    return ListPartitionReassignmentsResponse(
+        version=version,
+        throttle_time_ms=0,
+        error_code=answer.error,
+        error_message=None,
+        topics=list(topics.items()),
+    )
+
+
+def _results(results: Iterable[PartitionResult]) -> list[tuple[str, list[tuple[Any, ...]]]]:
+    topics: dict[str, list[tuple[Any, ...]]] = {}
+    for (topic, number), error, message in results:
+        topics.setdefault(topic, []).append((number, error, message))
+    return list(topics.items())
+
+
+_ANSWERS: Final[Mapping[int, tuple[type[Any], Callable[[int, Any], ApiMessage]]]] = {
+    ELECT_LEADERS: (client_requests.ElectLeadersResponse, _elected),
+    ALTER_REASSIGNMENTS: (client_requests.AlterReassignmentsResponse, _altered),
+    LIST_REASSIGNMENTS: (client_requests.ListReassignmentsResponse, _listed),
+}
+
+
+# --- answers as an entry in the list of brokers --------------------------------------------------
+
+
+def local_answer(header: RequestHeader, frame: bytes, own_id: int) -> bytes | None:
+    """
+    Return the answer to a request that concerns the daemon as one of the listed brokers.
+
+    It has no log directory, group, transaction or setting. None: the request is about something
+    else, or has a version for which a broker has to answer.
+
+    Raises:
+        RemoteProtocolError: it is malformed.
+
+    """
+    lowest, highest = LOCAL.get(header.api_key, (0, -1))
+    if not lowest <= header.version <= highest:
+        return None
+    version = header.version
+    match header.api_key:
+        case api if api == LIST_GROUPS:
+            nothing = ListGroupsResponse(
+                version=version, throttle_time_ms=0, error_code=0, groups=[]
+            )
+        case api if api == DESCRIBE_LOG_DIRS:
+            nothing = DescribeLogDirsResponse(
+                version=version, throttle_time_ms=0, error_code=0, results=[]
+            )
+        case api if api == LIST_TRANSACTIONS:
+            nothing = ListTransactionsResponse(
+                version=version,
+                throttle_time_ms=0,
+                error_code=0,
+                unknown_state_filters=[],
+                transaction_states=[],
+            )
+        case _:
+            return _own_settings(header, frame, own_id)
+    return respond(header, nothing)
+
+
+def _own_settings(header: RequestHeader, frame: bytes, own_id: int) -> bytes | None:
+    """Return that the daemon has no settings, and that changing them succeeds."""
+    _, body = read_request(frame, _SETTINGS, LOCAL)
+    named = [(r["resource_type"], r["resource_name"]) for r in body["resources"]]
+    ours = {(kind, str(own_id)) for kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER)}
+    if not named or not ours.issuperset(named):
+        return None
+    if header.api_key == DESCRIBE_CONFIGS:
+        answer: ApiMessage = DescribeConfigsResponse(
+            version=header.version,
+            throttle_time_ms=0,
+            results=[(0, None, kind, name, []) for kind, name in named],
+        )
+    else:
+        answer = IncrementalAlterConfigsResponse(
+            version=header.version,
+            throttle_time_ms=0,
+            responses=[(0, None, kind, name) for kind, name in named],
+        )
+    return respond(header, answer)
+
+
+_SETTINGS: Final[Mapping[int, Any]] = {
+    DESCRIBE_CONFIGS: DescribeConfigsRequest,
+    INCREMENTAL_ALTER_CONFIGS: IncrementalAlterConfigsRequest,
+}

@@ -1,0 +1,216 @@
+"""
+Answer what peers ask where clients see the daemon among the brokers.
+
+Everything is relayed to a broker, with few exceptions:
+
+- What only the controller answers is relayed first as well. A broker authorises such a request and
+  then says that it is not the controller: only then does the daemon answer. So a peer that may not
+  ask gets the broker's refusal, and a request that reaches the real controller gets its answer.
+- What only Kafka's controller can carry out makes the daemon give the role back for a while
+  (``CedeRole``). The client waits until brokers name another controller.
+- What concerns the daemon as one of the listed brokers is answered here: it has no log directory,
+  no group, no transaction and no setting.
+
+In doubt the connection is closed: a client connects again, to another broker perhaps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from controller.core.client_requests import NOT_CONTROLLER, CedeRole, ElectLeaders
+from controller.core.model import BrokerId
+from controller.endpoint import client_codec, codec, relayed_frames
+from controller.endpoint.broker_service import AskObserver, BrokerService
+from controller.endpoint.client_codec import Unclean
+from controller.endpoint.peers import Peer
+from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
+from controller.endpoint.tickets import Tickets
+from controller.errors import RemoteProtocolError
+
+CEDE_S: Final = 45.0
+"""How long a client waits for the role to be given back, and as long for another controller."""
+LOOK_S: Final = 0.2
+"""Between two looks at the controller that brokers name."""
+GRACE_S: Final = 5.0
+"""How much longer than its own timeout an election is awaited."""
+
+UNRELAYED: Final = frozenset({0, 4, 5, 6, 27, 52, 53, 54, 55, 58, 62, 63, 64})
+"""
+What brokers and controllers send each other, and Produce, which may expect no answer.
+
+Clients send none of it here: the daemon leads no partition.
+"""
+_NO_CONTROLLER: Final = -1
+_STALE_CONTROLLER_EPOCH: Final = 11
+
+
+class _Ceded(NamedTuple):
+    """A request that only Kafka's controller carries out."""
+
+    name: str
+    operation: int
+    """The operation that it needs on the cluster or a topic that it names (``AclOperation``)."""
+
+
+CEDED: Final[Mapping[int, _Ceded]] = {
+    client_codec.CREATE_TOPICS: _Ceded("CreateTopics", 5),
+    client_codec.DELETE_TOPICS: _Ceded("DeleteTopics", 6),
+    client_codec.CREATE_PARTITIONS: _Ceded("CreatePartitions", 7),
+    client_codec.ALTER_SCRAM_CREDENTIALS: _Ceded("AlterUserScramCredentials", 7),
+    client_codec.UPDATE_FEATURES: _Ceded("UpdateFeatures", 7),
+}
+_NAMES: Final = {
+    client_codec.ELECT_LEADERS: "ElectLeaders",
+    client_codec.ALTER_REASSIGNMENTS: "AlterPartitionReassignments",
+    client_codec.LIST_REASSIGNMENTS: "ListPartitionReassignments",
+    **{key: ceded.name for key, ceded in CEDED.items()},
+}
+REQUESTS: Final = tuple(_NAMES.values())
+"""Requests by which the metrics count."""
+RESULTS: Final = ("answered", "not_controller", "by_broker", "ceded")
+"""Results by which the metrics count."""
+
+
+class ClientService:
+    """Implements ``Service``: the fallback for every request."""
+
+    versions: Mapping[int, tuple[int, int]] = {}
+
+    def __init__(  # noqa: PLR0913 - what it works with
+        self,
+        own_id: BrokerId,
+        relay: Relay,
+        tickets: Tickets,
+        brokers: BrokerService,
+        observer: AskObserver,
+        *,
+        is_sasl: bool = False,
+    ) -> None:
+        """
+        Prepare.
+
+        Args:
+            own_id: The id under which clients see the daemon.
+            relay: Opens connections to brokers.
+            tickets: The way to the loop.
+            brokers: Answers brokers that are permitted to ask.
+            observer: Counts requests.
+            is_sasl: Whether peers authenticate by SASL.
+
+        """
+        self._own_id = own_id
+        self._relay = relay
+        self._tickets = tickets
+        self._brokers = brokers
+        self._observer = observer
+        self._is_sasl = is_sasl
+
+    async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> bytes | None:
+        """Answer a request, or relay it."""
+        key = header.api_key
+        if key in UNRELAYED or key < 0:
+            raise RemoteProtocolError(f"API key {key} is not relayed")
+        upstream = await self._upstream_of(peer)
+        if key in CEDED:
+            return await self._ceded(peer, upstream, header, frame)
+        if key in client_codec.SERVED:
+            return await self._as_controller(peer, upstream, header, frame)
+        if key in self._brokers.versions:
+            return await self._for_broker(peer, upstream, header, frame)
+        local = client_codec.local_answer(header, frame, self._own_id)
+        if local is not None and (upstream.is_authenticated or not self._is_sasl):
+            return local
+        answer = await upstream.exchange(frame)
+        if key == codec.API_VERSIONS:
+            answer = relayed_frames.narrowed_api_versions(answer, header.version)
+        elif key == codec.SASL_AUTHENTICATE:
+            if relayed_frames.is_refused(header, answer):
+                # An error is final for a client, and a broker may stop on it.
+                raise RemoteProtocolError("a broker refuses the credentials of a peer")
+            upstream.is_authenticated = True
+        return framed(answer)
+
+    async def _upstream_of(self, peer: Peer) -> Upstream:
+        known = peer.companion
+        if not isinstance(known, Upstream):
+            known = peer.companion = await self._relay.connected()
+        return known
+
+    # --- what the controller answers -----------------------------------------------------------
+
+    async def _for_broker(
+        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+    ) -> bytes | None:
+        """Answer a broker as its controller, if another broker permits it to ask."""
+        answer = await upstream.exchange(frame)
+        error = relayed_frames.error_for_broker(header, answer)
+        if error in {NOT_CONTROLLER, _STALE_CONTROLLER_EPOCH}:
+            return await self._brokers.answer(peer, header, frame)
+        return framed(answer)
+
+    async def _as_controller(
+        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+    ) -> bytes | None:
+        """Answer as the controller what a broker permits and does not answer itself."""
+        client = header.client_id or "a client"
+        _, asked = client_codec.decode(frame, f"{client} at {peer.address}")
+        answer = await upstream.exchange(frame)
+        if relayed_frames.errors_of(header, answer) != {NOT_CONTROLLER}:
+            self._count(header, "by_broker")
+            return framed(answer)
+        if isinstance(asked, Unclean):
+            return await self._cede(peer, upstream, header, frame)
+        within_s = asked.timeout_s + GRACE_S if isinstance(asked, ElectLeaders) else None
+        given = await self._tickets.ask(asked, within_s)
+        if given.error == NOT_CONTROLLER:
+            self._count(header, "not_controller")
+            return framed(answer)
+        self._count(header, "answered")
+        return client_codec.encode(header, given)
+
+    # --- what only Kafka's controller carries out ----------------------------------------------
+
+    async def _ceded(
+        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+    ) -> bytes | None:
+        """Give the role back for a request that the client may make; else relay it as it is."""
+        seen = await self._look(upstream, relayed_frames.topics_of(header, frame))
+        is_permitted = CEDED[header.api_key].operation in seen.operations
+        if seen.controller == self._own_id and is_permitted:
+            return await self._cede(peer, upstream, header, frame)
+        self._count(header, "by_broker")
+        return framed(await upstream.exchange(frame))
+
+    async def _cede(
+        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+    ) -> bytes | None:
+        """Have the role given back, and ask the controller that brokers name then."""
+        await self._tickets.ask(CedeRole(_NAMES[header.api_key]), CEDE_S)
+        now = asyncio.get_running_loop().time
+        until = now() + CEDE_S
+        seen = await self._look(upstream)
+        while seen.controller in {self._own_id, _NO_CONTROLLER} and now() < until:
+            await asyncio.sleep(LOOK_S)
+            seen = await self._look(upstream)
+        if not self._is_sasl and seen.controller not in {upstream.broker, self._own_id}:
+            # Nothing of the client is bound to the former connection.
+            with suppress(NoBrokerError):
+                peer.companion = await self._relay.connected(BrokerId(seen.controller))
+                upstream.close()
+                upstream = peer.companion
+        self._count(header, "ceded")
+        return framed(await upstream.exchange(frame))
+
+    async def _look(
+        self, upstream: Upstream, topics: tuple[str, ...] = ()
+    ) -> relayed_frames.SeenController:
+        """Ask a broker, in the name of the client, for the controller and what is permitted."""
+        request = relayed_frames.metadata_request(topics)
+        return relayed_frames.metadata_of(await upstream.exchange(request))
+
+    def _count(self, header: codec.RequestHeader, result: str) -> None:
+        self._observer.endpoint_answered(_NAMES[header.api_key], result)

@@ -1,0 +1,216 @@
+"""
+Frames between clients and brokers, as far as the daemon looks into them.
+
+Answers of brokers are read for their errors only: a client gets them byte for byte, or another
+answer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from controller.brokers.messages import frame_of
+from controller.endpoint.client_codec import (
+    ALTER_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+    LIST_REASSIGNMENTS,
+    SERVED,
+    read_request,
+)
+from controller.endpoint.codec import ADVERTISED, API_VERSIONS, CONTROLLED_SHUTDOWN, RequestHeader
+from controller.endpoint.strict_decoding import Cursor
+from controller.errors import ProtocolError
+
+_KEYS: Final = struct.Struct(">hhh")
+
+
+# --- answers of brokers --------------------------------------------------------------------------
+
+
+def errors_of(header: RequestHeader, answer: bytes) -> set[int]:
+    """
+    Return the errors in a broker's answer to a request of ``SERVED``, without NONE.
+
+    Args:
+        header: The header of the request.
+        answer: The answer, without its length.
+
+    Raises:
+        ProtocolError: it cannot be decoded.
+
+    """
+    body = _decoded(_RESPONSES[header.api_key], header.version, answer)
+    found = {getattr(body, "error_code", 0) or 0}
+    if header.api_key == ELECT_LEADERS:
+        rows = (p for t in body.replica_election_results for p in t.partition_result)
+        found |= {row.error_code for row in rows}
+    return found - {0}
+
+
+def _decoded(message: Any, version: int, answer: bytes) -> Any:  # noqa: ANN401 - kafka-python has no types
+    at = 4 + int(message.flexible_version_q(version))
+    try:
+        return message.decode(answer[at:], version=version)
+    except Exception as error:  # kafka-python raises whatever the bytes cause
+        raise ProtocolError(f"a broker's {message.__name__} v{version}: {error!r}") from error
+
+
+_RESPONSES: Final[Mapping[int, Any]] = {
+    ELECT_LEADERS: ElectLeadersResponse,
+    ALTER_REASSIGNMENTS: AlterPartitionReassignmentsResponse,
+    LIST_REASSIGNMENTS: ListPartitionReassignmentsResponse,
+}
+
+
+def error_for_broker(header: RequestHeader, answer: bytes) -> int:
+    """
+    Return the error of a broker's answer to what brokers ask of their controller.
+
+    Args:
+        header: The header of the request.
+        answer: The answer, without its length.
+
+    """
+    at = 4
+    if header.api_key != CONTROLLED_SHUTDOWN:
+        at += 1 + 4  # tagged fields of the header, throttle time
+    elif header.version >= _FIRST_FLEXIBLE:
+        at += 1
+    return int.from_bytes(answer[at : at + 2], signed=True)
+
+
+def is_refused(header: RequestHeader, answer: bytes) -> bool:
+    """Return whether a broker's answer to SaslAuthenticate is an error."""
+    at = 4 + int(header.version >= _FIRST_FLEXIBLE_AUTHENTICATE)
+    return answer[at : at + 2] != b"\x00\x00"
+
+
+def narrowed_api_versions(answer: bytes, version: int) -> bytes:
+    """
+    Return a broker's answer to ApiVersions, with what the daemon answers itself within its limits.
+
+    Only numbers are replaced: everything else, tagged fields too, stays as the broker wrote it.
+
+    Args:
+        answer: The answer, without its length.
+        version: Of the request.
+
+    Raises:
+        ProtocolError: it cannot be decoded.
+
+    """
+    cursor, changed = Cursor(answer), bytearray(answer)
+    cursor.take(4)
+    if int.from_bytes(cursor.take(2)):
+        return answer  # A refusal has a body of version 0, with the versions of this key.
+    is_flexible = version >= _FIRST_FLEXIBLE
+    count = cursor.unsigned_varint() - 1 if is_flexible else int.from_bytes(cursor.take(4))
+    for _ in range(cursor.count(count)):
+        at = cursor.position
+        key, lowest, highest = _KEYS.unpack(cursor.take(_KEYS.size))
+        most = _HIGHEST.get(key, highest)
+        _KEYS.pack_into(changed, at, key, lowest, min(highest, most))
+        if is_flexible:
+            cursor.skip_tagged_fields()
+    return bytes(changed)
+
+
+_FIRST_FLEXIBLE: Final = 3
+"""Of ApiVersions, whose header never is, and of ControlledShutdown."""
+_FIRST_FLEXIBLE_AUTHENTICATE: Final = 2
+_HIGHEST: Final = {
+    key: highest
+    for served in (ADVERTISED, SERVED)
+    for key, (_, highest) in served.items()
+    if key != API_VERSIONS
+}
+
+
+# --- what a client may do ------------------------------------------------------------------------
+
+
+METADATA_VERSION: Final = 8
+"""Brokers of 2.3 to 3.9 have it; versions 8 to 10 list what a client may do on the cluster."""
+OWN_CORRELATION: Final = 0x72656C61
+"""Of a request in the name of a client, which has no other in flight then."""
+
+
+class SeenController(NamedTuple):
+    """What a broker says of the controller and of the rights of a client."""
+
+    controller: int
+    """-1: there is none."""
+    operations: frozenset[int]
+    """Each ``AclOperation`` that is permitted on the cluster or on a named topic."""
+
+
+def topics_of(header: RequestHeader, frame: bytes) -> tuple[str, ...]:
+    """
+    Return the topics that a request to create, grow or delete topics names, as far as known.
+
+    Raises:
+        RemoteProtocolError: it is malformed.
+
+    """
+    lowest, highest = _TOPIC_VERSIONS.get(header.api_key, (0, -1))
+    if not lowest <= header.version <= highest:
+        return ()
+    _, body = read_request(frame, _TOPIC_REQUESTS, _TOPIC_VERSIONS)
+    named = body.get("topic_names") or [topic["name"] for topic in body["topics"]]
+    return tuple(name for name in named if name is not None)
+
+
+def metadata_request(topics: Iterable[str] = ()) -> bytes:
+    """Return the frame, without its length, of a request for the controller and for rights."""
+    message = MetadataRequest(
+        version=METADATA_VERSION,
+        topics=[(name,) for name in topics],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+    frame = frame_of(message)
+    frame.with_header(correlation_id=OWN_CORRELATION, client_id="reassigner")
+    return frame.encode(framed=False)
+
+
+def metadata_of(answer: bytes) -> SeenController:
+    """
+    Return what the answer to that request says.
+
+    Raises:
+        ProtocolError: it cannot be decoded.
+
+    """
+    body = _decoded(MetadataResponse, METADATA_VERSION, answer)
+    permitted = (body, *body.topics)
+    return SeenController(
+        body.controller_id, frozenset().union(*(p.authorized_operations for p in permitted))
+    )
+
+
+_TOPIC_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
+    CREATE_TOPICS: (2, 7),
+    DELETE_TOPICS: (1, 6),
+    CREATE_PARTITIONS: (0, 3),
+}
+_TOPIC_REQUESTS: Final[Mapping[int, Any]] = {
+    CREATE_TOPICS: CreateTopicsRequest,
+    DELETE_TOPICS: DeleteTopicsRequest,
+    CREATE_PARTITIONS: CreatePartitionsRequest,
+}

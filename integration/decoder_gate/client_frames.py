@@ -1,0 +1,181 @@
+"""
+Answers to clients and requests of clients, each with the fields that it consists of.
+
+Fields have Kafka's names, as its JSON converters write them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+
+from controller.core.client_requests import (
+    AlterReassignments,
+    AlterReassignmentsResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    ListReassignments,
+    ListReassignmentsResponse,
+    OngoingReassignment,
+    PartitionResult,
+)
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.endpoint import client_codec, codec
+
+OWN_ID: Final = 1_000_000
+CLIENT: Final = "kafka-reassign"
+LONG: Final = "p" * 249
+"""The longest name of a topic."""
+RESULTS: Final = (
+    PartitionResult(TopicPartition("orders", 0), 0),
+    PartitionResult(TopicPartition("orders", 2**31 - 1), 39, "broker 9 is not live: é"),
+    PartitionResult(TopicPartition(LONG, 2), 85),
+)
+VERSIONS: Final = {**client_codec.SERVED, **client_codec.LOCAL}
+
+
+def answer(key: int, version: int, *, is_full: bool) -> tuple[bytes, object]:
+    """Return the frame of an answer, and the fields that a client has to read."""
+    header = codec.RequestHeader(key, version, -2_000_000_001, "1")
+    match key:
+        case client_codec.ELECT_LEADERS:
+            given = ElectLeadersResponse(0, RESULTS) if is_full else ElectLeadersResponse(41)
+            meant: dict[str, object] = {
+                "throttleTimeMs": 0,
+                **({"errorCode": given.error} if version >= 1 else {}),
+                "replicaElectionResults": _results(
+                    given.results, "topic", "partitionResult", "partitionId"
+                ),
+            }
+            return client_codec.encode(header, given), meant
+        case client_codec.ALTER_REASSIGNMENTS:
+            altered = AlterReassignmentsResponse(0 if is_full else 41, RESULTS * is_full)
+            meant = {
+                "throttleTimeMs": 0,
+                "errorCode": altered.error,
+                "errorMessage": None,
+                "responses": _results(altered.results, "name", "partitions", "partitionIndex"),
+            }
+            return client_codec.encode(header, altered), meant
+        case client_codec.LIST_REASSIGNMENTS:
+            ongoing = OngoingReassignment(
+                TopicPartition(LONG, 7), _ids(3, 4, 1), _ids(3, 4), _ids(1)
+            )
+            listed = ListReassignmentsResponse(0 if is_full else 41, (ongoing,) * is_full)
+            rows = [
+                {
+                    "partitionIndex": 7,
+                    "replicas": [3, 4, 1],
+                    "addingReplicas": [3, 4],
+                    "removingReplicas": [1],
+                }
+            ]
+            meant = {
+                "throttleTimeMs": 0,
+                "errorCode": listed.error,
+                "errorMessage": None,
+                "topics": [{"name": LONG, "partitions": rows}] * is_full,
+            }
+            return client_codec.encode(header, listed), meant
+        case _:
+            return _local(header), _nothing(key, version)
+
+
+def _local(header: codec.RequestHeader) -> bytes:
+    frame = settings_request(header) if header.api_key in {32, 44} else b""
+    local = client_codec.local_answer(header, frame, OWN_ID)
+    assert local is not None
+    return local
+
+
+def settings_request(header: codec.RequestHeader, name: str = str(OWN_ID)) -> bytes:
+    """Return the frame of a request about the settings of a broker, ours by default."""
+    if header.api_key == client_codec.DESCRIBE_CONFIGS:
+        message = DescribeConfigsRequest(version=header.version, resources=[(4, name, None)])
+    else:
+        message = IncrementalAlterConfigsRequest(
+            version=header.version,
+            resources=[(4, name, [("leader.replication.throttled.rate", 1, None)])],
+            validate_only=False,
+        )
+    message.with_header(correlation_id=header.correlation_id, client_id=header.client_id)
+    return bytes(message.encode(header=True))
+
+
+def _nothing(key: int, version: int) -> dict[str, object]:
+    ours = {
+        "errorCode": 0,
+        "errorMessage": None,
+        "resourceType": 4,
+        "resourceName": str(OWN_ID),
+    }
+    throttle: dict[str, object] = {"throttleTimeMs": 0}
+    match key:
+        case client_codec.LIST_GROUPS:
+            return {**(throttle if version >= 1 else {}), "errorCode": 0, "groups": []}
+        case client_codec.DESCRIBE_LOG_DIRS:
+            return {**throttle, **({"errorCode": 0} if version >= 3 else {}), "results": []}
+        case client_codec.LIST_TRANSACTIONS:
+            empty: dict[str, object] = {"unknownStateFilters": [], "transactionStates": []}
+            return {**throttle, "errorCode": 0, **empty}
+        case client_codec.DESCRIBE_CONFIGS:
+            return {**throttle, "results": [{**ours, "configs": []}]}
+        case _:
+            return {**throttle, "responses": [ours]}
+
+
+def _results(
+    results: tuple[PartitionResult, ...], name: str, rows: str, number: str
+) -> list[dict[str, object]]:
+    return [
+        {
+            name: topic,
+            rows: [
+                {number: r.partition.partition, "errorCode": r.error, "errorMessage": r.message}
+                for r in results
+                if r.partition.topic == topic
+            ],
+        }
+        for topic in dict.fromkeys(r.partition.topic for r in results)
+    ]
+
+
+def request(
+    key: int, version: int, release: str, *, is_full: bool
+) -> tuple[dict[str, Any], object]:
+    """Return the fields of a request of a client, and the value that it has to become."""
+    one = TopicPartition("orders", 0)
+    two = TopicPartition(LONG, 7)
+    match key:
+        case client_codec.ELECT_LEADERS:
+            numbers = "partitionId" if release in {"2.7.2", "2.8.2"} else "partitions"
+            kind = {"electionType": 0} if version >= 1 else {}
+            topics = [
+                {"topic": "orders", numbers: [0]},
+                {"topic": LONG, numbers: [7]},
+            ]
+            fields = {**kind, "topicPartitions": topics if is_full else None, "timeoutMs": 12_500}
+            return fields, ElectLeaders((one, two) if is_full else None, 12.5)
+        case client_codec.ALTER_REASSIGNMENTS:
+            moved = [{"partitionIndex": 0, "replicas": [3, 4]}]
+            cancelled = [{"partitionIndex": 7, "replicas": None}]
+            listed = [
+                {"name": "orders", "partitions": moved},
+                {"name": LONG, "partitions": cancelled},
+            ]
+            targets: dict[TopicPartition, Replicas | None] = {one: _ids(3, 4), two: None}
+            return (
+                {"timeoutMs": 60_000, "topics": listed if is_full else []},
+                AlterReassignments(targets if is_full else {}, CLIENT),
+            )
+        case _:
+            named = [{"name": LONG, "partitionIndexes": [7]}]
+            return (
+                {"timeoutMs": 60_000, "topics": named if is_full else None},
+                ListReassignments(frozenset({two}) if is_full else None),
+            )
+
+
+def _ids(*numbers: int) -> Replicas:
+    return tuple(BrokerId(number) for number in numbers)

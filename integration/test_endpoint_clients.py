@@ -1,0 +1,207 @@
+"""
+Operators' tools and clients during a tenure, where they see the daemon as the controller.
+
+Kafka's own tool, its AdminClient and librdkafka run unchanged. Each row is a cluster of one
+release, at the highest inter-broker protocol that it has.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from integration.conftest import MakeTopic
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.kafka_jars import KAFKA_2_7, KAFKA_3_9, Release
+from integration.rigs.kafka_tools import TOPICS, ToolResult
+from integration.rigs.plans import (
+    Daemons,
+    Targets,
+    await_end,
+    await_tenure,
+    copies_held,
+    plan_of,
+)
+from integration.rigs.requests import submit_request
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
+
+PUBLIC: Final = (
+    "--engine",
+    "native",
+    "--controller-endpoint",
+    "public",
+    "--endpoint-listen",
+    "127.0.0.1:0",
+    "--tenure-linger",
+    "1",
+)
+DAEMON_ID: Final = 1_000_000
+ERRORS: Final = ("FATAL", "Error sending", "DecodeException", "SchemaException")
+
+
+@pytest.fixture(scope="module", params=[KAFKA_3_9, KAFKA_2_7], ids=lambda r: r.kafka)
+def row_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Give the cluster of a release; its tests follow each other on it."""
+    release: Release = request.param
+    with Cluster.running(ClusterOptions(brokers=4, broker=BrokerOptions(release=release))) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
+    """Give it with everything up: other fixtures build on it."""
+    row_cluster.heal()
+    yield row_cluster
+    row_cluster.heal()
+
+
+@pytest.fixture
+def tool(cluster: Cluster, tmp_path: Path) -> Callable[..., ToolResult]:
+    """Give Kafka's reassignment tool, with a plan."""
+
+    def run(targets: Targets, *arguments: str) -> ToolResult:
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps(plan_of(targets)))
+        return cluster.reassign_partitions("--reassignment-json-file", str(plan), *arguments)
+
+    return run
+
+
+def sees_daemon(cluster: Cluster) -> bool:
+    """Return whether every broker names the daemon as the controller."""
+    found = [AdminClient({"bootstrap.servers": b.address}) for b in cluster.brokers.values()]
+    return all(a.list_topics(timeout=10).controller_id == DAEMON_ID for a in found)
+
+
+@contextmanager
+def tenure(
+    cluster: Cluster, daemons: Daemons, make_topic: MakeTopic, *options: str
+) -> Iterator[Daemon]:
+    """Keep the role with a copy that does not end, until clients see the daemon."""
+    topic = make_topic({0: (1, 2)})
+    daemon = daemons.start(*PUBLIC, *options)
+    with copies_held(cluster, [(topic, 0)]) as let_go:
+        submit_request(cluster, {(topic, 0): (3, 4)})
+        await_tenure(daemon)
+        eventually(lambda: sees_daemon(cluster), within_s=30, what="clients see the daemon")
+        yield daemon
+        let_go()
+    await_end(cluster, {(topic, 0): (3, 4)}, within_s=90)
+
+
+def test_the_stock_tool_works_during_a_tenure(
+    cluster: Cluster,
+    make_topic: MakeTopic,
+    daemons: Daemons,
+    tool: Callable[..., ToolResult],
+) -> None:
+    """Execute, list, verify and cancel what waits for a free slot; then execute to the end."""
+    topic = make_topic({0: (1, 2), 1: (2, 1)})
+    targets: Targets = {(topic, 0): (3, 4), (topic, 1): (4, 3)}
+    with tenure(cluster, daemons, make_topic, "--max-partitions-in-flight", "1"):
+        refused = tool(targets, "--execute")
+        assert "existing partition assignment" in refused.stdout
+        done = tool(targets, "--execute", "--additional")
+        assert f"Successfully started partition reassignments for {topic}-0" in done.stdout
+        listed = cluster.reassign_partitions("--list").stdout
+        assert f"{topic}-0: replicas: 3,4,1,2. adding: 3,4. removing: 1,2." in listed
+        verified = tool(targets, "--verify", "--preserve-throttles").stdout
+        assert verified.count("still in progress") == 2
+        cancelled = tool(targets, "--cancel", "--preserve-throttles").stdout
+        assert f"Successfully cancelled partition reassignments for: {topic}-0" in cancelled
+        after = tool(targets, "--verify", "--preserve-throttles").stdout
+        assert after.count("There is no active reassignment of partition") == 2
+        assert [cluster.replicas(topic, n) for n in (0, 1)] == [[1, 2], [2, 1]]
+    eventually(lambda: cluster.controller() == DAEMON_ID, within_s=20)
+    done = tool(targets, "--execute", "--throttle", "100000000")
+    assert f"Successfully started partition reassignments for {topic}-0" in done.stdout
+    await_end(cluster, targets, within_s=60)
+    verified = tool(targets, "--verify").stdout
+    assert verified.count("is completed" if "is completed" in verified else "is complete") == 2
+    assert "Clearing broker-level throttles" in verified
+
+
+def test_leader_election_tool_works(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """A leader that is not the preferred one is replaced, and one that is stays."""
+    topic = make_topic({0: (1, 2)})
+    cluster.brokers[1].kill()
+    eventually(lambda: cluster.leader(topic, 0) == 2, within_s=60)
+    cluster.start_brokers(1)
+    eventually(lambda: cluster.isr(topic, 0) == {1, 2}, within_s=60)
+    where = ("--bootstrap-server", cluster.bootstrap_servers, "--election-type", "preferred")
+    with tenure(cluster, daemons, make_topic):
+        assert cluster.leader(topic, 0) == 2
+        chosen = (*where, "--topic", topic, "--partition", "0")
+        first = cluster.run_tool("LeaderElectionCommand", *chosen).stdout
+        assert (
+            f"Successfully completed leader election (PREFERRED) for partitions {topic}-0" in first
+        )
+        assert cluster.leader(topic, 0) == 1
+        again = cluster.run_tool("LeaderElectionCommand", *chosen).stdout
+        assert f"Valid replica already elected for partitions {topic}-0" in again
+
+
+def test_topics_are_created_grown_and_deleted(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """
+    By librdkafka and by Kafka's tool, with a copy in flight all the time.
+
+    The daemon gives the role back for each of them, and takes it again.
+    """
+    name = f"late-{uuid.uuid4().hex[:8]}"
+    where = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", name)
+    with tenure(cluster, daemons, make_topic):
+        # A client that knew a controller before would report that it is none any more.
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        made = admin.create_topics([NewTopic(name, 2, 2)], operation_timeout=30, request_timeout=60)
+        made[name].result(timeout=90)
+        assert set((cluster.topic(name) or {})["partitions"]) == {"0", "1"}
+        eventually(lambda: sees_daemon(cluster), within_s=60, what="the daemon has the role again")
+        grown = cluster.run_tool(TOPICS, *where, "--alter", "--partitions", "3")
+        assert grown.code == 0, grown.stdout
+        assert set((cluster.topic(name) or {})["partitions"]) == {"0", "1", "2"}
+        eventually(lambda: sees_daemon(cluster), within_s=60, what="the daemon has the role again")
+        gone = cluster.run_tool(TOPICS, *where, "--delete")
+        assert gone.code == 0, gone.stdout
+        eventually(lambda: cluster.topic(name) is None, within_s=60, what="it is deleted")
+
+
+def test_clients_neither_stall_nor_fail(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Producers and consumers that start, work and stop during a tenure."""
+    topic = make_topic({0: (1, 2), 1: (2, 3)})
+    with tenure(cluster, daemons, make_topic):
+        with Traffic(cluster.bootstrap_servers, {topic: 2}) as traffic:
+            traffic.await_flow()
+            time.sleep(5)
+            traffic.await_flow()
+            traffic.stop()
+        assert traffic.failed == {}
+        found = traffic.audited()
+        assert found.is_clean, str(found)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        assert topic in admin.list_topics(timeout=10).topics
+        described = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
+        assert all(f.result(timeout=20) for f in described.values())
+        ours = ConfigResource(ResourceType.BROKER, str(DAEMON_ID))
+        assert admin.describe_configs([ours])[ours].result(timeout=20) == {}

@@ -1,0 +1,410 @@
+"""Clients get a broker's answers, and the daemon's where only the controller can answer."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import pytest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+from controller.core import client_requests
+from controller.core.broker_requests import AlterPartitionResponse
+from controller.core.client_requests import (
+    AlterReassignments,
+    AlterReassignmentsResponse,
+    CedeRole,
+    CedeRoleResponse,
+    PartitionResult,
+)
+from controller.core.events import BrokerAsked, ClientAsked, Event
+from controller.core.model import BrokerId, TopicPartition
+from controller.endpoint import codec, messages, relayed_frames
+from controller.endpoint.broker_service import BrokerService
+from controller.endpoint.client_service import ClientService
+from controller.endpoint.peers import FrameMemory
+from controller.endpoint.relay import Relay
+from controller.endpoint.server import EndpointServer
+from controller.endpoint.tickets import Tickets
+from controller.setting_values import HttpAddress
+from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
+from tests.endpoint.requests import frame_of, request_frame
+from tests.endpoint.serving import WITHIN_S, Counts, answer_of, framed
+
+OWN_ID = 1_000_000
+NOT_CONTROLLER = client_requests.NOT_CONTROLLER
+CREATE, ALTER = 5, 7
+"""Operations (``AclOperation``)."""
+
+
+class Asked:
+    """The inbox of a loop that answers at once."""
+
+    def __init__(self, answer: Callable[[Event], object]) -> None:
+        self.events: list[BrokerAsked | ClientAsked] = []
+        self.tickets: Tickets | None = None
+        self._answer = answer
+
+    def put(self, event: Event) -> None:
+        """Take a request and answer it."""
+        assert isinstance(event, BrokerAsked | ClientAsked)
+        self.events.append(event)
+        assert self.tickets is not None
+        self.tickets.respond(event.ticket, self._answer(event))  # type: ignore[arg-type]
+
+
+@dataclass
+class Public:
+    """A server for clients, and the brokers behind it."""
+
+    server: EndpointServer
+    loop: Asked
+    counts: Counts
+    brokers: list[FakeBroker]
+    relay: Relay
+
+    def exchange(self, *frames: bytes) -> list[bytes]:
+        """Send requests over one connection and return the answers; empty where it is closed."""
+        with socket.create_connection(self.server.address, timeout=WITHIN_S) as client:
+            answers = []
+            for frame in frames:
+                client.sendall(framed(frame))
+                answers.append(answer_of(client))
+            return answers
+
+
+@contextmanager
+def public(
+    *brokers: Callable[[codec.RequestHeader, bytes], bytes | None],
+    answer: Callable[[Event], object] = lambda _: None,
+    is_sasl: bool = False,
+) -> Iterator[Public]:
+    """Run a server in front of brokers that answer so."""
+    with ExitStack() as running:
+        behind = [running.enter_context(fake_broker(b, n + 1)) for n, b in enumerate(brokers)]
+        counts, loop = Counts(), Asked(answer)
+        tickets = loop.tickets = Tickets(loop)
+        relay = Relay(LISTENER, FrameMemory(2**20))
+        relay.update_brokers(b.registration for b in behind)
+        service = ClientService(
+            BrokerId(OWN_ID),
+            relay,
+            tickets,
+            BrokerService(tickets, counts),
+            counts,
+            is_sasl=is_sasl,
+        )
+        server = EndpointServer(HttpAddress("127.0.0.1", 0), [], counts, fallback=service)
+        tickets.post = server.post
+        server.start()
+        running.callback(server.stop)
+        yield Public(server, loop, counts, behind, relay)
+
+
+def answering(header: codec.RequestHeader, body: ApiMessage) -> bytes:
+    """Return a broker's answer, without its length."""
+    return codec.respond(header, body)[4:]
+
+
+def alter_request() -> bytes:
+    """Return a request to reassign a partition."""
+    topics = [("t", [(0, [3, 4])])]
+    return frame_of(AlterPartitionReassignmentsRequest(version=0, timeout_ms=1, topics=topics))
+
+
+def altered(header: codec.RequestHeader, error: int) -> bytes:
+    """Return a broker's answer to it."""
+    return answering(
+        header,
+        AlterPartitionReassignmentsResponse(
+            version=0, throttle_time_ms=0, error_code=error, error_message=None, responses=[]
+        ),
+    )
+
+
+def seen(header: codec.RequestHeader, controller: int, *operations: int) -> bytes:
+    """Return a broker's Metadata."""
+    return answering(
+        header,
+        MetadataResponse(
+            version=relayed_frames.METADATA_VERSION,
+            throttle_time_ms=0,
+            brokers=[],
+            cluster_id="c",
+            controller_id=controller,
+            topics=[],
+            authorized_operations=set(operations),
+        ),
+    )
+
+
+def test_whatever_is_not_known_is_relayed_byte_for_byte() -> None:
+    """Over one connection for each client; it ends with the client's."""
+    with public(lambda _, frame: frame[4:8] + frame[::-1]) as served:
+        sent = struct.pack(">hhih", 60, 0, 9, -1) + b"any body"
+        assert served.exchange(sent, sent) == [sent[4:8] + sent[::-1]] * 2
+        (broker,) = served.brokers
+        assert broker.frames == [sent, sent]
+        assert broker.connections == 1
+        assert not served.loop.events
+
+
+@pytest.mark.parametrize("key", [0, 4, 5, 6, 58, -1])
+def test_what_no_client_sends_here_closes_the_connection(key: int) -> None:
+    """Produce may expect no answer; the others are between brokers and controllers."""
+    with public(lambda _, frame: frame) as served:
+        assert served.exchange(struct.pack(">hhih", key, 0, 9, -1)) == [b""]
+        assert not served.brokers[0].frames
+
+
+def test_answer_to_another_request_closes_the_connection() -> None:
+    """A broker, or what is in its place, is out of step."""
+    with public(lambda _h, _f: b"\x00\x00\x00\x01") as served:
+        assert served.exchange(struct.pack(">hhih", 60, 0, 9, -1)) == [b""]
+
+
+def test_broker_that_cannot_be_reached_is_passed_over() -> None:
+    """Every client gets a live one."""
+    with public(lambda _, frame: frame[4:8], lambda _, frame: frame[4:8]) as served:
+        gone = served.brokers[0].registration
+        relay = served.server._fallback._relay  # type: ignore[union-attr]
+        with fake_broker(lambda _h, _f: None, 3) as third:
+            dead = third.registration
+        relay.update_brokers([gone, dead])
+        sent = struct.pack(">hhih", 60, 0, 9, -1)
+        for _ in range(4):
+            assert served.exchange(sent) == [sent[4:8]]
+
+
+def test_no_broker_at_all_closes_the_connection() -> None:
+    """A client connects to another address then."""
+    with public() as served:
+        assert served.exchange(struct.pack(">hhih", 60, 0, 9, -1)) == [b""]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_api_versions_is_the_brokers_within_our_limits(version: int) -> None:
+    """What the daemon answers itself is answered in versions that it has."""
+    keys = [(43, 0, 3), (45, 0, 1), (46, 0, 0), (3, 0, 12), (56, 0, 9)]
+
+    def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        body = ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
+        return codec._frame(header, body, flexible_header=False)[4:]
+
+    with public(broker) as served:
+        (answer,) = served.exchange(frame_of(ApiVersionsRequest(version=version)))
+        body = ApiVersionsResponse.decode(answer[4:], version=version)
+        assert [(k.api_key, k.min_version, k.max_version) for k in body.api_keys] == [
+            (43, 0, 2),
+            (45, 0, 0),
+            (46, 0, 0),
+            (3, 0, 12),
+            (56, 0, 3),
+        ]
+
+
+# --- what the controller answers -----------------------------------------------------------------
+
+
+def test_daemon_answers_what_a_broker_permits_and_does_not_answer() -> None:
+    """The same request went to the broker first: it authorised the client."""
+    result = PartitionResult(TopicPartition("t", 0), 39, "why")
+    with public(
+        lambda header, _: altered(header, NOT_CONTROLLER),
+        answer=lambda _: AlterReassignmentsResponse(0, (result,)),
+    ) as served:
+        (answer,) = served.exchange(alter_request())
+        body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
+        row = body.responses[0].partitions[0]
+        assert (row.partition_index, row.error_code, row.error_message) == (0, 39, "why")
+        (asked,) = served.loop.events
+        assert isinstance(asked.request, AlterReassignments)
+        assert asked.request.client == "1 at 127.0.0.1"
+        assert served.counts.answered == {("AlterPartitionReassignments", "answered"): 1}
+
+
+@pytest.mark.parametrize("error", [31, 0, -1], ids=["unauthorised", "the controller", "unknown"])
+def test_any_other_answer_of_a_broker_is_the_clients(error: int) -> None:
+    """It may not ask, or it reached the real controller."""
+    with public(lambda header, _: altered(header, error)) as served:
+        (answer,) = served.exchange(alter_request())
+        body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
+        assert body.error_code == error
+        assert not served.loop.events
+
+
+def test_without_the_role_a_client_hears_the_brokers_answer() -> None:
+    """It looks for the controller again."""
+    with public(
+        lambda header, _: altered(header, NOT_CONTROLLER),
+        answer=lambda _: AlterReassignmentsResponse(NOT_CONTROLLER),
+    ) as served:
+        (answer,) = served.exchange(alter_request())
+        body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
+        assert body.error_code == NOT_CONTROLLER
+
+
+def test_malformed_request_reaches_neither_broker_nor_loop() -> None:
+    """A broker would read something else than the daemon."""
+    with public(lambda header, _: altered(header, NOT_CONTROLLER)) as served:
+        assert served.exchange(alter_request() + b"\x00") == [b""]
+        assert not served.brokers[0].frames
+        assert not served.loop.events
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_brokers_are_answered_if_another_broker_permits_them_to_ask(*, permitted: bool) -> None:
+    """CLUSTER_ACTION is checked where the rights are known."""
+
+    def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        error = NOT_CONTROLLER if permitted else 31
+        body = messages.AlterPartitionResponse(
+            version=header.version, throttle_time_ms=0, error_code=error, topics=[]
+        )
+        return answering(header, body)
+
+    with public(broker, answer=lambda _: AlterPartitionResponse(0)) as served:
+        (answer,) = served.exchange(request_frame(codec.ALTER_PARTITION, 3))
+        found = messages.AlterPartitionResponse.decode(answer[5:], version=3).error_code
+        assert found == (0 if permitted else 31)
+        assert len(served.loop.events) == int(permitted)
+
+
+# --- what only Kafka's controller carries out ----------------------------------------------------
+
+
+def create_request() -> bytes:
+    """Return a request to create a topic."""
+    topics: list[object] = [("new", 1, 1, [], [])]
+    return frame_of(
+        CreateTopicsRequest(version=2, topics=topics, timeout_ms=1000, validate_only=False)
+    )
+
+
+class Handover:
+    """Two brokers: the second becomes the controller when the role is given back."""
+
+    def __init__(self, *operations: int) -> None:
+        self.controller = OWN_ID
+        self.operations = operations
+
+    def give_back(self, event: Event) -> CedeRoleResponse:
+        """Answer a CedeRole."""
+        assert isinstance(event, ClientAsked)
+        assert event.request == CedeRole("CreateTopics")
+        self.controller = 2
+        return CedeRoleResponse(NOT_CONTROLLER)
+
+    def broker(self, number: int) -> Callable[[codec.RequestHeader, bytes], bytes]:
+        """Return what a broker answers: whether it is the controller, in place of a result."""
+
+        def answer(header: codec.RequestHeader, frame: bytes) -> bytes:
+            if header.api_key == 3:
+                return seen(header, self.controller, *self.operations)
+            verdict = b"created" if self.controller == number else b"not controller"
+            return frame[4:8] + verdict
+
+        return answer
+
+
+def test_role_is_given_back_and_the_new_controller_asked() -> None:
+    """The client waits for one answer, which is that of Kafka's controller."""
+    cluster = Handover(CREATE)
+    with public(cluster.broker(1), cluster.broker(2), answer=cluster.give_back) as served:
+        assert served.exchange(create_request())[0][4:] == b"created"
+        assert served.counts.answered == {("CreateTopics", "ceded"): 1}
+
+
+def test_client_without_the_right_moves_no_role() -> None:
+    """It gets what a broker says, as if the daemon were not there."""
+    cluster = Handover(ALTER)
+    with public(cluster.broker(1), cluster.broker(2), answer=cluster.give_back) as served:
+        assert served.exchange(create_request())[0][4:] == b"not controller"
+        assert not served.loop.events
+
+
+def test_a_broker_that_is_the_controller_is_simply_asked() -> None:
+    """The role is not ours: nothing to give back."""
+    cluster = Handover(CREATE)
+    cluster.controller = 1
+    with public(cluster.broker(1), answer=cluster.give_back) as served:
+        assert served.exchange(create_request())[0][4:] == b"created"
+        assert not served.loop.events
+
+
+def test_unclean_election_is_left_to_kafkas_controller() -> None:
+    """It may lose records: the daemon does not decide it."""
+    cluster = Handover()
+
+    def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        if header.api_key == 3:
+            return seen(header, cluster.controller)
+        rows = [("t", [(0, NOT_CONTROLLER if cluster.controller != 1 else 0, None)])]
+        return answering(
+            header,
+            ElectLeadersResponse(
+                version=2, throttle_time_ms=0, error_code=0, replica_election_results=rows
+            ),
+        )
+
+    def give_back(event: Event) -> CedeRoleResponse:
+        assert isinstance(event, ClientAsked)
+        assert event.request == CedeRole("ElectLeaders")
+        cluster.controller = 1
+        return CedeRoleResponse(NOT_CONTROLLER)
+
+    unclean = ElectLeadersRequest(
+        version=2, election_type=1, topic_partitions=[("t", [0])], timeout_ms=1000
+    )
+    with public(broker, answer=give_back) as served:
+        (answer,) = served.exchange(frame_of(unclean))
+        body = ElectLeadersResponse.decode(answer[5:], version=2)
+        assert body.replica_election_results[0].partition_result[0].error_code == 0
+
+
+# --- what concerns the daemon as a broker --------------------------------------------------------
+
+
+def test_daemon_has_no_logs_and_no_settings_but_brokers_do() -> None:
+    """A broker behind it would report its own, as if they were the daemon's."""
+    with public(lambda _, frame: frame[4:8] + b"relayed") as served:
+        logs = frame_of(DescribeLogDirsRequest(version=1, topics=None))
+        ours, theirs = (
+            frame_of(DescribeConfigsRequest(version=1, resources=[(4, name, None)]))
+            for name in (str(OWN_ID), "1")
+        )
+        found = served.exchange(logs, ours, theirs)
+        assert not found[0].endswith(b"relayed")
+        assert not found[1].endswith(b"relayed")
+        assert found[2].endswith(b"relayed")
+        assert served.brokers[0].frames == [theirs]
+
+
+@pytest.mark.parametrize("error", [0, 58])
+def test_authentication_is_the_brokers_and_its_refusal_closes(error: int) -> None:
+    """An error answer is final for a client, and a broker may stop on it."""
+
+    def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        body = SaslAuthenticateResponse(
+            version=1, error_code=error, error_message=None, auth_bytes=b"", session_lifetime_ms=0
+        )
+        return answering(header, body)
+
+    with public(broker, is_sasl=True) as served:
+        token = frame_of(SaslAuthenticateRequest(version=1, auth_bytes=b"\x00user\x00secret"))
+        (answer,) = served.exchange(token)
+        assert bool(answer) is (error == 0)
