@@ -33,29 +33,23 @@ from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
 from controller.endpoint.listing import build_endpoint
-from controller.errors import InvalidInputError, Verdict
+from controller.errors import Verdict
+from controller.http_service import build_http
 from controller.reactor.host import Host, Signals, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Failpoints, Inbox
 from controller.releases import installed_version
-from controller.setting_values import advertised, is_loopback
+from controller.setting_values import advertised
 from controller.settings import Settings
-from controller.steering import PageSteering
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.telemetry.timelines import replay
-from controller.web.access import Access
-from controller.web.certificates import ServerCertificate
-from controller.web.control_form import Attempt, ControlForm
 from controller.web.delivery import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.probes import Health
-from controller.web.report_index import ReportIndex
-from controller.web.routes import Routes
 from controller.web.server import HttpServer
-from controller.web.tokens import Tokens
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.leadership import Leadership
 from controller.zk.operator_client import OperatorClient
@@ -111,7 +105,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     """Build and start the parts, each after those it uses; the stack stops them in reverse."""
     log = structlog.stdlib.get_logger("controller")
     clock = MonotonicClock()
-    telemetry = _telemetry(settings, stack, clock, log)
+    telemetry = _telemetry(settings, stack, clock)
     signals = Signals()
 
     waking = WakingInbox()
@@ -314,11 +308,8 @@ class _Telemetry(NamedTuple):
     notifications: Delivery
 
 
-def _telemetry(
-    settings: Settings, stack: ExitStack, clock: Clock, log: structlog.stdlib.BoundLogger
-) -> _Telemetry:
+def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry:
     """Build and start what can answer before anything is known of the cluster."""
-    check_exposure(settings)
     metrics, health = Metrics(), Health(clock=clock)
     journal = Journal(settings.journal_dir)
     journal.start()
@@ -330,21 +321,14 @@ def _telemetry(
         stalled_after_s=settings.stalled_after_s,
     )
     replay(settings.journal_dir, publisher.timelines, publisher.copy_rates)
-    access = _access(settings, clock, log)
-    routes = Routes(
+    http = build_http(
+        settings,
         metrics=metrics,
         publisher=publisher,
         health=health,
+        clock=clock,
         wall=_utc_now,
-        access=access,
-        form=None if access is None else _control_form(settings, access, log, journal),
-        reports=None if settings.reports_dir is None else ReportIndex(settings.reports_dir),
-    )
-    http = HttpServer(
-        settings.http,
-        routes,
-        names=_names(settings),
-        certificate=_certificate(settings, log),
+        audit=lambda fields: journal.append(_utc_now(), "steered", fields),
     )
     stack.callback(http.close)
     http.start()
@@ -356,14 +340,6 @@ def _telemetry(
     return _Telemetry(metrics, health, journal, publisher, http, notifications)
 
 
-def _names(settings: Settings) -> frozenset[str]:
-    """Return the registered names under which clients may address the HTTP server."""
-    names = set((settings.http_hosts or "").split(","))
-    if settings.http_advertise is not None:
-        names.add(settings.http_advertise.host.lower())
-    return frozenset(names - {""})
-
-
 def _targets(settings: Settings) -> Iterator[Target]:
     """Yield where notifications go."""
     cluster = settings.zookeeper
@@ -373,78 +349,6 @@ def _targets(settings: Settings) -> Iterator[Target]:
         yield Slack(settings.notify_slack.get_secret_value(), cluster)
     if settings.notify_exec is not None:
         yield ExecHook(settings.notify_exec, cluster)
-
-
-def check_exposure(settings: Settings) -> None:
-    """
-    Check that the HTTP server is protected where other machines can connect to it.
-
-    Raises:
-        InvalidInputError: TLS or tokens are missing, and ``insecure_http`` is not set.
-
-    """
-    if settings.insecure_http or is_loopback(settings.http.host):
-        return
-    missing = [] if settings.http_tls_certfile else ["http_tls_certfile and http_tls_keyfile"]
-    if settings.http_tokens is None and settings.http_token is None:
-        missing.append("http_tokens")
-    if missing:
-        raise InvalidInputError(
-            f"http: other machines can connect to {settings.http}: set {' and '.join(missing)}, "
-            "or insecure_http if the network is trusted"
-        )
-
-
-def _certificate(settings: Settings, log: structlog.stdlib.BoundLogger) -> ServerCertificate | None:
-    """
-    Return the certificate of the HTTP server; None without one.
-
-    Raises:
-        InvalidInputError: it is invalid.
-
-    """
-    if settings.http_tls_certfile is None or settings.http_tls_keyfile is None:
-        return None
-
-    def problem(why: str) -> None:
-        log.warning("http_certificate_invalid", error=why)
-
-    return ServerCertificate(settings.http_tls_certfile, settings.http_tls_keyfile, problem)
-
-
-def _access(settings: Settings, clock: Clock, log: structlog.stdlib.BoundLogger) -> Access | None:
-    """
-    Return the check of tokens; None without configured tokens.
-
-    Raises:
-        InvalidInputError: the file of tokens is invalid.
-
-    """
-    if settings.http_tokens is None and settings.http_token is None:
-        return None
-
-    def problem(why: str) -> None:
-        log.warning("http_tokens_invalid", error=why)
-
-    return Access(
-        Tokens(settings.http_tokens, settings.http_token, problem),
-        clock,
-        cookie=f"reassigner-{settings.http.port}",
-        is_tls=settings.http_tls_certfile is not None,
-    )
-
-
-def _control_form(
-    settings: Settings, access: Access, log: structlog.stdlib.BoundLogger, journal: Journal
-) -> ControlForm:
-    """Return the forms of the status page."""
-
-    def audit(attempt: Attempt) -> None:
-        fields = {**attempt._asdict(), "request": attempt.request or None, "by": attempt.by or None}
-        log.info("steered", **fields)
-        journal.append(_utc_now(), "steered", fields)
-
-    return ControlForm(access, PageSteering(settings), audit)
 
 
 def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine: str) -> None:

@@ -12,9 +12,9 @@ from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.settings import Settings
+from controller.web.access import author
 from controller.zk.operator_client import OperatorClient
 
-PAGE: Final = "the status page"
 CONNECT_S: Final = 5.0
 
 
@@ -84,11 +84,6 @@ class PageSteering:
         with self._connect(self._settings) as operator:
             _check(operator, request)
             operator.writes.cancel(join)
-
-
-def author(name: str) -> str:
-    """Return the author of an action as znodes name it."""
-    return f"{name}, on {PAGE}"
 
 
 def _check(operator: OperatorClient, request: RequestId | None) -> None:

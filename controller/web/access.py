@@ -164,6 +164,11 @@ class Access:
         return text(HTTPStatus.UNAUTHORIZED, "wrong token", WWW_Authenticate=why)
 
 
+def author(name: str) -> str:
+    """Return the author of an action as znodes name it."""
+    return f"{name}, on the status page"
+
+
 def forgery_of(who: Identity, headers: Mapping[str, str], form: Mapping[str, str]) -> str:
     """Return why a form may not be one of our own pages; empty if it is, or has a bearer token."""
     if not is_same_site(headers):

@@ -7,7 +7,7 @@ is logged in. Every attempt is audited with the name of the token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
@@ -24,6 +24,7 @@ from controller.web.http_messages import (
     text,
 )
 from controller.web.pages import ACTIONS, render_form, render_login, safe_path
+from controller.web.plan_form import PLAN, PLAN_BYTES_MAX, SUBMIT, PlanForm
 
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
@@ -60,34 +61,60 @@ class Attempt(NamedTuple):
     result: str
 
 
+class Sent(NamedTuple):
+    """A form with its sender."""
+
+    request: HttpRequest
+    form: Mapping[str, str]
+    who: Identity
+
+    def attempt(self, result: str) -> Attempt:
+        """Return what is audited of it."""
+        action = self.form.get("action", "") if self.request.name == CONTROL else ""
+        action = action if action in ACTIONS else self.request.name.strip("/")
+        subject = self.form.get("request", "")
+        return Attempt(action, subject, self.who.name, self.request.client, result)
+
+
 Audit = Callable[[Attempt], None]
 
 
 class ControlForm:
     """Answers the forms, and the log-in."""
 
-    def __init__(self, access: Access, steering: Steering, audit: Audit) -> None:
+    def __init__(self, access: Access, steering: Steering, plans: PlanForm, audit: Audit) -> None:
         """
         Accept forms.
 
         Args:
             access: Identifies who sends them.
             steering: Carries out the actions.
+            plans: Previews and submits plans.
             audit: Called for every attempt.
 
         """
         self._access = access
         self._steering = steering
+        self._plans = plans
         self._audit = audit
+        self._forms: Mapping[str, Callable[[Sent], Response]] = {
+            LOGOUT: self._log_out,
+            CONTROL: self._control,
+            PLAN: lambda sent: self._plans.preview(sent.form, sent.who),
+            SUBMIT: self._submit,
+        }
 
     def body_max(self, request: HttpRequest) -> int:
         """Return the largest body of a request, of which only path and headers are known yet."""
-        del request
-        return FORM_BYTES_MAX
+        if request.name != PLAN:
+            return FORM_BYTES_MAX
+        who = self._access.identify(request)
+        may_operate = isinstance(who, Identity) and who.may_operate
+        return PLAN_BYTES_MAX if may_operate else FORM_BYTES_MAX
 
     def post(self, request: HttpRequest) -> Response:
         """Check a form and carry it out."""
-        if request.name not in {LOGIN, LOGOUT, CONTROL}:
+        if request.name != LOGIN and request.name not in self._forms:
             return text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY, Allow="GET, HEAD")
         form = request.form()
         if form is None:
@@ -97,9 +124,14 @@ class ControlForm:
         who = self._access.identify(request)
         if isinstance(who, Response):
             return who
-        if request.name == LOGOUT:
-            return self._log_out(request, form, who)
-        return self._control(request, form, who)
+        sent = Sent(request, form, who)
+        problem = forgery_of(who, request.headers, form)
+        if not problem and request.name != LOGOUT and not who.may_operate:
+            problem = NEEDS_OPERATE
+        if problem:
+            self._audit(sent.attempt(problem))
+            return text(HTTPStatus.FORBIDDEN, problem)
+        return self._forms[request.name](sent)
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -117,31 +149,26 @@ class ControlForm:
         self._audit(Attempt("login", "", who.name, request.client, "done"))
         return redirect(target, Set_Cookie=cookie)
 
-    def _log_out(self, request: HttpRequest, form: dict[str, str], who: Identity) -> Response:
-        problem = forgery_of(who, request.headers, form)
-        if problem:
-            return text(HTTPStatus.FORBIDDEN, problem)
-        return redirect(LOGIN, Set_Cookie=self._access.log_out(request))
+    def _log_out(self, sent: Sent) -> Response:
+        return redirect(LOGIN, Set_Cookie=self._access.log_out(sent.request))
 
     # --- actions ----------------------------------------------------------------------------------
 
-    def _control(self, request: HttpRequest, form: dict[str, str], who: Identity) -> Response:
-        action, subject = form.get("action", ""), form.get("request", "")
+    def _control(self, sent: Sent) -> Response:
+        action, subject = sent.form.get("action", ""), sent.form.get("request", "")
         if action not in ACTIONS:
             return text(HTTPStatus.BAD_REQUEST, "no such action")
-        attempt = Attempt(action, subject, who.name, request.client, "done")
-        problem = forgery_of(who, request.headers, form)
-        if not problem and not who.may_operate:
-            problem = NEEDS_OPERATE
-        if problem:
-            self._audit(attempt._replace(result=problem))
-            return text(HTTPStatus.FORBIDDEN, problem)
         name = RequestId(subject) if subject else None
         try:
-            getattr(self._steering, action)(name, who.name)
+            getattr(self._steering, action)(name, sent.who.name)
         except ControllerError as error:
-            self._audit(attempt._replace(result=str(error)))
-            page = render_form(action, subject, who, problem=str(error))
+            self._audit(sent.attempt(str(error)))
+            page = render_form(action, subject, sent.who, problem=str(error))
             return html(page, HTTPStatus.CONFLICT)
-        self._audit(attempt)
+        self._audit(sent.attempt("done"))
         return redirect("/")
+
+    def _submit(self, sent: Sent) -> Response:
+        response, result, name = self._plans.submit(sent.form, sent.who)
+        self._audit(sent.attempt(result)._replace(request=name or ""))
+        return response

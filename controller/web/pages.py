@@ -18,7 +18,9 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from controller.core.blocked_reasons import COPYING
+from controller.core.model import RequestId
 from controller.core.phases import LABELS
+from controller.core.submissions import RequestOptions
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
@@ -28,6 +30,7 @@ from controller.units import show_bytes, show_duration
 from controller.web.access import ANYONE, Identity
 from controller.web.charts import charts_of, fill_of
 from controller.web.pictures import COLORS, copy_matrix, phase_timeline
+from controller.web.plans import PlanPreview
 from controller.web.report_index import IndexedReport
 
 ACTIONS: Final[Mapping[str, str]] = {
@@ -163,6 +166,21 @@ def render_form(action: str, request: str, who: Identity, *, problem: str = "") 
 def render_login(target: str, *, problem: str = "") -> str:
     """Return the form that asks for a token, and then shows ``target``."""
     return _render("login", "log in", target=target, problem=problem)
+
+
+def render_plan_form(who: Identity, form: Mapping[str, str], *, problem: str = "") -> str:
+    """Return the form for a plan, filled in as it was sent."""
+    return _render("plan", "submit a plan", who=who, form=form, problem=problem)
+
+
+def render_preview(who: Identity, draft: str, shown: PlanPreview, options: RequestOptions) -> str:
+    """Return what a draft would do, with the form that submits it."""
+    return _render("preview", "preview", who=who, draft=draft, shown=shown, options=options)
+
+
+def render_submitted(who: Identity, request: RequestId) -> str:
+    """Return the id of a request that was just submitted."""
+    return _render("submitted", "submitted", who=who, request=request)
 
 
 def safe_path(target: str) -> str:

@@ -38,8 +38,10 @@ from controller.web.pages import (
     render_history,
     render_login,
     render_page,
+    render_plan_form,
     safe_path,
 )
+from controller.web.plan_form import PLAN
 from controller.web.probes import Health
 from controller.web.report_index import IndexedReport, ReportIndex
 from controller.znodes.paths import parse_topic_partition
@@ -98,7 +100,7 @@ class Routes:
             "/status": lambda _, __: self.status(),
             "/explain": lambda request, _: self.explain(request),
             "/history": self.history,
-            **({} if form is None else {CONTROL: _form}),
+            **({} if form is None else {CONTROL: _form, PLAN: _plan}),
         }
 
     def answer(self, request: HttpRequest) -> Response:
@@ -237,6 +239,12 @@ def _form(request: HttpRequest, who: Identity) -> Response:
     if action not in ACTIONS:
         return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(ACTIONS)}")
     return html(render_form(action, request.query.get("request", ""), who))
+
+
+def _plan(request: HttpRequest, who: Identity) -> Response:
+    if not who.may_operate:
+        return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
+    return html(render_plan_form(who, {"broker": request.query.get("broker", "")}))
 
 
 def _with_log_in(request: HttpRequest, refused: Response) -> Response:

@@ -303,7 +303,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "steered": Kind(
         "A form of the status page was sent.",
         {
-            "action": (TEXT, "pause, resume, cancel, submit or login"),
+            "action": (TEXT, "pause, resume, cancel, submit or login; plan: a preview was refused"),
             "request": (maybe(TEXT), "null: everything, or none"),
             "by": (maybe(TEXT), "the name of the token; null: it was not accepted"),
             "client": (TEXT, "its address"),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from controller.core.model import RequestId
+from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
-from controller.errors import ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_values import HttpAddress
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusPublisher
@@ -22,10 +23,13 @@ from controller.web.access import Access
 from controller.web.certificates import ServerCertificate
 from controller.web.control_form import Attempt, ControlForm
 from controller.web.http_messages import FORM
+from controller.web.plan_form import PlanForm
+from controller.web.plans import PlacedPlan, PlanPreview, PreviewTable
 from controller.web.probes import Health
 from controller.web.routes import Routes
 from controller.web.server import HttpServer
 from controller.web.tokens import Tokens
+from tests.core.builders import replicas, tp
 from tests.telemetry.builders import FixedClock, a_view
 
 ANYWHERE = HttpAddress("127.0.0.1", 0)
@@ -61,6 +65,48 @@ class Steered:
         raise ReassignmentConflictError(f"another <cancel> is being carried out, not {request}")
 
 
+class FakePlans:
+    """Previews and submits any plan but one for broker 9; records what is submitted."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[PlacedPlan, RequestOptions]] = []
+        self.may_end = threading.Event()
+        self.may_end.set()
+
+    def drain(self, broker: BrokerId) -> PlacedPlan:
+        """Move one partition."""
+        if broker == 9:
+            raise InvalidInputError("broker <9> has no replica")
+        return PlacedPlan({tp(): replicas(4, 5)})
+
+    def parse(self, text: str) -> PlacedPlan:
+        """Take any text for a plan."""
+        return PlacedPlan({TopicPartition(text, 0): replicas(4, 5)})
+
+    def preview(self, plan: PlacedPlan, options: RequestOptions) -> PlanPreview:
+        """Show what is in the plan."""
+        assert self.may_end.wait(WITHIN_S)
+        table = PreviewTable("Brokers", ("broker", "in"), (("<4>", "1 GB"),))
+        return PlanPreview(
+            entries=len(plan.entries),
+            refused=0,
+            summary=("1 partition in 2 steps",),
+            problems=("<problem>",),
+            conflicts=("<conflict>",),
+            changes=tuple(f"{p}: moves" for p in plan.entries),
+            tables=(table,),
+            waits=("<wait>",),
+            notes=(f"<note {options.reason}>",),
+        )
+
+    def submit(self, plan: PlacedPlan, options: RequestOptions) -> RequestId:
+        """Record it."""
+        if options.reason == "conflict":
+            raise ReassignmentConflictError("new reassignments are <disabled>")
+        self.submitted.append((plan, options))
+        return RequestId("request_<7>")
+
+
 class Served:
     """A server and what it answers from."""
 
@@ -74,13 +120,15 @@ class Served:
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
         self.steered: list[Done] = []
+        self.plans = FakePlans()
         self.audited: list[Attempt] = []
         self.problems: list[str] = []
         access, form = None, None
         if tokens is not None:
             accepted = Tokens(tokens, None, self.problems.append)
             access = Access(accepted, self.clock, cookie="session", is_tls=certificate is not None)
-            form = ControlForm(access, Steered(self.steered), self.audited.append)
+            plans = PlanForm(self.plans, self.clock)
+            form = ControlForm(access, Steered(self.steered), plans, self.audited.append)
         self.routes = Routes(
             metrics=Metrics(),
             publisher=self.publisher,

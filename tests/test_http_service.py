@@ -1,11 +1,11 @@
-"""What the daemon refuses before anything is connected."""
+"""The HTTP server is not open to other machines by accident."""
 
 from __future__ import annotations
 
 import pytest
 
-from controller import daemon
 from controller.errors import InvalidInputError
+from controller.http_service import check_exposure
 from controller.setting_sources import load_settings
 
 TLS = {"http_tls_certfile": "none.crt", "http_tls_keyfile": "none.key"}
@@ -24,7 +24,7 @@ def test_open_address_needs_tls_and_tokens(host: str, given: dict[str, str], mis
     """The message names what is missing."""
     settings = load_settings({"zookeeper": "zk:2181", "http": f"{host}:0", **given}, {})
     with pytest.raises(InvalidInputError, match=missing):
-        daemon.check_exposure(settings)
+        check_exposure(settings)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_open_address_needs_tls_and_tokens(host: str, given: dict[str, str], mis
 )
 def test_protected_address_is_accepted(given: dict[str, object]) -> None:
     """Loopback, TLS with tokens, or what the operator insists on."""
-    daemon.check_exposure(load_settings({"zookeeper": "zk:2181", **given}, {}))
+    check_exposure(load_settings({"zookeeper": "zk:2181", **given}, {}))
 
 
 def test_certificate_and_key_belong_together() -> None:

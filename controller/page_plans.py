@@ -1,0 +1,169 @@
+"""
+Plans of the status page: drafted as by ``generate``, previewed and submitted as by ``execute``.
+
+Uses the functions of these commands, so that a page and a terminal cannot disagree. Each call opens
+a connection of its own to ZooKeeper, and asks brokers as the commands do.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from controller.cli import forecast_table, plan_preview, proposal
+from controller.cli.context import CommandContext, Inquiry
+from controller.cli.plan_facts import forecast_of
+from controller.cli.plan_files import check_basis, read_placed_plan
+from controller.cli.request_state import read_entries
+from controller.core.model import BrokerId, RequestId, Route
+from controller.core.submissions import RequestOptions
+from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
+from controller.planning.proposer import propose
+from controller.settings import Settings
+from controller.steering import CONNECT_S
+from controller.web.plans import PlacedPlan, PlanPreview, PreviewTable
+from controller.zk.operator_client import OperatorClient
+from controller.znodes.submissions import submissions_of
+
+LINES_MAX: Final = 100
+"""Changes, refusals and rows of a table on a page; the counts are of all."""
+_GIVEN: Final = "the plan"
+
+
+def _connected(settings: Settings) -> OperatorClient:
+    return OperatorClient(settings, connect_s=CONNECT_S)
+
+
+class PagePlans:
+    """Implements ``web.plans.Plans``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        status: Callable[[], Mapping[str, Any] | None],
+        context: CommandContext | None = None,
+    ) -> None:
+        """
+        Prepare; nothing is connected yet.
+
+        Args:
+            settings: The cluster, and the credentials for it.
+            status: Returns the status of this daemon if it leads.
+            context: The access of commands to the outside.
+
+        """
+        self._settings = settings
+        self._status = status
+        self._context = context or CommandContext(environ={}, connect=_connected)
+
+    def drain(self, broker: BrokerId) -> PlacedPlan:
+        """
+        Propose a plan that moves all replicas off a broker and copies as few as possible.
+
+        Raises:
+            InvalidInputError: the broker has no replica, or others cannot take them.
+
+        """
+        goal = proposal.Goal(all_topics=True, removed=frozenset({broker}))
+        with self._connected() as (operator, _):
+            basis = proposal.read_basis(operator, goal)
+            if not any(broker in replicas for replicas in basis.before.values()):
+                raise InvalidInputError(
+                    f"broker {broker} has no replica of a partition that can be reassigned"
+                )
+            brokers = operator.cluster.brokers().values()
+            sizes = proposal.sizes_of(self._context.ask_brokers(self._settings, brokers, ()))
+            return PlacedPlan(propose(basis.before, basis.goal, sizes).changed)
+
+    def parse(self, text: str) -> PlacedPlan:
+        """
+        Read a plan as ``execute`` reads a file.
+
+        Raises:
+            InvalidInputError: an entry is malformed.
+            ReassignmentConflictError: it was planned for another cluster or other replicas.
+
+        """
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "plan.json"
+            path.write_text(text, encoding="utf-8")
+            try:
+                entries, log_dirs = read_placed_plan(path)
+                with self._connected() as (operator, _):
+                    check_basis(operator, path, entries)
+            except (InvalidInputError, ReassignmentConflictError) as error:
+                raise type(error)(str(error).replace(str(path), _GIVEN)) from error
+        return PlacedPlan(entries, log_dirs)
+
+    def preview(self, plan: PlacedPlan, options: RequestOptions) -> PlanPreview:
+        """Return what ``execute --dry-run`` shows of a plan."""
+        with self._connected() as (operator, ask):
+            plan_preview.check_enabled(operator)
+            entries = read_entries(operator, plan.entries)
+            conflicts = plan_preview.conflicts_of(entries, Route.REQUEST)
+            validation = plan_preview.validate(operator, entries, ask)
+            refused = plan_preview.refused_of(validation, conflicts)
+            found = forecast_of(operator, entries, ask, options, refused, plan.log_dirs)
+        changes = list(plan_preview.changes_of(entries, found.relocated))
+        return PlanPreview(
+            entries=len(plan.entries),
+            refused=len(refused),
+            summary=tuple(forecast_table.summary_lines(found.forecast)),
+            problems=(
+                *(
+                    f"{e.partition} would be refused: {w}"
+                    for e, w in validation.problems[:LINES_MAX]
+                ),
+                *(f"{topic}: {why}" for topic, why in validation.unknown.items()),
+            ),
+            conflicts=tuple(map(str, conflicts)),
+            changes=tuple(changes[:LINES_MAX]),
+            tables=(
+                PreviewTable(
+                    "Brokers",
+                    forecast_table.BROKER_HEADS,
+                    tuple(forecast_table.broker_rows(found.forecast))[:LINES_MAX],
+                ),
+                PreviewTable(
+                    "Log directories",
+                    forecast_table.DIRECTORY_HEADS,
+                    tuple(forecast_table.directory_rows(found.forecast))[:LINES_MAX],
+                ),
+            ),
+            waits=tuple(
+                forecast_table.wait_line(w, found.forecast.changes) for w in found.forecast.waits
+            ),
+            notes=found.notes,
+        )
+
+    def submit(self, plan: PlacedPlan, options: RequestOptions) -> RequestId:
+        """
+        Write the znodes of a request.
+
+        Raises:
+            ReassignmentConflictError: new reassignments are disabled.
+
+        """
+        own = self._context.new_request_id()
+        parts = submissions_of(plan.entries, options, own, log_dirs=plan.log_dirs)
+        names: list[str] = []
+        with self._connected() as (operator, _):
+            plan_preview.check_enabled(operator)
+            try:
+                names.extend(operator.writes.submit(part) for part in parts)
+            except ControllerError as error:
+                if len(parts) == 1:
+                    raise
+                written = f"{len(names)} or more of {len(parts)} parts of request {own} are written"
+                raise type(error)(f"{error}; {written}: cancel it") from error
+        return RequestId(names[0]) if len(parts) == 1 else own
+
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[OperatorClient, Inquiry]]:
+        ask = self._context.inquiry(self._settings)
+        with self._context.connect(self._settings) as operator:
+            yield operator, replace(ask, status=lambda _: self._status())

@@ -1,0 +1,108 @@
+"""Plans of the status page are those of the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from controller.cli.context import CommandContext
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.submissions import RequestOptions
+from controller.doctor.snapshot import BrokerAnswers
+from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.page_plans import PagePlans
+from controller.setting_sources import load_settings
+from controller.settings import Settings
+from controller.web.plans import PlacedPlan
+from controller.zk.operator_client import OperatorClient
+from controller.znodes.kill_switches import KillSwitch
+from tests.cli.builders import FakeCluster
+from tests.cli.families import FakeOperator
+from tests.core.builders import replicas
+
+A, B, T, U = (TopicPartition(topic, 0) for topic in "abtu")
+
+
+def plans_of(cluster: FakeCluster) -> PagePlans:
+    """Return the plans of a page beside a cluster, whose brokers do not answer."""
+
+    @contextmanager
+    def connect(settings: Settings) -> Iterator[OperatorClient]:
+        assert settings.zookeeper == "zk:2181"
+        yield FakeOperator(cluster)
+
+    context = CommandContext(
+        environ={},
+        connect=connect,
+        ask_brokers=lambda *_: BrokerAnswers(),
+        ask_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
+        sleep=lambda _: None,
+    )
+    settings = load_settings({"zookeeper": "zk:2181"}, environ={})
+    return PagePlans(settings, lambda: None, context)
+
+
+def text_of(*partitions: tuple[str, int, list[int]], **more: object) -> str:
+    """Return a plan in the format of Kafka's tool."""
+    entries = [{"topic": t, "partition": n, "replicas": r} for t, n, r in partitions]
+    return json.dumps({"version": 1, "partitions": entries, **more})
+
+
+def test_broker_is_drained_as_generate_does() -> None:
+    """No replica stays on it, and the others stay where they are."""
+    cluster = FakeCluster().assign(A, (1, 2)).assign(B, (2, 3))
+    plan = plans_of(cluster).drain(BrokerId(1))
+    ((partition, after),) = plan.entries.items()
+    assert partition == A
+    assert 1 not in after
+    assert 2 in after
+    with pytest.raises(InvalidInputError, match="broker 4 has no replica"):
+        plans_of(cluster).drain(BrokerId(4))
+    lonely = FakeCluster(brokers=frozenset({1})).assign(A, (1,))
+    with pytest.raises(InvalidInputError):
+        plans_of(lonely).drain(BrokerId(1))
+
+
+def test_plan_is_read_as_execute_does() -> None:
+    """Its errors name no file."""
+    plans = plans_of(FakeCluster().assign(T, (1, 2)))
+    assert plans.parse(text_of(("t", 0, [3, 4]))).entries == {T: replicas(3, 4)}
+    with pytest.raises(InvalidInputError, match=r"^the plan: "):
+        plans.parse("{}")
+    with pytest.raises(InvalidInputError, match=r"^the plan: one entry is invalid"):
+        plans.parse(text_of(("t", 0, [3, 3])))
+    with pytest.raises(InvalidInputError, match=r"^the plan was planned for the cluster another"):
+        plans.parse(text_of(("t", 0, [3, 4]), cluster_id="another"))
+
+
+def test_preview_shows_changes_and_refusals() -> None:
+    """As `execute --dry-run`: here of brokers that do not answer."""
+    cluster = FakeCluster().assign(T, (1, 2)).assign(U, (1, 2))
+    plan = PlacedPlan({T: replicas(3, 4), U: replicas(3, 99)})
+    shown = plans_of(cluster).preview(plan, RequestOptions(throttle=1_000_000))
+    assert (shown.entries, shown.refused) == (2, 1)
+    assert "t-0: 1,2 -> 3,4 (adds 3,4, drops 1,2)" in shown.changes
+    (problem,) = shown.problems
+    assert problem.startswith("u-0 would be refused: ")
+    assert shown.summary[0].startswith("1 partition in ")
+    assert "no daemon answers" in " ".join(shown.notes)
+    assert shown.tables[0].rows
+    assert cluster.submitted == {}
+
+
+def test_plan_is_submitted_as_a_request() -> None:
+    """With its options; not while new reassignments are disabled."""
+    cluster = FakeCluster().assign(T, (1, 2))
+    plan = PlacedPlan({T: replicas(3, 4)})
+    plans_of(cluster).submit(plan, RequestOptions(requested_by="alice", reason="test"))
+    (submission,) = cluster.submitted.values()
+    assert submission.entries == plan.entries
+    assert (submission.options.requested_by, submission.options.reason) == ("alice", "test")
+    cluster.switch = KillSwitch()
+    with pytest.raises(ReassignmentConflictError, match="disabled"):
+        plans_of(cluster).submit(plan, RequestOptions())
+    with pytest.raises(ReassignmentConflictError, match="disabled"):
+        plans_of(cluster).preview(plan, RequestOptions())

@@ -1,0 +1,160 @@
+"""A plan is previewed before it is submitted, by a role that may, once."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+import pytest
+
+from controller.web import plan_form
+from controller.web.access import author
+from controller.web.control_form import NEEDS_OPERATE
+from controller.web.http_messages import FORM, FORM_BYTES_MAX
+from controller.web.plan_form import DRAFT_S, DRAFTS_MAX, PLAN, PLAN_BYTES_MAX, SUBMIT
+from tests.web.serving import READ_TOKEN, TOKEN, WITHIN_S, Served, bearer
+
+
+class Page:
+    """The forms of a session, as a browser sends them."""
+
+    def __init__(self, served: Served, token: str = TOKEN) -> None:
+        self._served = served
+        self._cookie, self._csrf = served.log_in(token)
+
+    def send(self, path: str, **fields: str) -> tuple[int, str]:
+        """Send a form with the secret of the session."""
+        form = urlencode({"csrf": self._csrf, **fields})
+        response, body = self._served.ask(
+            path, "POST", body=form, Content_Type=FORM, Cookie=self._cookie
+        )
+        return response.status, body
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Load a page."""
+        response, body = self._served.ask(path, Cookie=self._cookie)
+        return response.status, body
+
+    def draft(self, **fields: str) -> str:
+        """Preview a plan and return its draft."""
+        status, body = self.send(PLAN, **{"broker": "3", **fields})
+        assert status == HTTPStatus.OK, body
+        return body.partition('name="draft" value="')[2].partition('"')[0]
+
+
+def test_plan_is_previewed_and_submitted(steerable: Served) -> None:
+    """Nothing is written by the preview; the request names its author."""
+    page = Page(steerable)
+    assert 'href="/plan"' in page.get("/")[1]
+    assert 'value="3"' in page.get("/plan?broker=3")[1]
+    status, body = page.send(PLAN, broker="3", reason="<r>", throttle="50MB", atomic="1")
+    assert status == HTTPStatus.OK
+    for words in ("1 partition in 2 steps", "t-0: moves", "1 GB", "50 MB/s for each broker"):
+        assert words in body
+    for words in ("<4>", "<problem>", "<conflict>", "<wait>", "<note", "<r>"):
+        assert words not in body
+        assert words.replace("<", "&lt;").replace(">", "&gt;") in body
+    assert steerable.plans.submitted == []
+    draft = page.draft(reason="<r>", throttle="50MB", atomic="1")
+    status, body = page.send(SUBMIT, draft=draft)
+    assert status == HTTPStatus.OK
+    assert "request_&lt;7&gt;" in body
+    ((plan, options),) = steerable.plans.submitted
+    assert len(plan.entries) == 1
+    assert (options.requested_by, options.reason) == (author("alice"), "<r>")
+    assert (options.throttle, options.atomic) == (50_000_000, True)
+    assert steerable.audited[-1] == ("submit", "request_<7>", "alice", "127.0.0.1", "done")
+
+
+def test_draft_is_submitted_once_and_by_its_owner(steerable: Served) -> None:
+    """It ends after a while, and the oldest gives way to newer ones."""
+    page = Page(steerable)
+    draft = page.draft()
+    other = steerable.ask(
+        SUBMIT, "POST", body=f"draft={draft}", Content_Type=FORM, **bearer(READ_TOKEN)
+    )[0]
+    assert other.status == HTTPStatus.FORBIDDEN
+    assert page.send(SUBMIT, draft=draft)[0] == HTTPStatus.OK
+    for unknown in (draft, "", "x"):
+        status, body = page.send(SUBMIT, draft=unknown)
+        assert (status, "preview the plan again" in body) == (HTTPStatus.CONFLICT, True)
+    late = page.draft()
+    steerable.clock.go(DRAFT_S)
+    assert page.send(SUBMIT, draft=late)[0] == HTTPStatus.CONFLICT
+    oldest, *_ = [page.draft() for _ in range(DRAFTS_MAX + 1)]
+    assert page.send(SUBMIT, draft=oldest)[0] == HTTPStatus.CONFLICT
+    assert len(steerable.plans.submitted) == 1
+
+
+def test_reader_neither_previews_nor_submits(steerable: Served) -> None:
+    """By any way; both are audited."""
+    page = Page(steerable, READ_TOKEN)
+    assert 'href="/plan"' not in page.get("/")[1]
+    assert page.get(PLAN)[0] == HTTPStatus.FORBIDDEN
+    for path in (PLAN, SUBMIT):
+        assert page.send(path, broker="3") == (HTTPStatus.FORBIDDEN, f"{NEEDS_OPERATE}\n")
+    assert [a.action for a in steerable.audited if a.result == NEEDS_OPERATE] == ["plan", "submit"]
+
+
+@pytest.mark.parametrize("path", [PLAN, SUBMIT])
+def test_forged_form_does_nothing(steerable: Served, path: str) -> None:
+    """The secret of the session is needed."""
+    page = Page(steerable)
+    draft = page.draft()
+    status, body = page.send(path, broker="3", draft=draft, csrf="x")
+    assert status == HTTPStatus.FORBIDDEN
+    assert "not of this session" in body
+    assert steerable.plans.submitted == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"broker": "9"}, "broker &lt;9&gt; has no replica"),
+        ({"broker": "three"}, "must be the id of a broker"),
+        ({"broker": ""}, "name either a broker to drain or a plan"),
+        ({"plan": "{}"}, "name either a broker to drain or a plan"),
+        ({"throttle": "<fast>"}, "throttle: bytes such as"),
+        ({"reason": "x" * 201}, "at most 200 characters"),
+    ],
+)
+def test_wrong_form_is_shown_again(steerable: Served, fields: dict[str, str], why: str) -> None:
+    """Filled in as it was sent, and escaped."""
+    status, body = Page(steerable).send(PLAN, **{"broker": "3", **fields})
+    assert status == HTTPStatus.CONFLICT
+    assert why in body
+    assert "<fast>" not in body
+
+
+def test_plan_may_be_larger_than_other_forms(steerable: Served) -> None:
+    """For operators only."""
+    page = Page(steerable)
+    plan = "x" * (FORM_BYTES_MAX * 10)
+    assert page.draft(broker="", plan=plan)
+    reader = Page(steerable, READ_TOKEN)
+    assert reader.send(PLAN, plan=plan)[0] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    length = str(PLAN_BYTES_MAX + 1)
+    response, _ = steerable.ask(PLAN, "POST", Content_Type=FORM, Content_Length=length, **bearer())
+    assert response.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+def test_failed_submission_is_shown_and_audited(steerable: Served) -> None:
+    """With the reason."""
+    page = Page(steerable)
+    status, body = page.send(SUBMIT, draft=page.draft(reason="conflict"))
+    assert status == HTTPStatus.CONFLICT
+    assert "new reassignments are &lt;disabled&gt;" in body
+    assert steerable.audited[-1].result == "new reassignments are <disabled>"
+
+
+def test_one_preview_is_computed_at_a_time(steerable: Served) -> None:
+    """A further one is asked to try again."""
+    form = steerable.routes._form
+    assert form is not None
+    assert form._plans._previewing.acquire(timeout=WITHIN_S)
+    page = Page(steerable)
+    status, body = page.send(PLAN, broker="3")
+    assert (status, "try again" in body) == (HTTPStatus.SERVICE_UNAVAILABLE, True)
+    form._plans._previewing.release()
+    assert page.draft()
+    assert plan_form.DRAFTS_MAX > 1
