@@ -15,17 +15,27 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from controller.core import broker_requests
+from controller.core import broker_requests, client_requests
 from controller.core.model import BrokerId
-from controller.endpoint import codec
+from controller.endpoint import client_codec, codec, relayed_frames
 from controller.errors import RemoteProtocolError
-from tests.endpoint.requests import EVERY_VERSION, request_frame
+from tests.endpoint.requests import (
+    CLIENT_VERSIONS,
+    EVERY_VERSION,
+    client_frame,
+    request_frame,
+)
 
 SECONDS_MAX: Final = 0.5
 """Time of the processor for one frame, which is far more than a thousand bytes can cost."""
 FRAME_LENGTH_MAX: Final = 1000
+OWN_ID: Final = 1_000_000
 
-_VALID: Final = [request_frame(key, version) for key, version in EVERY_VERSION]
+_OFFERED: Final = [*EVERY_VERSION, *CLIENT_VERSIONS]
+_VALID: Final = [
+    *(request_frame(key, version) for key, version in EVERY_VERSION),
+    *(client_frame(key, version) for key, version in CLIENT_VERSIONS),
+]
 _EDGES: Final = [
     *(struct.pack(">i", n) for n in (-1, -2, 2**31 - 1, -(2**31), 2**24)),
     *(struct.pack(">h", n) for n in (-1, -2, 2**15 - 1, -(2**15))),
@@ -83,7 +93,7 @@ def hostile_frame(seed: int) -> bytes:
     """Return a frame: mostly a valid one that was changed in a few places, else random bytes."""
     dice = random.Random(seed)
     if dice.random() < 0.1:
-        key, version = dice.choice(EVERY_VERSION)
+        key, version = dice.choice(_OFFERED)
         header = struct.pack(">hhi", key, version, dice.getrandbits(31))
         return header[: dice.randrange(9)] + dice.randbytes(dice.randrange(FRAME_LENGTH_MAX))
     frame = bytearray(dice.choice(_VALID))
@@ -106,6 +116,8 @@ def outcome_of(frame: bytes) -> str:
     """
     began = time.process_time()
     try:
+        if codec.header_of(frame).api_key not in codec.ADVERTISED:
+            return _client_outcome_of(frame)
         header, request = codec.decode(frame)
     except RemoteProtocolError:
         return "refused"
@@ -117,6 +129,21 @@ def outcome_of(frame: bytes) -> str:
     else:
         codec.encode(header, answer)
     return type(request).__name__
+
+
+def _client_outcome_of(frame: bytes) -> str:
+    """Do the same with a request of a client; other requests are relayed as they are."""
+    header = codec.header_of(frame)
+    if header.api_key in client_codec.SERVED:
+        _, asked = client_codec.decode(frame, "a client")
+        if not isinstance(asked, client_codec.Unclean):
+            client_codec.encode(header, client_requests.refused(asked, 41))
+        return type(asked).__name__
+    if header.api_key in client_codec.LOCAL:
+        local = client_codec.local_answer(header, frame, OWN_ID)
+        return "relayed" if local is None else "local"
+    relayed_frames.topics_of(header, frame)
+    return "relayed"
 
 
 def _answer_of(request: codec.Request) -> codec.Answer | None:

@@ -4,12 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
+)
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from controller.brokers.messages import topic_uuid
-from controller.endpoint import codec, messages
+from controller.endpoint import client_codec, codec, messages
+
+_CLIENT_MESSAGES: dict[int, tuple[Any, dict[str, Any]]] = {
+    client_codec.ELECT_LEADERS: (
+        ElectLeadersRequest,
+        {"election_type": 0, "topic_partitions": [("orders", [0, 7])], "timeout_ms": 9},
+    ),
+    client_codec.ALTER_REASSIGNMENTS: (
+        AlterPartitionReassignmentsRequest,
+        {"timeout_ms": 9, "topics": [("orders", [(0, [1, 2]), (7, None)])]},
+    ),
+    client_codec.LIST_REASSIGNMENTS: (
+        ListPartitionReassignmentsRequest,
+        {"timeout_ms": 9, "topics": [("orders", [0, 7])]},
+    ),
+    client_codec.DESCRIBE_CONFIGS: (
+        DescribeConfigsRequest,
+        {"resources": [(4, "1000000", None), (4, "1000000", ["log.dirs"])]},
+    ),
+    client_codec.INCREMENTAL_ALTER_CONFIGS: (
+        IncrementalAlterConfigsRequest,
+        {"resources": [(4, "1000000", [("a", 1, None)])], "validate_only": False},
+    ),
+    client_codec.CREATE_TOPICS: (
+        CreateTopicsRequest,
+        {"topics": [("new", 1, 1, [(0, [1])], [("a", None)])], "timeout_ms": 9},
+    ),
+    client_codec.DELETE_TOPICS: (DeleteTopicsRequest, {"topics": [("old", None)], "timeout_ms": 9}),
+    client_codec.CREATE_PARTITIONS: (
+        CreatePartitionsRequest,
+        {"topics": [("new", 3, None)], "timeout_ms": 9, "validate_only": False},
+    ),
+}
 
 ORDERS_ID = "Tm9wZSBub3RoaW5nIGhlcg"
 PAYMENTS_ID = "c29tZXRoaW5nIGVsc2UgIQ"
@@ -55,6 +97,21 @@ def request_frame(key: int, version: int) -> bytes:
                 version=version, broker_id=4, broker_epoch=25769803801
             )
     return frame_of(message)
+
+
+CLIENT_VERSIONS = [
+    (key, version)
+    for offered in (client_codec.SERVED, client_codec.LOCAL)
+    for key, (lowest, highest) in offered.items()
+    for version in range(lowest, highest + 1)
+    if key in _CLIENT_MESSAGES
+] + [(19, 5), (20, 6), (37, 3)]
+
+
+def client_frame(key: int, version: int) -> bytes:
+    """Return a frame of each request of a client that is decoded, and version."""
+    message, fields = _CLIENT_MESSAGES[key]
+    return frame_of(message(version=version, **fields))
 
 
 def _topics(version: int) -> list[tuple[Any, ...]]:

@@ -10,7 +10,13 @@ def test_every_frame_is_a_request_or_refused() -> None:
     outcomes = fuzz(100_000)
     assert outcomes.keys() == {
         "refused",
+        "local",
+        "relayed",
         "AllocateProducerIds",
+        "AlterReassignments",
+        "ElectLeaders",
+        "ListReassignments",
+        "Unclean",
         "AlterPartition",
         "ApiVersions",
         "ControlledShutdown",
