@@ -329,7 +329,9 @@ class Settings(BaseSettings):
         None,
         description="Name of the brokers' listener under which the endpoint is listed, by default "
         "control_plane_listener, inter_broker_listener or the name of the security protocol. Its "
-        "security protocol is `security_protocol`.",
+        "security protocol is `security_protocol`. With `controller_endpoint = public` also two "
+        "names with a comma between them, that of brokers and that of clients; both need the same "
+        "protocol, mechanisms and users.",
     )
 
     http: Annotated[HttpAddress, BeforeValidator(parse_address)] = Field(

@@ -75,7 +75,7 @@ def build_endpoint(
         return ListedEndpoint(server, tickets, entry_of(settings, server.address))
     limits = Limits()
     memory = FrameMemory(limits.frames_bytes)
-    relay = Relay(listener_of(settings), memory, tls=_tls_of(settings))
+    relay = Relay(listeners_of(settings)[-1], memory, tls=_tls_of(settings))
     clients = ClientService(
         BrokerId(settings.controller_id),
         relay,
@@ -108,15 +108,19 @@ def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:
     return LiveBroker(
         BrokerId(settings.controller_id),
         NO_EPOCH,
-        (Endpoint(listener_of(settings), host, port, settings.security_protocol.value),),
+        tuple(
+            Endpoint(listener, host, port, settings.security_protocol.value)
+            for listener in listeners_of(settings)
+        ),
     )
 
 
-def listener_of(settings: Settings) -> str:
-    """Return the listener under which brokers look for their controller."""
-    return (
+def listeners_of(settings: Settings) -> tuple[str, ...]:
+    """Return the listeners under which peers look for the controller, that of brokers first."""
+    named = (
         settings.endpoint_listener
         or settings.control_plane_listener
         or settings.inter_broker_listener
         or settings.security_protocol.value
     )
+    return tuple(name.strip() for name in named.split(","))

@@ -130,7 +130,9 @@ def _answer(
         return None
     match pending.request:
         case ListReassignments() as asked:
-            return _listed(view, asked)
+            # Foreign reassignments are not known before they are adopted.
+            is_early = view.tenure.may_have_foreign and now < pending.since + PATIENCE_S
+            return None if is_early else _listed(view, asked)
         case AlterReassignments() as asked:
             return _altered(view, ticket, pending, asked, now)
         case ElectLeaders() as asked:
@@ -300,11 +302,6 @@ def _listed(view: ClusterView, asked: ListReassignments) -> ListReassignmentsRes
         assignment = view.session.known_assignment(partition)
         if assignment is not None and not view.is_of_former_topic(partition):
             ongoing.append(_ongoing(partition, assignment, reassignment.spec.target))
-    found = {o.partition for o in ongoing}
-    for partition in view.session.partitions() if asked.partitions is None else asked.partitions:
-        assignment = view.session.known_assignment(partition)
-        if assignment is not None and assignment.is_reassigning and partition not in found:
-            ongoing.append(_ongoing(partition, assignment, assignment.target_replicas))
     return ListReassignmentsResponse(0, tuple(ongoing))
 
 

@@ -1,0 +1,138 @@
+"""
+Clients and brokers that authenticate, where they see the daemon as the controller.
+
+Each connection is relayed to a broker, which knows the passwords and the rights; the daemon knows
+neither. Brokers ask for changes of the ISR in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    AdminClient,
+    NewTopic,
+)
+
+from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, ToolResult
+from integration.rigs.locked_clusters import LockedCluster, LockedOptions
+from integration.rigs.locks import CLIENTS, DAEMON, Locks
+from integration.rigs.plans import await_end, await_tenure, configured, fill, plan_of
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
+from integration.test_endpoint_clients import DAEMON_ID, PUBLIC
+from integration.test_locked_clusters import allow_as_documented
+
+OPTIONS = (*PUBLIC, "--inter-broker-listener", CLIENTS)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
+    mechanism: str, tmp_path: Path
+) -> None:
+    """Who may not alter the cluster is refused, by a broker's own words; brokers may ask."""
+    locks = Locks(protocol="SASL_PLAINTEXT", mechanism=mechanism, zookeeper_sasl=None)
+    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
+        allow_as_documented(cluster)
+        topic = cluster.create_topic("moved", dict.fromkeys(range(4), (1, 2)))
+        targets = {(topic, n): (3, 1) if n % 2 else (2, 3) for n in range(4)}
+        other = cluster.create_topic("other", {0: (1, 2)})
+        fill(cluster, targets)
+        plan, later = tmp_path / "plan.json", tmp_path / "later.json"
+        plan.write_text(json.dumps(plan_of(targets)))
+        later.write_text(json.dumps(plan_of({(other, 0): (2, 3)})))
+        with Traffic(
+            cluster.bootstrap_servers, {topic: 4}, security=cluster.client_security
+        ) as traffic:
+            traffic.await_flow()
+            daemon = cluster.make_daemon("first", *OPTIONS)
+            daemon.start()
+            for command in (("throttle", "10KB"), ("execute", str(plan))):
+                said = cluster.reassigner(*command)
+                assert said.code == 0, said.stdout
+            await_tenure(daemon)
+            eventually(lambda: configured(cluster, "brokers/3"), within_s=20, what="it is limited")
+            eventually(lambda: sees_daemon(cluster), within_s=20)
+
+            listed = cluster.run_admin_tool(REASSIGN_PARTITIONS, "--list").stdout
+            assert f"{topic}-0: replicas: 2,3,1. adding: 3. removing: 1." in listed
+            execute = ("--reassignment-json-file", str(later), "--execute", "--additional")
+            refused = run_as_daemon(cluster, *execute).stdout
+            assert "Cluster authorization failed" in refused
+            started = cluster.run_admin_tool(REASSIGN_PARTITIONS, *execute).stdout
+            assert "Successfully started partition reassignment for other-0" in started
+
+            said = cluster.reassigner("throttle", "100MB")
+            assert said.code == 0, said.stdout
+            await_end(cluster, {**targets, (other, 0): (2, 3)}, within_s=60)
+            traffic.await_flow()
+            traffic.stop()
+        assert traffic.failed == {}
+        found = traffic.audited()
+        assert found.is_clean, str(found)
+        assert daemon.stop() == 0, daemon.log_tail()
+
+
+def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
+    """A client without rights waits as if the daemon were not there; one with rights is served."""
+    locks = Locks(protocol="SASL_PLAINTEXT", mechanism="PLAIN", zookeeper_sasl=None)
+    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
+        allow_as_documented(cluster)
+        topic = cluster.create_topic("moved", {0: (1, 2)})
+        fill(cluster, [(topic, 0)])
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps(plan_of({(topic, 0): (2, 3)})))
+        daemon = cluster.make_daemon("first", *OPTIONS)
+        daemon.start()
+        for command in (("throttle", "1KB"), ("execute", str(plan))):
+            said = cluster.reassigner(*command)
+            assert said.code == 0, said.stdout
+        await_tenure(daemon)
+        eventually(lambda: sees_daemon(cluster), within_s=20)
+        stranger = AdminClient(security_of_daemon(cluster))
+        with pytest.raises(KafkaException, match="NOT_CONTROLLER"):
+            stranger.create_topics([NewTopic("theirs", 1, 1)])["theirs"].result(timeout=60)
+        assert cluster.controller() == DAEMON_ID
+        told = cluster.run_admin_tool(
+            "TopicCommand", "--create", "--topic", "ours", "--partitions", "1"
+        )
+        assert told.code == 0, told.stdout
+        assert cluster.topic("ours") is not None
+        assert cluster.topic("theirs") is None
+
+
+def sees_daemon(cluster: LockedCluster) -> bool:
+    """Return whether a broker names the daemon as the controller."""
+    return all(
+        AdminClient({"bootstrap.servers": broker.address, **cluster.client_security})
+        .list_topics(timeout=10)
+        .controller_id
+        == DAEMON_ID
+        for broker in cluster.brokers.values()
+    )
+
+
+def security_of_daemon(cluster: LockedCluster) -> dict[str, Any]:
+    """Return librdkafka's settings of the user that the daemon is."""
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        **cluster.client_security,
+        "sasl.username": DAEMON,
+        "sasl.password": cluster.keys.passwords[DAEMON],
+    }
+
+
+def run_as_daemon(cluster: LockedCluster, *arguments: str) -> ToolResult:
+    """Run the stock tool as the user that the daemon is, who may not alter the cluster."""
+    text = cluster.keys.admin_properties().read_text()
+    text = text.replace(cluster.keys.passwords["admin"], cluster.keys.passwords[DAEMON])
+    properties = cluster.directory / "daemon.properties"
+    properties.write_text(text.replace('username="admin"', f'username="{DAEMON}"'))
+    where = ("--bootstrap-server", cluster.bootstrap_servers)
+    return cluster.run_tool(
+        REASSIGN_PARTITIONS, *where, "--command-config", str(properties), *arguments
+    )
