@@ -424,6 +424,10 @@ class Settings(BaseSettings):
         is_public = self.controller_endpoint is EndpointMode.PUBLIC
         if is_public and self.security_protocol.value.endswith("SSL"):
             raise _about("controller_endpoint", "public is not available with TLS; use private")
+        listeners = (self.endpoint_listener or "one").split(",")
+        if not all(name.strip() for name in listeners) or len(listeners) > 1 + is_public:
+            most = "at most two listeners" if is_public else "one listener"
+            raise _about("endpoint_listener", f"names {most}")
         if self.controller_endpoint is not EndpointMode.OFF and self.endpoint_listen is None:
             raise _about("controller_endpoint", "needs endpoint_listen")
         return self

@@ -11,6 +11,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -59,7 +60,9 @@ PUBLIC: Final = (
     "1",
 )
 DAEMON_ID: Final = 1_000_000
-ERRORS: Final = ("FATAL", "Error sending", "DecodeException", "SchemaException")
+JAVA: Final = "org.apache.kafka.tools"
+MESSAGES: Final = 4000
+"""Of a producer that works for twenty seconds."""
 
 
 ROWS: Final = (KAFKA_3_9, KAFKA_3_5, KAFKA_3_2, KAFKA_2_8, KAFKA_2_7)
@@ -219,3 +222,23 @@ def test_clients_neither_stall_nor_fail(
         assert all(f.result(timeout=20) for f in described.values())
         ours = ConfigResource(ResourceType.BROKER, str(DAEMON_ID))
         assert admin.describe_configs([ours])[ours].result(timeout=20) == {}
+
+
+def test_java_clients_do_not_notice(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """A producer from before the claim to after the role is given back; a group in between."""
+    topic = make_topic({0: (1, 2), 1: (2, 3)})
+    servers = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic)
+    load = ("--max-messages", str(MESSAGES), "--throughput", "200", "--acks", "-1")
+    with ThreadPoolExecutor() as beside:
+        producing = beside.submit(cluster.run_tool, f"{JAVA}.VerifiableProducer", *servers, *load)
+        with tenure(cluster, daemons, make_topic):
+            grouped = ("--group-id", topic, "--max-messages", str(MESSAGES // 4))
+            consumed = cluster.run_tool(f"{JAVA}.VerifiableConsumer", *servers, *grouped)
+            assert consumed.code == 0, consumed.stdout
+            assert "offsets_committed" in consumed.stdout
+        produced = producing.result(timeout=120)
+    assert produced.code == 0, produced.stdout
+    assert "producer_send_error" not in produced.stdout
+    assert produced.stdout.count("producer_send_success") == MESSAGES

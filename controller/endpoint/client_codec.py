@@ -55,11 +55,11 @@ SERVED: Final[Mapping[int, tuple[int, int]]] = {
 }
 """Lowest and highest version of what the daemon answers as the controller."""
 LOCAL: Final[Mapping[int, tuple[int, int]]] = {
-    LIST_GROUPS: (0, 4),
+    LIST_GROUPS: (0, 5),
     DESCRIBE_CONFIGS: (1, 4),
-    DESCRIBE_LOG_DIRS: (1, 4),
+    DESCRIBE_LOG_DIRS: (0, 4),
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
-    LIST_TRANSACTIONS: (0, 0),
+    LIST_TRANSACTIONS: (0, 1),
 }
 """The same for what concerns the daemon as an entry in the list of brokers."""
 
@@ -269,8 +269,9 @@ def local_answer(header: RequestHeader, frame: bytes, own_id: int) -> bytes | No
                 version=version, throttle_time_ms=0, error_code=0, groups=[]
             )
         case api if api == DESCRIBE_LOG_DIRS:
+            # Version 0 is laid out as version 1.
             nothing = DescribeLogDirsResponse(
-                version=version, throttle_time_ms=0, error_code=0, results=[]
+                version=max(version, 1), throttle_time_ms=0, error_code=0, results=[]
             )
         case api if api == LIST_TRANSACTIONS:
             nothing = ListTransactionsResponse(

@@ -1,0 +1,112 @@
+"""What clients ask to reassign is written as an operator's command writes it."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from controller.core.client_requests import SubmittedReassignments
+from controller.core.effects import SubmitReassignments
+from controller.core.events import Event, ReassignmentsSubmitted
+from controller.core.model import Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.submissions import Cancellation
+from controller.errors import ReassignmentConflictError, SessionSuspendedError
+from controller.zk import client_submissions
+from controller.zk.client_submissions import ClientSubmissions
+from controller.znodes.submissions import decode_submission
+from tests.core.builders import replicas, tp
+
+
+class Operator:
+    """An operator's connection that keeps what is written."""
+
+    def __init__(self, running: Cancellation | None = None) -> None:
+        self.submitted: list[bytes] = []
+        self.cancelled: list[Cancellation] = []
+        self.running = running
+
+    @property
+    def writes(self) -> Operator:
+        """Return the writes."""
+        return self
+
+    def submit(self, data: bytes) -> str:
+        """Keep a request."""
+        self.submitted.append(data)
+        return f"request_{len(self.submitted):010d}"
+
+    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+        """Keep a cancellation."""
+        self.cancelled.append(join(self.running))
+        return Cancellation(ZkVersion(0), Zxid(77), 1)
+
+
+def answer_to(
+    operator: Operator | Exception,
+    targets: dict[TopicPartition, Replicas],
+    cancelled: frozenset[TopicPartition] = frozenset(),
+) -> SubmittedReassignments:
+    """Submit, and return what is reported."""
+
+    @contextmanager
+    def connect() -> Iterator[Any]:
+        if isinstance(operator, Exception):
+            raise operator
+        yield operator
+
+    reported: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    adapter = ClientSubmissions(reported, connect)
+    adapter.start()
+    try:
+        adapter.submit(SubmitReassignments(5, targets, cancelled, (), "a tool"))
+        event = reported.get(timeout=10)
+    finally:
+        adapter.stop()
+    assert not adapter.is_alive
+    assert isinstance(event, ReassignmentsSubmitted)
+    assert event.ticket == 5
+    return event.submitted
+
+
+def test_a_request_says_who_asked() -> None:
+    """It is reported under the name that ZooKeeper gave it."""
+    operator = Operator()
+    found = answer_to(operator, {tp(): replicas(1, 2)})
+    assert found == SubmittedReassignments(RequestId("request_0000000001"), None)
+    read = decode_submission("request_1", operator.submitted[0], ZkVersion(0), Zxid(1), 1)
+    assert dict(read.entries) == {tp(): replicas(1, 2)}
+    assert read.options.requested_by == "a tool"
+    assert read.options.reason == client_submissions.REASON
+
+
+def test_a_plan_that_is_too_large_for_one_znode_is_one_request() -> None:
+    """Its parts have one id, by which the core follows it."""
+    operator = Operator()
+    found = answer_to(operator, {tp(n): replicas(1, 2, 3) for n in range(60_000)})
+    parts = [decode_submission("x", d, ZkVersion(0), Zxid(1), 1) for d in operator.submitted]
+    assert len(parts) > 1
+    assert {p.request for p in parts} == {found.request}
+    assert sum(len(p.entries) for p in parts) == 60_000
+
+
+def test_a_cancellation_joins_the_running_one() -> None:
+    """What it names already stays named."""
+    running = Cancellation(ZkVersion(0), Zxid(77), 1, partitions=frozenset({tp(1)}))
+    operator = Operator(running)
+    found = answer_to(operator, {}, frozenset({tp(0)}))
+    assert found == SubmittedReassignments(None, running.request)
+    assert operator.cancelled[0].partitions == {tp(0), tp(1)}
+    assert not operator.submitted
+
+
+@pytest.mark.parametrize(
+    "error", [SessionSuspendedError("no answer"), ReassignmentConflictError("contended")]
+)
+def test_a_failure_is_reported_and_the_next_one_is_tried(error: Exception) -> None:
+    """The client hears the reason."""
+    found = answer_to(error, {tp(): replicas(1, 2)})
+    assert found == SubmittedReassignments(None, None, str(error))
