@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 )
 
 from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, ToolResult
-from integration.rigs.locked_clusters import LockedCluster, LockedOptions
+from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
 from integration.rigs.locks import CLIENTS, DAEMON, Locks
 from integration.rigs.plans import await_end, await_tenure, configured, fill, plan_of
 from integration.rigs.traffic import Traffic
@@ -38,6 +38,9 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
     locks = Locks(protocol="SASL_PLAINTEXT", mechanism=mechanism, zookeeper_sasl=None)
     with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
         allow_as_documented(cluster)
+        seeing = ("--operation", "Describe", "--topic", "*")
+        allowed = ("--add", "--allow-principal", f"User:{DAEMON}", *seeing)
+        assert cluster.run_admin_tool(ACLS, *allowed).code == 0
         topic = cluster.create_topic("moved", dict.fromkeys(range(4), (1, 2)))
         targets = {(topic, n): (3, 1) if n % 2 else (2, 3) for n in range(4)}
         other = cluster.create_topic("other", {0: (1, 2)})

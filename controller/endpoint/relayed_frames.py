@@ -198,10 +198,9 @@ def metadata_of(answer: bytes) -> SeenController:
 
     """
     body = _decoded(MetadataResponse, METADATA_VERSION, answer)
-    permitted = (body, *body.topics)
-    return SeenController(
-        body.controller_id, frozenset().union(*(p.authorized_operations for p in permitted))
-    )
+    # None: the broker does not say, as the client may not even see the topic or the cluster.
+    permitted = (found.authorized_operations or () for found in (body, *body.topics))
+    return SeenController(body.controller_id, frozenset().union(*permitted))
 
 
 _TOPIC_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {

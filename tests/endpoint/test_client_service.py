@@ -147,7 +147,7 @@ def seen(header: codec.RequestHeader, controller: int, *operations: int) -> byte
             cluster_id="c",
             controller_id=controller,
             topics=[],
-            authorized_operations=set(operations),
+            authorized_operations=set(operations) or None,
         ),
     )
 
