@@ -96,8 +96,8 @@ reference: $(READY) ## the documents generated from the code: settings, verbs, m
 	$(BIN)/python -m docs.generate.sample > deploy/reassigner.toml
 	$(BIN)/python -m tests.deploy.prometheusrule
 
-picture: $(READY) ## docs/images/status-page.png, of a real move in headless Chromium
-	$(BIN)/python -m integration.shown_moves docs/images/status-page.png
+picture: $(READY) ## docs/images, of real moves in headless Chromium
+	$(BIN)/python -m integration.shown_moves docs/images
 
 demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo

@@ -9,6 +9,9 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shutil
+import ssl
+import subprocess
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,18 +23,22 @@ import pytest
 from docs.generate.journal_events import EVENTS, RECORDS
 from docs.generate.journal_kinds import LIFE
 from integration.conftest import MakeTopic
-from integration.rigs.browsers import Browser
+from integration.rigs.browsers import Browser, Page
 from integration.rigs.cluster import Cluster
-from integration.rigs.daemon_process import Daemon
-from integration.rigs.plans import Daemons, Targets, await_end
-from integration.rigs.requests import submit_request
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.plans import OUTCOMES, Daemons, Targets, await_end, children, outcome
+from integration.rigs.requests import await_outcome, submit_request
 from integration.rigs.reserved_ports import LOCALHOST
+from integration.rigs.waiting import eventually
 from integration.shown_moves import (
+    NARROW,
     THROTTLE,
     TOKEN,
+    WIDE,
     await_request,
     configured,
     status_of_request,
+    with_tokens,
     write,
 )
 
@@ -82,32 +89,51 @@ class Counted(HTMLParser):
 
 
 def test_page_shows_a_move_and_what_became_of_it(
-    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
+    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons
 ) -> None:
-    """Progress in bytes with a range for the end, brokers, phases; then history and timeline."""
+    """Progress in bytes with a range for the end, copies, phases; then history and timeline."""
     browser = Browser.required()
     topic, targets, written = moved
     daemon = daemons.start("--copy-refresh", "1")
     request = submit_request(cluster, targets, throttle=THROTTLE, reason="<i>drain</i>")
     during = await_request(daemon, request, lambda r: r["eta_s"] is not None, within_s=90)
-    html = browser.dom(f"{daemon.url}/?topic={topic}&phase=in_flight&still=1")
-    page = Counted(html)
-    assert page.of("progress"), html
-    assert page.of("rect", class_="route"), html
-    assert f"{topic}-0" in html
-    assert "<i>drain" not in html
-    assert "of 24 MB" in html or "of 24." in html, html
     low, high = during["eta_s"]
     assert 0 <= low <= high
-    picture = tmp_path / "page.png"
-    browser.screenshot(daemon.url, picture)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    await_end(cluster, targets, within_s=240)
-    await_request(daemon, request, lambda r: r["state"] == "done", within_s=20)
-    history = Counted(browser.dom(f"{daemon.url}/history?request={request}"))
-    assert len(history.of("rect", class_="span")) >= 2 * PARTITIONS
-    assert f"/history?request={request}" in browser.dom(f"{daemon.url}/?still=1")
+    with browser.window() as window:
+        window.show(f"{daemon.url}/?topic={topic}&phase=in_flight&still=1")
+        page = Counted(window.html)
+        assert page.of("progress"), window.html
+        assert page.of("rect", class_="route"), window.html
+        assert f"{topic}-0" in window.words
+        assert "<i>drain</i>" in window.words, "shown as text, not as markup"
+        assert "of 24 MB" in window.words or "of 24." in window.words, window.words
+        assert re.search(r"\d+ % .*6\.0?\d* MB .*/s", window.words), "each copy has its bytes"
+        _has_no_faults(window)
+        _refreshes_in_place(window, f"{daemon.url}/?topic={topic}")
+        await_end(cluster, targets, within_s=240)
+        await_request(daemon, request, lambda r: r["state"] == "done", within_s=20)
+        history = Counted(window.show(f"{daemon.url}/history?request={request}").html)
+        assert len(history.of("rect", class_="span")) >= 2 * PARTITIONS
+        _has_no_faults(window)
+        assert f"/history?request={request}" in window.show(f"{daemon.url}/?still=1").html
     assert written > 0
+
+
+def _has_no_faults(window: Page) -> None:
+    """Check with axe, in light and dark, and that the page fits both widths."""
+    for width in (NARROW, WIDE):
+        assert window.overflow(width=width) <= 0
+        for is_dark in (False, True):
+            assert list(window.faults(width=width, is_dark=is_dark)) == []
+
+
+def _refreshes_in_place(window: Page, url: str) -> None:
+    """Check that the page changes without being loaded again, and keeps what is typed."""
+    window.show(url)
+    window.run("window.kept = true")
+    before = window.html
+    eventually(lambda: window.html != before, within_s=30, every_s=0.5, what="the page changes")
+    assert window.run("return window.kept")
 
 
 def test_bytes_agree_with_the_disks(
@@ -156,29 +182,127 @@ def test_bytes_agree_with_the_disks(
 def test_token_pauses_resumes_and_cancels(
     cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
 ) -> None:
-    """On the page of the leader, as the command line would."""
+    """On the page of the leader, as the command line would; journal and outcome say who did."""
     topic, targets, _ = moved
-    options = configured(tmp_path, http_token=TOKEN)
-    daemon = daemons.start(*options, "--max-partitions-in-flight", "1")
+    options = with_tokens(tmp_path)
+    daemon = daemons.make(*options, "--max-partitions-in-flight", "1")
     daemon.token = TOKEN
+    daemon.start()
     request = submit_request(cluster, targets, throttle=THROTTLE)
     await_request(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
     assert press(daemon, "pause", request, token="wrong" * 5) == http.HTTPStatus.UNAUTHORIZED
     assert press(daemon, "pause", request) == http.HTTPStatus.SEE_OTHER
     await_request(daemon, request, lambda r: r["reason"] is not None, within_s=20)
+    pause = daemon.status()["controls"]["paused"]["requests"][request]
+    assert pause["by"] == "alice, on the status page"
     assert press(daemon, "resume", request) == http.HTTPStatus.SEE_OTHER
     await_request(daemon, request, lambda r: r["reason"] is None, within_s=20)
     assert press(daemon, "cancel", request) == http.HTTPStatus.SEE_OTHER
     await_end(cluster, {(topic, n): (1, 2) for n in range(PARTITIONS)}, within_s=120)
     await_request(daemon, request, lambda r: r["state"] == "cancelled", within_s=20)
     assert press(daemon, "pause", "request_9999999999") == http.HTTPStatus.CONFLICT
-    steered = [(x["action"], x["result"]) for x in journal(daemon) if x["kind"] == "steered"]
+    steered = [
+        (x["action"], x["by"], x["result"]) for x in journal(daemon) if x["kind"] == "steered"
+    ]
     assert steered[:3] == [
-        ("pause", "done"),
-        ("resume", "done"),
-        ("cancel", "done"),
+        ("pause", "alice", "done"),
+        ("resume", "alice", "done"),
+        ("cancel", "alice", "done"),
     ]
     assert status_of_request(daemon, request)["partitions"]["cancelled"] == PARTITIONS
+    ends = [outcome(cluster, name) or {} for name in children(cluster, OUTCOMES)]
+    authors = {end.get("requested_by") for end in ends}
+    assert "alice, on the status page" in authors
+
+
+def test_operator_drains_a_broker_in_the_browser(
+    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
+) -> None:
+    """After a log-in and the preview; the request names its author."""
+    browser = Browser.required()
+    topic, _, _ = moved
+    daemon = daemons.make(*with_tokens(tmp_path), "--copy-refresh", "1")
+    daemon.token = TOKEN
+    daemon.start()
+    with browser.window() as window:
+        window.log_in(daemon.url, "wrong" * 5)
+        assert "wrong token" in window.words
+        _has_no_faults(window)
+        window.log_in(f"{daemon.url}/?still=1", TOKEN)
+        assert "alice (operate)" in window.words
+        window.follow("submit a plan")
+        _has_no_faults(window)
+        window.fill("broker", "2")
+        window.fill("reason", "<b>drain</b>")
+        window.press("Preview")
+        assert "<b>drain</b>" in window.words
+        assert f"{topic}-0: 1,2 -> 1," in window.words, window.words
+        assert "replicas to copy" in window.words
+        _has_no_faults(window)
+        window.press("Submit ")
+        assert "Submitted" in window.words
+        (request,) = re.findall(r"request_\d+|req-\w+-\w+", window.words)
+        ended = await_outcome(cluster, request, within_s=180)
+        assert (ended["requested_by"], ended["reason"]) == (
+            "alice, on the status page",
+            "<b>drain</b>",
+        )
+        state = cluster.zk.get(f"/brokers/topics/{topic}")[0]
+        assert all(2 not in replicas for replicas in json.loads(state)["partitions"].values())
+    (submitted,) = [x for x in journal(daemon) if x.get("action") == "submit"]
+    assert (submitted["by"], submitted["request"], submitted["result"]) == (
+        "alice",
+        request,
+        "done",
+    )
+    for text in (daemon.log.read_text(), (daemon.journal_directory / "journal.jsonl").read_text()):
+        assert TOKEN not in text
+
+
+def test_commands_ask_a_daemon_with_tls_and_tokens(
+    cluster: Cluster, daemons: Daemons, tmp_path: Path
+) -> None:
+    """Whose certificate changes while it runs; without the token they say what is missing."""
+    certificate = _certificate(tmp_path)
+    settings = {
+        "http_tls_certfile": str(certificate),
+        "http_tls_keyfile": str(tmp_path / "key.pem"),
+        "http_tls_cafile": str(certificate),
+        "zookeeper": cluster.zookeeper_connect,
+    }
+    options = configured(tmp_path, http_token=TOKEN, **settings)
+    daemon = daemons.make(*options)
+    daemon.token, daemon.tls = TOKEN, ssl.create_default_context(cafile=certificate)
+    daemon.start()
+    assert run_reassigner("status", *options).code == 0
+    direct = run_reassigner("watch", *options, "--http", daemon.url, "--until-idle")
+    assert direct.code == 0, direct.stdout
+    _certificate(tmp_path)
+    renewed = run_reassigner("status", *options)
+    assert renewed.code == 0, renewed.stdout
+    anonymous = run_reassigner("status", *configured(tmp_path, **settings))
+    assert "401" in anonymous.stdout
+    assert "http_token" in anonymous.stdout
+    assert TOKEN not in daemon.log.read_text()
+
+
+def _certificate(directory: Path) -> Path:
+    """Make a new certificate for the loopback interface; return its file."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    certificate = directory / "certificate.pem"
+    subprocess.run(
+        [
+            *(openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-nodes", "-days", "2", "-subj", "/CN=test"),
+            *("-addext", f"subjectAltName=IP:{LOCALHOST}"),
+            *("-out", str(certificate), "-keyout", str(directory / "key.pem")),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate
 
 
 def press(daemon: Daemon, action: str, request: str, *, token: str = TOKEN) -> int:

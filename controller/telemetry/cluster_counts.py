@@ -8,7 +8,7 @@ generators, so that the loop can do other work in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -120,14 +120,26 @@ def role_of(view: ClusterView, now: Instant) -> Role:
     )
 
 
-def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Incremental[WorkCounts]:
+def work_counts(
+    view: ClusterView,
+    now: Instant,
+    stalled_after_s: float,
+    gained_at: Callable[[TopicPartition], Instant | None] = lambda _: None,
+) -> Incremental[WorkCounts]:
     """
     Count the reassignments.
 
     A partition between two steps is in flight. One that begins or ends during the count may be
     counted or not.
+
+    Args:
+        view: The view.
+        now: The present moment.
+        stalled_after_s: Seconds without progress after which a partition is stalled.
+        gained_at: Returns when a copy of a partition last came closer to its leader.
+
     """
-    counting = _Counting(view, now, Instant(now - stalled_after_s))
+    counting = _Counting(view, now, Instant(now - stalled_after_s), gained_at)
     yield from visit_all(view.work.reassignments, counting.add)
     undecided = counting.add_undecided(view)
     return WorkCounts(
@@ -143,14 +155,21 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Incr
     )
 
 
-def is_stalled(reassignment: Reassignment, reason: Blocked | None, still_since: Instant) -> bool:
+def is_stalled(
+    reassignment: Reassignment,
+    reason: Blocked | None,
+    still_since: Instant,
+    gained_at: Instant | None = None,
+) -> bool:
     """
     Return whether a reassignment made no progress since ``still_since``.
 
-    In flight, its phase did not change. Pending, it is blocked by more than its place in the queue.
+    In flight, its phase did not change, and its copies came no closer to the leader
+    (``gained_at``). Pending, it is blocked by more than its place in the queue.
     """
     if _is_begun(reassignment):
-        return reassignment.phase_since <= still_since
+        does_gain = reassignment.is_copying and gained_at is not None and gained_at > still_since
+        return reassignment.phase_since <= still_since and not does_gain
     if reason is None or reason.by in IN_TURN:
         return False
     return since_of(reassignment) <= still_since
@@ -166,7 +185,13 @@ def _is_begun(reassignment: Reassignment) -> bool:
 class _Counting:
     """The counts in the making; plain dictionaries, as lookups in a Counter are slow."""
 
-    def __init__(self, view: ClusterView, now: Instant, still_since: Instant) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        now: Instant,
+        still_since: Instant,
+        gained_at: Callable[[TopicPartition], Instant | None],
+    ) -> None:
         self.phases: dict[type[Phase], int] = {}
         self.blocked: dict[BlockedBy, int] = {}
         self.examples: dict[BlockedBy, list[Example]] = {}
@@ -178,6 +203,7 @@ class _Counting:
         self._waits = BlockedReasons(view, now)
         self._leading = view.role.leading
         self._still_since = still_since
+        self._gained_at = gained_at
 
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
         kind, request = type(reassignment.phase), reassignment.spec.request
@@ -192,7 +218,8 @@ class _Counting:
             self.in_flight.append(partition)
         else:
             self.waiting[request] = self.waiting.get(request, 0) + 1
-        if self._leading and is_stalled(reassignment, reason, self._still_since):
+        gained_at = self._gained_at(partition) if is_begun else None
+        if self._leading and is_stalled(reassignment, reason, self._still_since, gained_at):
             noted = reassignment.blocked if reassignment.is_copying else reason
             self.stalled[partition] = UNNOTED if noted is None else noted.by.value
 

@@ -41,10 +41,21 @@ class _Copy:
     """Its bytes when they were first reported; 0 for a copy that this tenure started."""
     held: int | None = None
     """Its bytes as last reported."""
+    least_left: int | None = None
+    """The fewest bytes that it lacked in any report."""
+    gained_at: model.Instant | None = None
+    """When it last lacked fewer bytes than ever before."""
     reports: deque[tuple[model.Instant, int]] = field(
         default_factory=lambda: deque(maxlen=REPORTS_KEPT)
     )
     """The latest reports of its bytes."""
+
+    def compare(self, left: int, now: model.Instant) -> None:
+        """Compare the bytes that it lacks with those that it lacked before."""
+        if self.least_left is None:
+            self.least_left = left
+        elif left < self.least_left:
+            self.least_left, self.gained_at = left, now
 
     def document(self, broker: model.BrokerId, size: int | None) -> dict[str, Any]:
         """Return it for the status document; ``size`` is that of the partition."""
@@ -119,6 +130,11 @@ class Copies:
         copies = self._copies.get(partition, {})
         return {b: c.held for b, c in copies.items() if c.held is not None}
 
+    def gained_at(self, partition: model.TopicPartition) -> model.Instant | None:
+        """Return when an unfinished copy of a partition last came closer to its leader."""
+        copies = self._copies.get(partition, {}).values()
+        return max((c.gained_at for c in copies if c.gained_at is not None), default=None)
+
     def documents(self, partition: model.TopicPartition, size: int | None) -> list[dict[str, Any]]:
         """Return the unfinished copies of a partition of this size for the status document."""
         return [
@@ -163,6 +179,9 @@ class Copies:
                 if copy.first is None:
                     copy.first = size if copy.inherited else 0
                 copy.reports.append((now, size))
+                total = event.sizes.get(partition)
+                if total is not None:
+                    copy.compare(max(0, total - size), now)
                 yield from self._count(broker, copy, size)
 
     # --- one partition ----------------------------------------------------------------------------

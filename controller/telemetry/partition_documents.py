@@ -158,7 +158,12 @@ def explanation_of(
     if reassignment is None:
         return document
     still_since = Instant(clocks.now - stalled_after_s)
-    stalled = view.role.leading and is_stalled(reassignment, reasons.of(reassignment), still_since)
+    stalled = view.role.leading and is_stalled(
+        reassignment,
+        reasons.of(reassignment),
+        still_since,
+        None if copies is None else copies.gained_at(partition),
+    )
     document["reassignment"] = {
         **partition_document(view, partition, clocks, reasons, is_stalled=stalled, copies=copies),
         "route": reassignment.spec.route.value,
@@ -254,7 +259,8 @@ def listing_of(
 
     def document(partition: TopicPartition) -> dict[str, Any]:
         found = view.work.reassignments[partition]
-        stalled = view.role.leading and is_stalled(found, reasons.of(found), still_since)
+        gained_at = None if copies is None else copies.gained_at(partition)
+        stalled = view.role.leading and is_stalled(found, reasons.of(found), still_since, gained_at)
         return partition_document(
             view, partition, clocks, reasons, is_stalled=stalled, copies=copies
         )

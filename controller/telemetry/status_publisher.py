@@ -174,7 +174,9 @@ class StatusPublisher:
         clocks = Clocks(now, self._wall())
         yield from self._count(view, now)
         yield from self._measure(view, now, at_once=at_once)
-        work = yield from counts.work_counts(view, now, self._stalled_after_s)
+        work = yield from counts.work_counts(
+            view, now, self._stalled_after_s, self.copies.gained_at
+        )
         status = yield from status_of(
             view,
             clocks,

@@ -41,7 +41,7 @@ def charts_of(points: Sequence[TrendPoint]) -> Mapping[str, Picture] | None:
     rate = _Curve(lambda p: p.bytes_per_s, "throughput")
     counts = [_Curve(lambda p: p.in_flight, "in flight"), _Curve(lambda p: p.copying, "copying")]
     return {
-        "throughput": _chart(shown, [rate], lambda v: f"{show_bytes(v)}/s"),
+        "throughput": _chart(shown, [rate], lambda v: f"{show_bytes(v)}/s", least=1e6),
         "in_flight": _chart(shown, counts, lambda v: f"{v:g}", least=4),
     }
 
@@ -56,7 +56,7 @@ def _chart(
     points: Sequence[TrendPoint],
     curves: Sequence[_Curve],
     words: Callable[[float], str],
-    least: float = 1.0,
+    least: float,
 ) -> Picture:
     last = points[-1]
     span = max(SPAN_MIN_S, (last.wall - points[0].wall).total_seconds())

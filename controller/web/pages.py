@@ -132,15 +132,20 @@ def render_page(shown: Overview | None) -> str:
     )
 
 
-def render_history(
+def render_history(  # noqa: PLR0913 - what it shows
     request: str,
     timeline: Timeline | None,
     now: datetime,
     reports: Sequence[IndexedReport] = (),
     *,
+    known: Mapping[str, Any] | None = None,
     who: Identity = ANYONE,
 ) -> str:
-    """Return the end of one request, the phases of its partitions, and the reports about it."""
+    """
+    Return the end of one request, the phases of its partitions, and the reports about it.
+
+    ``known`` is the request in the status, if it is there.
+    """
     picture = None if timeline is None else phase_timeline(timeline, now)
     return _render(
         "history",
@@ -150,6 +155,7 @@ def render_history(
         timeline=timeline,
         picture=picture,
         reports=reports,
+        known=known,
         who=who,
     )
 
@@ -275,8 +281,12 @@ def show_ago(moment: str, at: str) -> str:
 
 
 def _shorten(path: str) -> str:
-    """Return the end of a long path, which distinguishes it from others."""
-    return path if len(path) <= PATH_MAX else f"…{path[1 - PATH_MAX :]}"
+    """Return the last parts of a long path, which distinguish it from others."""
+    if len(path) <= PATH_MAX:
+        return path
+    end = path[1 - PATH_MAX :]
+    slash = end.find("/")
+    return f"…{end if slash < 0 else end[slash:]}"
 
 
 def _query(**fields: object) -> str:

@@ -17,10 +17,11 @@ BROKERS_MAX: Final = 60
 CELL: Final = 22
 MARGIN: Final = 64
 BAR: Final = 90
-WIDTH: Final = 1200
+WIDTH: Final = 1000
 ROW: Final = 20
-NAME: Final = 220
-"""Width of the names beside the timeline."""
+LETTER: Final = 7.2
+"""Width of a letter of the names beside the timeline."""
+TICKS: Final = 4
 
 COLORS: Final[Mapping[str, str]] = {
     "pending": "#cfd6e1",
@@ -114,29 +115,34 @@ def phase_timeline(timeline: Timeline, now: datetime) -> Picture | None:
         return None
     begin = min(span.since for span in every)
     end = max(span.until or now for span in every)
-    scale = (WIDTH - NAME) / max((end - begin).total_seconds(), 0.001)
+    names = {partition: _short(str(partition)) for partition in sorted(timeline.partitions)}
+    left = 2 * LETTER + LETTER * max(map(len, names.values()))
+    scale = (WIDTH - left) / max((end - begin).total_seconds(), 0.001)
     rows = []
-    for n, (partition, spans) in enumerate(sorted(timeline.partitions.items())):
+    for n, (partition, name) in enumerate(names.items()):
         drawn = []
-        for span in spans:
+        for span in timeline.partitions[partition]:
             seconds = ((span.until or now) - span.since).total_seconds()
-            x = NAME + scale * (span.since - begin).total_seconds()
+            x = left + scale * (span.since - begin).total_seconds()
             width = max(1.0, scale * seconds)
             drawn.append({"phase": span.phase, "seconds": seconds, "x": x, "width": width})
-        rows.append({"partition": _short(str(partition)), "y": 22 + n * ROW, "spans": drawn})
-    middle = begin + (end - begin) / 2
+        rows.append({"partition": name, "y": 22 + n * ROW, "spans": drawn})
+    ticks = [
+        {
+            "x": left + (WIDTH - left) * n / TICKS,
+            "words": f"{begin + (end - begin) * n / TICKS:%H:%M:%S}",
+            "anchor": "start" if n == 0 else "end" if n == TICKS else "middle",
+        }
+        for n in range(TICKS + 1)
+    ]
     return {
-        "left": NAME,
+        "left": left,
         "width": WIDTH,
         "height": 30 + len(rows) * ROW,
         "bar": ROW - 6,
-        "ticks": [
-            {"x": NAME, "words": f"{begin:%H:%M:%S}", "anchor": "start"},
-            {"x": (NAME + WIDTH) / 2, "words": f"{middle:%H:%M:%S}", "anchor": "middle"},
-            {"x": WIDTH, "words": f"{end:%H:%M:%S} UTC", "anchor": "end"},
-        ],
-        "begin": f"{begin:%H:%M:%S}",
-        "end": f"{end:%H:%M:%S}",
+        "ticks": ticks,
+        "begin": ticks[0]["words"],
+        "end": ticks[-1]["words"],
         "rows": rows,
     }
 

@@ -187,7 +187,11 @@ class Routes:
         """Return the page about one request."""
         name = request.query.get("request", "")
         timeline = self._publisher.timelines.of(name)
-        page = render_history(name, timeline, self._wall(), self._newest_reports(), who=who)
+        requests = (self._document() or {}).get("requests", ())
+        known = next((r for r in requests if r["id"] == name), None)
+        page = render_history(
+            name, timeline, self._wall(), self._newest_reports(), known=known, who=who
+        )
         return html(page, HTTPStatus.NOT_FOUND if timeline is None else HTTPStatus.OK)
 
     def report(self, name: str) -> Response:

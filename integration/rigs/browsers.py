@@ -1,66 +1,194 @@
 """
-Headless Chromium, for pages as people see them: what the DOM becomes, and what it looks like.
+Headless Chromium, for pages as people see them: their DOM, their look, and the faults axe finds.
 
-Found by the names distributions give it; where there is none, what needs it is skipped.
+Driven by Selenium through Chromium's own driver. Where one of the three is missing, tests are
+skipped. axe-core comes from the npm registry once, and is kept under the user's cache directory.
 """
 
 from __future__ import annotations
 
+import base64
+import importlib.util
+import os
 import shutil
 import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+DRIVER: Final = "chromedriver"
+AXE: Final = "axe-core@4.14.1"
 WITHIN_S: Final = 90.0
 OPTIONS: Final = (
-    "--headless",
+    "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
     "--hide-scrollbars",
     "--disable-extensions",
     "--disable-background-networking",
+    "--force-device-scale-factor=1",
 )
 
 
-class Browser:
-    """A browser that is started anew for every page."""
+class Page:
+    """One window, which keeps its cookies."""
 
-    def __init__(self, program: str) -> None:
-        """Use this program."""
+    def __init__(self, driver: Any) -> None:  # noqa: ANN401 - the types of Selenium may be missing
+        self._driver = driver
+
+    def show(self, url: str) -> Page:
+        """Load a page."""
+        self._driver.get(url)
+        return self
+
+    def log_in(self, url: str, token: str) -> Page:
+        """Send the token in the form that the page shows."""
+        self.show(url)
+        self.fill("token", token)
+        self.press("Log in")
+        return self
+
+    def fill(self, name: str, value: str) -> None:
+        """Type into a field."""
+        field = self._driver.find_element("name", name)
+        field.clear()
+        field.send_keys(value)
+
+    def press(self, words: str) -> None:
+        """Press the button whose text begins with these words."""
+        buttons = self._driver.find_elements("tag name", "button")
+        next(b for b in buttons if b.text.startswith(words)).click()
+
+    def follow(self, words: str) -> None:
+        """Follow the first link with this text."""
+        self._driver.find_element("link text", words).click()
+
+    @property
+    def html(self) -> str:
+        """The page as the browser understood it."""
+        return str(self._driver.page_source)
+
+    @property
+    def words(self) -> str:
+        """The text that people see."""
+        return str(self._driver.find_element("tag name", "body").text)
+
+    def run(self, script: str) -> Any:  # noqa: ANN401 - what the script returns
+        """Run a script and return its value."""
+        return self._driver.execute_script(script)
+
+    def picture(self, to: Path, *, width: int, is_dark: bool = False) -> None:
+        """Write what the whole page looks like at this width, as PNG."""
+        self._emulate(width, is_dark=is_dark)
+        bottom = "document.querySelector('footer').getBoundingClientRect().bottom + scrollY"
+        size = {"width": width, "height": self.run(f"return Math.ceil({bottom})")}
+        shot = self._driver.execute_cdp_cmd(
+            "Page.captureScreenshot",
+            {"captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "scale": 1, **size}},
+        )
+        to.write_bytes(base64.b64decode(shot["data"]))
+
+    def overflow(self, *, width: int) -> int:
+        """Return how many pixels the page is wider than the window."""
+        self._emulate(width)
+        return int(self.run("return document.documentElement.scrollWidth - innerWidth"))
+
+    def faults(self, *, width: int = 1280, is_dark: bool = False) -> Sequence[str]:
+        """Return what axe finds: the rule, how grave it is, and the elements."""
+        self._emulate(width, is_dark=is_dark)
+        self._driver.execute_cdp_cmd(
+            "Runtime.evaluate", {"expression": axe_core().read_text(encoding="utf-8")}
+        )
+        found = self._driver.execute_async_script(
+            "const done = arguments[0]; axe.run(document).then(r => done(r.violations))"
+        )
+        return [
+            f"{v['id']} ({v['impact']}): {v['help']}: {node['html']}"
+            for v in found
+            for node in v["nodes"]
+        ]
+
+    def _emulate(self, width: int, *, is_dark: bool = False) -> None:
+        self._driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False},
+        )
+        feature = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+
+class Browser:
+    """Starts windows."""
+
+    def __init__(self, program: str, driver: str) -> None:
+        """Use these programs."""
         self._program = program
+        self._driver = driver
 
     @classmethod
     def found(cls) -> Browser | None:
         """Return a browser if there is one."""
         program = next((p for p in map(shutil.which, NAMES) if p is not None), None)
-        return None if program is None else cls(program)
+        driver = shutil.which(DRIVER)
+        has_selenium = importlib.util.find_spec("selenium") is not None
+        if program is None or driver is None or not has_selenium:
+            return None
+        return cls(program, driver)
 
     @classmethod
     def required(cls) -> Browser:
         """Return a browser, or skip the test."""
         browser = cls.found()
         if browser is None:
-            pytest.skip(f"no headless Chromium: none of {', '.join(NAMES)} is installed")
+            needed = f"one of {', '.join(NAMES)}, {DRIVER} and the Python package selenium"
+            pytest.skip(f"no headless Chromium: {needed} are needed")
         return browser
 
-    def dom(self, url: str) -> str:
-        """Return the page as the browser understood it."""
-        return self._run("--dump-dom", url).decode()
+    @contextmanager
+    def window(self) -> Iterator[Page]:
+        """Open a window."""
+        from selenium import webdriver  # noqa: PLC0415 - it may be missing
+        from selenium.webdriver.chrome.options import Options  # noqa: PLC0415 - as above
+        from selenium.webdriver.chrome.service import Service  # noqa: PLC0415 - as above
 
-    def screenshot(self, url: str, to: Path, *, width: int = 1280, height: int = 1000) -> None:
-        """Write what the page looks like, as PNG."""
-        self._run(f"--screenshot={to}", f"--window-size={width},{height}", url)
+        options = Options()
+        options.binary_location = self._program
+        for option in OPTIONS:
+            options.add_argument(option)
+        driver = webdriver.Chrome(options, Service(self._driver))
+        driver.set_page_load_timeout(WITHIN_S)
+        driver.set_script_timeout(WITHIN_S)
+        try:
+            yield Page(driver)
+        finally:
+            driver.quit()
 
-    def _run(self, *arguments: str) -> bytes:
-        done = subprocess.run(
-            [self._program, *OPTIONS, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=WITHIN_S,
-            check=True,
-        )
-        return done.stdout
+
+def axe_core() -> Path:
+    """Return axe-core's script; it is downloaded once. Without npm the test is skipped."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    root = (Path(base) if base else Path.home() / ".cache") / "kafka-reassigner" / "axe"
+    script = root / f"{AXE}.min.js"
+    if script.exists():
+        return script
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"no npm, which downloads {AXE}")
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root) as scratch:
+        subprocess.run([npm, "pack", AXE, "--silent"], cwd=scratch, check=True, timeout=WITHIN_S)
+        (archive,) = Path(scratch).glob("*.tgz")
+        with tarfile.open(archive) as packed:
+            content = packed.extractfile("package/axe.min.js")
+            if content is None:
+                raise FileNotFoundError(f"{AXE} has no axe.min.js")
+            fresh = Path(scratch) / "axe.js"
+            fresh.write_bytes(content.read())
+        fresh.replace(script)
+    return script

@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -81,11 +82,13 @@ class Daemon(ChildProcess):
 
     token: str = ""
     """Sent with each request, if it is set."""
+    tls: ssl.SSLContext | None = None
+    """Set for a daemon that speaks TLS, before it is started."""
 
     @property
     def url(self) -> str:
         """The address at which it serves HTTP."""
-        return f"http://{self.port.address}"
+        return f"{'http' if self.tls is None else 'https'}://{self.port.address}"
 
     def is_ready(self) -> bool:
         """Ask ``/readyz``: leaders and standbys are both ready; and whether it has a status yet."""
@@ -111,8 +114,11 @@ class Daemon(ChildProcess):
         Raises:
             OSError: It does not answer.
         """
-        connection = http.client.HTTPConnection(
-            LOCALHOST, self.port.number, timeout=_ANSWER_WITHIN_S
+        where: Final = (LOCALHOST, self.port.number)
+        connection = (
+            http.client.HTTPConnection(*where, timeout=_ANSWER_WITHIN_S)
+            if self.tls is None
+            else http.client.HTTPSConnection(*where, timeout=_ANSWER_WITHIN_S, context=self.tls)
         )
         try:
             headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}

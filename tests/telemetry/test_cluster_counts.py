@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, TopicPartition
 from controller.core.phases import AwaitingController, Syncing
 from controller.telemetry.cluster_counts import ClusterCounts, cluster_counts, role_of, work_counts
 from tests.core.builders import tp
@@ -34,6 +34,24 @@ def test_queued_partition_is_not_stalled() -> None:
     assert run_to_end(work_counts(built.view, Instant(800.0), 300.0)).stalled == {
         tp(1): "broker_dead"
     }
+
+
+def test_copy_that_comes_closer_is_not_stalled() -> None:
+    """However long it takes; a partition that is blocked is, whatever was copied before."""
+    built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,))
+    view = built.with_reassignment(tp(), (2, 3), Syncing(), step=1, since=0.0).view
+    reassignment = view.work.reassignments[tp()]
+    reassignment.wait(Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "3", is_copying=True), Instant(0.0))
+
+    def stalled(gained_at: float | None) -> dict[TopicPartition, str]:
+        at = None if gained_at is None else Instant(gained_at)
+        counts = run_to_end(work_counts(view, Instant(1000.0), 300.0, lambda _: at))
+        return dict(counts.stalled)
+
+    assert stalled(701.0) == {}
+    assert stalled(700.0) == stalled(None) == {tp(): "replica_not_in_isr"}
+    reassignment.wait(Blocked(BlockedBy.BROKER_DEAD, "3"), Instant(0.0))
+    assert stalled(999.0) == {tp(): "broker_dead"}
 
 
 def test_standby_counts_no_stalls() -> None:

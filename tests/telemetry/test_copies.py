@@ -147,6 +147,7 @@ def test_copy_has_a_rate_between_its_latest_reports() -> None:
         "bytes_per_s": None,
         "eta_s": None,
     }
+    assert copies.gained_at(tp()) is None
     copy_events(copies, 100)
     (first,) = copies.documents(tp(), 1000)
     assert (first["bytes"], first["bytes_per_s"], first["eta_s"]) == (100, None, None)
@@ -157,5 +158,24 @@ def test_copy_has_a_rate_between_its_latest_reports() -> None:
         copy_events(copies, 400, after_s=100.0 + number)
     (still,) = copies.documents(tp(), 1000)
     assert (still["bytes_per_s"], still["eta_s"]) == (0, None)
+    assert copies.gained_at(tp()) == AT + 40.0
     assert isr(copies, adding_four().view, 1, 2, 3, 4)
     assert copies.documents(tp(), 1000) == []
+
+
+def test_copy_that_falls_behind_its_leader_does_not_gain() -> None:
+    """Its bytes grow, and so do those of the leader."""
+    copies = begun(adding_four().view)
+
+    def report(held: int, total: int, after_s: float) -> None:
+        read = SizesRead({tp(): total}, {}, {tp(): {BrokerId(4): held}})
+        assert list(copies.sizes_read(read, Instant(AT + after_s)))
+
+    report(100, 1000, 10.0)
+    assert copies.gained_at(tp()) is None
+    report(300, 1100, 20.0)
+    report(400, 1200, 30.0)
+    report(500, 1400, 40.0)
+    assert copies.gained_at(tp()) == AT + 20.0
+    report(700, 1400, 50.0)
+    assert copies.gained_at(tp()) == AT + 50.0

@@ -16,8 +16,11 @@ from controller.core.model import (
     MinFree,
     Refusal,
     RefusalReason,
+    RequestId,
+    TopicPartition,
 )
 from controller.core.phases import Syncing
+from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.copy_volumes import volumes_of
@@ -32,7 +35,10 @@ from controller.web.pages import (
     progress_of,
     render_form,
     render_history,
+    render_login,
     render_page,
+    render_plan_form,
+    render_submitted,
 )
 from controller.web.tokens import Role
 from tests.core.builders import tp
@@ -156,7 +162,7 @@ def test_the_page_shows_partitions_and_requests() -> None:
     html = page(a_busy_view())
     for text in (
         '<code>broker_dead</code></td><td class="n">1</td><td class="n bad">1</td>',
-        "<td>t-0: &lt;b&gt;broker 3&lt;/b&gt; is dead",
+        "t-0: &lt;b&gt;broker 3&lt;/b&gt; is dead",
         "start the broker again or repair its disk",
         "t-0",
         "A2-syncing",
@@ -201,6 +207,36 @@ def test_values_from_the_cluster_are_escaped() -> None:
     html = page(a_busy_view())
     assert "<b>broker" not in html
     assert "&lt;b&gt;broker 3&lt;/b&gt; is dead" in html
+
+
+HOSTILE = "<script>alert(1)</script>\"'"
+
+
+def test_hostile_names_stay_text() -> None:
+    """Of topics, requesters, reasons, pauses, paths and tokens, in text and in attributes."""
+    built = a_view(1, 2, 3)
+    partition = TopicPartition(HOSTILE, 0)
+    built.with_partition(partition, (1, 2, 3), adding=(3,), state=partition_state(1, (1, 2)))
+    view = built.with_reassignment(partition, (2, 3), Syncing(), step=1, since=0.0).view
+    request = view.work.requests[REQUEST]
+    request.options = RequestOptions(reason=HOSTILE, requested_by=HOSTILE)
+    view.intake.controls = Controls(Pauses(everything=Pause(HOSTILE, HOSTILE)))
+    who = Identity(HOSTILE, Role.OPERATE, HOSTILE)
+    filled = dict.fromkeys(("broker", "plan", "reason", "throttle"), HOSTILE)
+    for html in (
+        page(view),
+        render_history(HOSTILE, a_timeline(), START, who=who),
+        render_form("pause", HOSTILE, who, problem=HOSTILE),
+        render_login(HOSTILE, problem=HOSTILE),
+        render_plan_form(who, filled, problem=HOSTILE),
+        render_submitted(who, RequestId(HOSTILE)),
+    ):
+        assert "<script>alert" not in html
+        assert 'alert(1)</script>"' not in html
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;" in html
+        parser = Balanced()
+        parser.feed(html)
+        assert (parser.open, parser.wrong) == ([], [])
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
