@@ -25,6 +25,18 @@ from controller.units import show_bytes, show_duration, show_rate
 
 OPEN: Final = frozenset({"in_flight", "waiting"})
 """The states of a request that has not ended."""
+PATIENT: Final = IN_TURN | {
+    BlockedBy.STATE_UNKNOWN,
+    BlockedBy.LEADER_ACK,
+    BlockedBy.STOP_REPLICA_ACK,
+    BlockedBy.TOPIC_DELETION,
+    BlockedBy.THROTTLE,
+    BlockedBy.DISK_UNKNOWN,
+    BlockedBy.LOG_DIR,
+    BlockedBy.CONTROLLER_ROLE,
+    BlockedBy.CONTROLLER_ANSWER,
+}
+"""Reasons that end by themselves or by design: only a stall makes them worth attention."""
 ENDED_MAX: Final = 3
 """Ended requests that are shown."""
 Document = Mapping[str, Any]
@@ -39,7 +51,7 @@ def status_screen(status: Document, *, rows_max: int | None = ROWS_MAX) -> Rende
         _in_flight(status, rows_max),
         *_requests(status, rows_max),
         _brokers(status, rows_max),
-        _reasons(status, rows_max, title="\nwaiting for their turn", is_urgent=False),
+        _reasons(status, rows_max, title="\nwaiting", is_urgent=False),
     ]
     return Group(*sections)
 
@@ -93,7 +105,7 @@ def _work(status: Document) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """A partition that is stalled, or blocked by something other than its turn."""
+    """A partition that is stalled, or blocked by something that does not end by itself."""
 
     name: str
     step: str
@@ -121,11 +133,11 @@ def _troubles(status: Document, rows_max: int | None) -> RenderableType:
 
 
 def needs_attention(partition: Document) -> bool:
-    """Return whether a partition is stalled, or blocked by something other than its turn."""
+    """Return whether a partition is stalled, or blocked by what does not end by itself."""
     if partition.get("stalled"):
         return True
     blocked = partition["blocked_on"]
-    return blocked is not None and blocked["by"] not in IN_TURN
+    return blocked is not None and blocked["by"] not in PATIENT
 
 
 def _trouble(status: Document, partition: Document) -> _Trouble:
@@ -353,8 +365,8 @@ class _Reason:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether an operator should look at it: others are only limits and wishes."""
-        return bool(self.stalled) or self.by not in IN_TURN
+        """Whether an operator should look at it."""
+        return bool(self.stalled) or self.by not in PATIENT
 
 
 def _reasons(

@@ -17,10 +17,12 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from controller.cli.advice import ADVICE
 from controller.cli.options import ROWS_MAX
-from controller.cli.status_screen import status_screen
+from controller.cli.status_screen import PATIENT, status_screen
 from controller.cli.tables import Column, Listing, Name, bar, screen_of, shortened
-from controller.core.model import NO_LEADER, OutcomeKind, RequestId
+from controller.core.blocked_reasons import IN_TURN
+from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.submissions import RequestOptions
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission
@@ -294,9 +296,16 @@ def test_what_needs_attention_comes_first(tmp_path: Path) -> None:
     """Stalled, blocked, in flight, requests, and what only waits for its turn."""
     printed = status(a_terminal(tmp_path, 200))
     marks = ["needs attention", "STALLED", "disk_full: ", "what to do", "in flight\n"]
-    marks += ["requests\n", "brokers\n", "waiting for their turn"]
+    marks += ["requests\n", "brokers\n", "\nwaiting\n"]
     places = [printed.index(mark) for mark in marks]
     assert places == sorted(places)
+
+
+def test_reasons_without_a_remedy_need_no_attention() -> None:
+    """Those that end by themselves: their advice begins with "nothing"; and wishes of operators."""
+    patient = {by for by, advice in ADVICE.items() if advice.startswith("nothing")}
+    # Its advice begins with the cause, if there is one: to claim the role takes a moment.
+    assert patient | IN_TURN | {BlockedBy.CONTROLLER_ROLE} == PATIENT
 
 
 def drawn(part: RenderableType, width: int, **options: Any) -> str:  # noqa: ANN401 - of a console
