@@ -16,6 +16,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CAST := build/cast
 SEED ?=
 MINUTES ?= 30
 COUNT ?=
@@ -23,7 +24,7 @@ SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture cast help setup check unit test test-all integration smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +99,17 @@ reference: $(READY) ## the documents generated from the code: settings, verbs, m
 
 picture: $(READY) ## docs/images, of real moves in headless Chromium
 	$(BIN)/python -m integration.shown_moves docs/images
+
+cast: $(READY) $(CAST)/.ready ## docs/images/demo.svg, a recording of `make demo`
+	$(CAST)/bin/termtosvg docs/images/demo.svg --command '$(BIN)/python -m integration.demo' \
+		--screen-geometry 100x36 --min-frame-duration 250 --max-frame-duration 2500 \
+		--loop-delay 15000 --template window_frame
+
+# Of its own: the recorder is not maintained and needs an old setuptools.
+$(CAST)/.ready:
+	$(PYTHON) -m venv $(CAST)
+	$(CAST)/bin/python -m pip install --quiet --disable-pip-version-check termtosvg==1.1.0 'setuptools<81'
+	@touch $@
 
 demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo

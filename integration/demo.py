@@ -30,6 +30,8 @@ from integration.rigs.waiting import GaveUpError, eventually
 TOPICS: Final = {"orders": 8, "payments": 6, "clicks": 6}
 LEAVING: Final = 5
 """The broker that is emptied."""
+THROTTLE: Final = "2MB"
+"""So low that the copies can be watched."""
 PRELOAD_RECORDS: Final = 30_000
 PRELOAD_BYTES: Final = 2_000
 Assignment = dict[str, dict[int, list[int]]]
@@ -108,6 +110,8 @@ def execute(cluster: Cluster, plan: Path) -> int:
         str(plan),
         "--zookeeper",
         cluster.zookeeper_connect,
+        "--throttle",
+        THROTTLE,
         "--wait",
     ]
     return subprocess.run(dying_with_parent(command), check=False, timeout=150).returncode
@@ -244,7 +248,11 @@ def run(stack: ExitStack) -> bool:
     plan_file.write_text(plan_document(plan), encoding="utf-8")
     with Traffic(cluster.bootstrap_servers, TOPICS, records_per_s=1_000) as traffic:
         time.sleep(2)
-        say(f"plan that empties broker {LEAVING}: reassigner execute plan.json --wait", started)
+        say(
+            f"plan that empties broker {LEAVING}: "
+            f"reassigner execute plan.json --throttle {THROTTLE} --wait",
+            started,
+        )
         code = execute(cluster, plan_file)
         say(f"reassigner execute ended with exit code {code}", started)
         time.sleep(1)
