@@ -34,9 +34,9 @@ EACH_MAX: Final = 10
 FIXABLE: Final = "orphan_throttle"
 """The check whose findings ``--fix`` repairs."""
 STYLES: Final = {
-    Severity.CRITICAL: "bold red",
-    Severity.WARNING: "bold yellow",
-    Severity.INFO: "bold green",
+    Severity.CRITICAL: "red",
+    Severity.WARNING: "yellow",
+    Severity.INFO: "green",
 }
 """On a terminal."""
 

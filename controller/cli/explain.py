@@ -46,7 +46,7 @@ STYLES: Final = {
     "refused": "yellow",
     "orphan": "yellow",
     "waits for": "yellow",
-    "STALLED": "bold red",
+    "STALLED": "red",
     "what to do": "bold",
 }
 """Styles of rows on a terminal."""

@@ -32,7 +32,7 @@ def preview_screen(
     """Return what a plan would do."""
     yield Listing(
         title="would be refused",
-        style="bold red",
+        style="red",
         columns=(
             Column("partition", lambda p: Name(str(p[0].partition))),
             Column("reason", lambda p: Text(p[1]), folds=True),

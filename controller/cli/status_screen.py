@@ -92,8 +92,9 @@ def _head(status: Document) -> Iterator[RenderableType]:
 
 
 def _work(status: Document) -> RenderableType:
-    line = Text(status_text.work_line(status), "bold")
-    for title, style in (("blocked", "yellow"), ("stalled", "bold red")):
+    # Colours are not bold: some palettes have no bright variant that can be read.
+    line = Text().append(status_text.work_line(status), "bold")
+    for title, style in (("blocked", "yellow"), ("stalled", "red")):
         number = sum((status.get(title) or {}).values())
         if number:
             line.append(", ").append(f"{number} {title}", style)
@@ -119,7 +120,7 @@ def _troubles(status: Document, rows_max: int | None) -> RenderableType:
     found += [_trouble(status, p) for p in status.get("waiting", ()) if needs_attention(p)]
     return Listing(
         title="\nneeds attention",
-        style="bold red" if any(t.is_stalled for t in found) else "bold yellow",
+        style="red" if any(t.is_stalled for t in found) else "yellow",
         columns=(
             Column("partition", lambda t: Name(t.name, "red" if t.is_stalled else "yellow")),
             Column("step", lambda t: t.step, is_number=True),

@@ -17,13 +17,13 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from controller.cli.advice import ADVICE
 from controller.cli.options import ROWS_MAX
 from controller.cli.status_screen import PATIENT, status_screen
 from controller.cli.tables import Column, Listing, Name, bar, screen_of, shortened
 from controller.core.blocked_reasons import IN_TURN
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.submissions import RequestOptions
+from controller.telemetry.advice import ADVICE
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission
 from docs.generate.verbs import command_line
