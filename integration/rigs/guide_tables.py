@@ -56,7 +56,7 @@ class Page:
 
 
 NAME: Final = "names the command; the examples have its arguments"
-MINUTES: Final = "takes many minutes; continuous integration runs it"
+MINUTES: Final = "takes minutes; runs what other tests run"
 DOCKER: Final = "needs a Docker engine"
 INSTALLS: Final = "installs from a package index; `make setup` made the environment of this test"
 ACLS: Final = (
