@@ -21,6 +21,8 @@ TOKEN_MIN: Final = 16
 PERCENT: Final = 100
 OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
 """The occasions of notifications (``web.notifications.NotificationKind``)."""
+SASL_SERVED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The SASL mechanisms of the controller endpoint."""
 
 _IPV6: Final = 6
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
@@ -184,6 +186,14 @@ def occasions(text: str) -> str:
         if word.strip() not in OCCASIONS:
             raise ValueError(f"must be a list of {', '.join(OCCASIONS)}")
     return text
+
+
+def sasl_mechanisms(text: str) -> str:
+    """Check a comma-separated list of SASL mechanisms; return it without spaces."""
+    names = [word.strip() for word in text.split(",")]
+    if not all(name in SASL_SERVED for name in names):
+        raise ValueError(f"must be a list of {', '.join(SASL_SERVED)}")
+    return ",".join(names)
 
 
 def parse_min_free(value: object) -> object:

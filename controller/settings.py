@@ -38,6 +38,7 @@ from controller.core.options import (
 )
 from controller.setting_values import (
     OCCASIONS,
+    SASL_SERVED,
     TOKEN_MIN,
     HttpAddress,
     connect_string,
@@ -49,6 +50,7 @@ from controller.setting_values import (
     parse_min_free,
     parse_optional_address,
     parse_step_size,
+    sasl_mechanisms,
     web_address,
 )
 
@@ -334,6 +336,37 @@ class Settings(BaseSettings):
         "protocol, mechanisms and users.",
     )
 
+    endpoint_certfile: Path | None = Field(
+        None,
+        description="Certificate of the endpoint (PEM), for `endpoint_advertise` and signed by an "
+        "authority that the brokers trust. It is read again when it changes.",
+    )
+    endpoint_keyfile: Path | None = Field(
+        None, description="Private key of that certificate (PEM)."
+    )
+    endpoint_password: SecretStr | None = Field(None, description="Password of that key.")
+    endpoint_cafile: Path | None = Field(
+        None,
+        description="CA certificates for the certificates that brokers then have to show (PEM).",
+    )
+    endpoint_sasl_mechanisms: Annotated[str, AfterValidator(sasl_mechanisms)] = Field(
+        ",".join(SASL_SERVED),
+        description="SASL mechanisms by which brokers may authenticate: "
+        + ", ".join(SASL_SERVED)
+        + ".",
+    )
+    endpoint_users: Path | None = Field(
+        None,
+        description="File with the users of the brokers and their passwords, a line USER:PASSWORD "
+        "for each, which others must not be able to read. It is read again when it changes.",
+    )
+    endpoint_principals: str | None = Field(
+        None,
+        description="Principals that may act as brokers, separated by semicolons, as in Kafka's "
+        "`super.users`: User:kafka, or User:CN=kafka,O=Example for a certificate. By default all "
+        "users of `endpoint_users`.",
+    )
+
     http: Annotated[HttpAddress, BeforeValidator(parse_address)] = Field(
         HttpAddress("127.0.0.1", 8095),
         description="Address of the HTTP server (/metrics, /healthz, /readyz, /status); port 0 "
@@ -420,16 +453,38 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
-    def _endpoint_is_complete(self) -> Self:
+    def _endpoint_is_listed(self) -> Self:
         is_public = self.controller_endpoint is EndpointMode.PUBLIC
-        if is_public and self.security_protocol.value.endswith("SSL"):
-            raise _about("controller_endpoint", "public is not available with TLS; use private")
         listeners = (self.endpoint_listener or "one").split(",")
         if not all(name.strip() for name in listeners) or len(listeners) > 1 + is_public:
             most = "at most two listeners" if is_public else "one listener"
             raise _about("endpoint_listener", f"names {most}")
-        if self.controller_endpoint is not EndpointMode.OFF and self.endpoint_listen is None:
+        return self
+
+    @model_validator(mode="after")
+    def _endpoint_is_complete(self) -> Self:
+        mode, protocol = self.controller_endpoint, self.security_protocol.value
+        if mode is EndpointMode.OFF:
+            return self
+        if self.endpoint_listen is None:
             raise _about("controller_endpoint", "needs endpoint_listen")
+        has_key = self.endpoint_certfile is not None and self.endpoint_keyfile is not None
+        if protocol.endswith("SSL") and not has_key:
+            raise _about(
+                "controller_endpoint",
+                f"needs endpoint_certfile and endpoint_keyfile with {protocol}",
+            )
+        if mode is EndpointMode.PUBLIC:
+            if protocol.endswith("SSL"):
+                raise _about("controller_endpoint", "public is not available with TLS; use private")
+            return self
+        if protocol.startswith("SASL") and self.endpoint_users is None:
+            raise _about("controller_endpoint", f"private needs endpoint_users with {protocol}")
+        if protocol == "SSL" and self.endpoint_cafile and self.endpoint_principals is None:
+            raise _about(
+                "endpoint_cafile",
+                "needs endpoint_principals: any certificate of these authorities is accepted",
+            )
         return self
 
     @model_validator(mode="after")

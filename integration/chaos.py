@@ -245,7 +245,7 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
     problems += campaign.fleet.stop()
     problems += campaign.fleet.complaints()
     problems += [f"given up: {count} {error}" for error, count in traffic.failed.items()]
-    problems += broken_laws(writes(cluster))
+    problems += broken_laws(writes(cluster), leaders_ask=cluster.options.broker.leaders_ask)
     found = traffic.audited()
     if not found.is_clean:
         problems.append(f"records: {found}")

@@ -120,4 +120,5 @@ def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator
     started = Daemons(cluster, tmp_path)
     yield started
     started.close()
-    assert broken_laws(writes(cluster)) == []
+    leaders_ask = cluster.options.broker.leaders_ask
+    assert broken_laws(writes(cluster), leaders_ask=leaders_ask) == []

@@ -252,3 +252,36 @@ def test_min_free_of_another_form_is_refused(text: str) -> None:
     """A volume of which everything stays free takes no copy."""
     with pytest.raises(InvalidInputError, match="min-free"):
         valid(min_free=text)
+
+
+ENDPOINT = {"controller_endpoint": "private", "endpoint_listen": "0.0.0.0:9095"}
+SASL = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        ({"controller_endpoint": "private"}, "endpoint_listen"),
+        ({**ENDPOINT, "security_protocol": "SSL"}, "endpoint_certfile and endpoint_keyfile"),
+        ({**ENDPOINT, "security_protocol": "SASL_PLAINTEXT", **SASL}, "endpoint_users"),
+        (
+            {
+                **ENDPOINT,
+                "security_protocol": "SSL",
+                "endpoint_certfile": "c",
+                "endpoint_keyfile": "k",
+                "endpoint_cafile": "ca",
+            },
+            "endpoint_principals",
+        ),
+        ({**ENDPOINT, "endpoint_sasl_mechanisms": "PLAIN,GSSAPI"}, "a list of PLAIN, SCRAM"),
+    ],
+)
+def test_an_endpoint_needs_what_its_listener_requires(
+    options: dict[str, object], missing: str
+) -> None:
+    """An endpoint that brokers cannot use, or that anybody can, is refused at the start."""
+    with pytest.raises(InvalidInputError, match=missing):
+        valid(**options)
+    valid(**ENDPOINT)
+    valid(**{**options, "controller_endpoint": "off", "endpoint_sasl_mechanisms": "PLAIN"})

@@ -11,12 +11,15 @@ from typing import Final, Protocol
 import structlog
 
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.endpoint.authentication import Authentication, Sasl
 from controller.endpoint.broker_service import AskObserver, BrokerService
 from controller.endpoint.client_service import ClientService
 from controller.endpoint.peers import FrameMemory, Limits
 from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer, ServerObserver
 from controller.endpoint.tickets import Tickets
+from controller.endpoint.tls import ServerTls
+from controller.endpoint.user_file import UserFile
 from controller.reactor.ports import Inbox
 from controller.setting_values import HttpAddress, advertised
 from controller.settings import EndpointMode, Settings
@@ -69,8 +72,10 @@ def build_endpoint(
         return None
     tickets = Tickets(inbox)
     brokers = BrokerService(tickets, observer)
+    tls = _server_tls(settings)
     if settings.controller_endpoint is EndpointMode.PRIVATE:
-        server = EndpointServer(listen, [brokers], observer)
+        authentication = Authentication(tls, _sasl(settings), principals_of(settings))
+        server = EndpointServer(listen, [brokers], observer, authentication=authentication)
         tickets.post = server.post
         return ListedEndpoint(server, tickets, entry_of(settings, server.address))
     limits = Limits()
@@ -84,9 +89,44 @@ def build_endpoint(
         observer,
         is_sasl=settings.security_protocol.value.startswith("SASL"),
     )
-    server = EndpointServer(listen, [], observer, limits, clients)
+    # SASL is relayed to a broker, which authenticates and authorises.
+    server = EndpointServer(listen, [], observer, limits, clients, Authentication(tls))
     tickets.post = server.post
     return ListedEndpoint(server, tickets, entry_of(settings, server.address), relay)
+
+
+def _server_tls(settings: Settings) -> ServerTls | None:
+    certfile, keyfile = settings.endpoint_certfile, settings.endpoint_keyfile
+    is_tls = settings.security_protocol.value.endswith("SSL")
+    if not is_tls or certfile is None or keyfile is None:
+        return None
+    password = settings.endpoint_password
+    return ServerTls(
+        certfile,
+        keyfile,
+        None if password is None else password.get_secret_value(),
+        settings.endpoint_cafile,
+        lambda why: _warn("endpoint_certificate_invalid", why),
+    )
+
+
+def _sasl(settings: Settings) -> Sasl | None:
+    is_sasl = settings.security_protocol.value.startswith("SASL")
+    if not is_sasl or settings.endpoint_users is None:
+        return None
+    users = UserFile(settings.endpoint_users, lambda why: _warn("endpoint_users_invalid", why))
+    return Sasl(tuple(settings.endpoint_sasl_mechanisms.split(",")), users)
+
+
+def principals_of(settings: Settings) -> frozenset[str] | None:
+    """Return the principals that may act as brokers; None: all who authenticate."""
+    if settings.endpoint_principals is None:
+        return None
+    return frozenset(name.strip() for name in settings.endpoint_principals.split(";"))
+
+
+def _warn(event: str, why: str) -> None:
+    structlog.stdlib.get_logger("controller.endpoint").warning(event, error=why)
 
 
 def _tls_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:

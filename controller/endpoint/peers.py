@@ -8,9 +8,11 @@ closes the connection.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from controller.errors import RemoteProtocolError
 
@@ -91,6 +93,26 @@ class Peer:
     """What belongs to the connection and is closed with it."""
     _reserved: int = 0
     """Memory of the request that is being read or answered."""
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The peer's certificate, verified; None: it showed none."""
+        found: Mapping[str, Any] | None = self.writer.get_extra_info("peercert")
+        return found
+
+    async def start_tls(self, context: ssl.SSLContext) -> None:
+        """
+        Shake hands as the server; nothing may have been read before.
+
+        Raises:
+            OSError: the handshake failed; the peer gets no alert, only a closed connection.
+            TimeoutError: it took too long.
+
+        """
+        async with asyncio.timeout(self.limits.unauthenticated_s):
+            await self.writer.start_tls(context)
+        # Not 0: with it, the TLS transport would stop an empty buffer.
+        self.writer.transport.set_write_buffer_limits(high=1)
 
     async def next_frame(self, size_max: int, within_s: float) -> bytes:
         """

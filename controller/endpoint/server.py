@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from controller.endpoint import codec
+from controller.endpoint.authentication import Authentication, UnauthenticatedError
 from controller.endpoint.peers import FrameMemory, Limits, Peer
 from controller.errors import InvalidInputError, ProtocolError
 from controller.setting_values import HttpAddress
@@ -30,6 +32,8 @@ from controller.setting_values import HttpAddress
 BACKLOG: Final = 128
 STOP_S: Final = 5.0
 """Time for the thread to end."""
+FAILED_S: Final = 1.0
+"""How long a failed authentication keeps its connection, so that passwords cannot be tried fast."""
 LOG_EVERY_S: Final = 10.0
 """The same reason to close a connection is logged once in this time for each address."""
 LOGGED_MAX: Final = 1000
@@ -76,13 +80,14 @@ class ServerObserver(Protocol):
 class EndpointServer:
     """Listens, and passes requests to services."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what it is made of
         self,
         address: HttpAddress,
         services: Sequence[Service],
         observer: ServerObserver,
         limits: Limits | None = None,
         fallback: Service | None = None,
+        authentication: Authentication | None = None,
     ) -> None:
         """
         Bind and listen; connections are accepted after ``start``.
@@ -93,6 +98,7 @@ class EndpointServer:
             observer: Counts.
             limits: Of time, size and number.
             fallback: What answers requests that no service has, ApiVersions among them.
+            authentication: How peers authenticate before their requests are answered.
 
         Raises:
             InvalidInputError: the address is in use or does not belong to this machine.
@@ -115,6 +121,8 @@ class EndpointServer:
         self._versions = {key: s.versions[key] for key, s in self._services.items()} | {
             codec.API_VERSIONS: codec.ADVERTISED[codec.API_VERSIONS]
         }
+        self._authentication = authentication or Authentication()
+        self._versions |= self._authentication.versions
         self._fallback = fallback
         self._observer = observer
         self._limits = limits or Limits()
@@ -201,6 +209,11 @@ class EndpointServer:
         """Serve a connection to its end."""
         try:
             await self._converse(peer)
+        except UnauthenticatedError as error:
+            self._refused(peer, "unauthenticated", str(error))
+            await asyncio.sleep(FAILED_S)
+        except ssl.SSLError as error:
+            self._refused(peer, "tls", error.reason or str(error))
         except ProtocolError as error:
             self._refused(peer, "protocol", str(error))
         except TimeoutError:
@@ -213,19 +226,24 @@ class EndpointServer:
             self._observer.endpoint_connections(len(self._peers))
 
     async def _converse(self, peer: Peer) -> None:
+        await self._authentication.secure(peer)
+        await self._authentication.identify(peer, self._api_versions)
         within_s = self._limits.unauthenticated_s
         while True:
             frame = await peer.next_frame(codec.FRAME_MAX, within_s)
             header = codec.header_of(frame)
             if header.api_key == codec.API_VERSIONS and self._fallback is None:
                 codec.decode(frame)
-                answer: bytes | None = codec.api_versions_response(header, self._versions)
+                answer: bytes | None = self._api_versions(header)
             else:
                 answer = await self._service_of(header).answer(peer, header, frame)
             if answer is None:
                 return
             await peer.send(answer)
             within_s = self._limits.idle_s
+
+    def _api_versions(self, header: codec.RequestHeader) -> bytes:
+        return codec.api_versions_response(header, self._versions)
 
     def _service_of(self, header: codec.RequestHeader) -> Service:
         service = self._services.get(header.api_key, self._fallback)

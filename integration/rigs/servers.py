@@ -64,6 +64,12 @@ class BrokerOptions:
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further broker settings; they win over everything here."""
 
+    @property
+    def leaders_ask(self) -> bool:
+        """Whether leaders ask the controller for ISR changes rather than write them."""
+        wanted = self.inter_broker_protocol or self.release.kafka
+        return tuple(int(part) for part in wanted.split(".")[:2]) >= (2, 7)
+
 
 class ZooKeeperServer(ChildProcess):
     """

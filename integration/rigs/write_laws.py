@@ -27,19 +27,30 @@ _PAPERWORK: Final = (
     "/admin/reassign_partitions_queue",
 )
 """No Kafka controller reads these: the leading daemon may write them at any time."""
+_OF_THE_LEADER: Final = ("isr", "leader_recovery_state")
+"""The members of a partition state that its leader decides."""
 _CLAIMS: Final = ("/reassigner/leader", _EPOCH)
 
 
-def broken_laws(history: list[Write]) -> list[str]:
-    """Return in words every write of a daemon that broke a law."""
-    return list(_Judge(history).judge())
+def broken_laws(history: list[Write], *, leaders_ask: bool = False) -> list[str]:
+    """
+    Return in words every write of a daemon that broke a law.
+
+    Args:
+        history: Every write, in order.
+        leaders_ask: Whether leaders ask the controller for ISR changes: it writes them as the
+            leader would, with the epochs as they are.
+
+    """
+    return list(_Judge(history, leaders_ask=leaders_ask).judge())
 
 
 class _Judge:
     """Goes through the writes in order and keeps the present value of each znode."""
 
-    def __init__(self, history: list[Write]) -> None:
+    def __init__(self, history: list[Write], *, leaders_ask: bool) -> None:
         self._history = history
+        self._leaders_ask = leaders_ask
         self._daemons = {
             write.session
             for write in history
@@ -73,6 +84,8 @@ class _Judge:
         if is_paperwork and write.session != self._leader:
             yield f"{_text(write)} is written by a daemon that does not lead"
         state, before = write.content, self._states.get(_partition_of(write))
+        if self._leaders_ask and before is not None and _without_isr(state) == _without_isr(before):
+            return
         if write.path.endswith("/state") and state:
             if state["controller_epoch"] != self._epoch:
                 yield f"{_text(write)} is not of controller epoch {self._epoch}"
@@ -120,6 +133,10 @@ def _partition_of(write: Write) -> tuple[str, str]:
     """Return topic and partition of a state's path."""
     topic, _, rest = write.path.removeprefix(_TOPICS).partition("/partitions/")
     return topic, rest.removesuffix("/state")
+
+
+def _without_isr(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name not in _OF_THE_LEADER}
 
 
 def _text(write: Write) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from controller.core.broker_requests import AlterPartitionResponse, BrokerAnswer
 from controller.core.events import BrokerAsked, Event
+from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.peers import Limits
 from controller.endpoint.server import EndpointServer
@@ -49,6 +51,10 @@ class Loop:
         self.tickets: Tickets | None = None
         self._answer = answer
 
+    def has_asked(self, count: int) -> bool:
+        """Return whether so many requests arrived."""
+        return len(self.asked) == count
+
     def put(self, event: Event) -> None:
         """Take a request."""
         assert isinstance(event, BrokerAsked)
@@ -77,12 +83,15 @@ def serving(
     answer: Callable[[BrokerAsked], BrokerAnswer | None] = lambda _: AlterPartitionResponse(0),
     limits: Limits | None = None,
     answer_s: float = ANSWER_S,
+    authentication: Authentication | None = None,
 ) -> Iterator[Served]:
     """Run a server; afterwards its thread has ended."""
     counts, loop = Counts(), Loop(answer)
     tickets = loop.tickets = Tickets(loop, answer_s=answer_s)
     brokers = BrokerService(tickets, counts)
-    server = EndpointServer(HttpAddress("127.0.0.1", 0), [brokers], counts, limits)
+    server = EndpointServer(
+        HttpAddress("127.0.0.1", 0), [brokers], counts, limits, authentication=authentication
+    )
     tickets.post = server.post
     server.start()
     try:
@@ -90,6 +99,14 @@ def serving(
     finally:
         server.stop()
         assert not server.is_alive
+
+
+def eventually(is_so: Callable[[], object]) -> None:
+    """Wait until a function returns true."""
+    until = time.monotonic() + WITHIN_S
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def framed(frame: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from functools import partial
 
 import pytest
 
@@ -14,18 +15,10 @@ from controller.endpoint.peers import Limits
 from controller.endpoint.server import EndpointServer
 from controller.errors import InvalidInputError
 from tests.endpoint.requests import request_frame
-from tests.endpoint.serving import WITHIN_S, answer_of, framed, serving
+from tests.endpoint.serving import answer_of, eventually, framed, serving
 
 ALTER = framed(request_frame(codec.ALTER_PARTITION, 0))
 HELLO = framed(request_frame(codec.API_VERSIONS, 3))
-
-
-def eventually(is_so: object) -> None:
-    """Wait until a function returns true."""
-    until = time.monotonic() + WITHIN_S
-    while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def error_of(answer: bytes) -> int:
@@ -69,7 +62,7 @@ def test_the_next_request_waits_until_the_one_before_is_answered() -> None:
         time.sleep(0.1)
         assert len(served.loop.asked) == 1
         for n in range(3):
-            eventually(lambda n=n: len(served.loop.asked) == n + 1)
+            eventually(partial(served.loop.has_asked, n + 1))
             asked = served.loop.asked[n]
             served.tickets.respond(asked.ticket, broker_requests.AlterPartitionResponse(n))
             assert error_of(answer_of(broker)) == n

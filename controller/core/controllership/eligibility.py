@@ -58,6 +58,17 @@ def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
             f"broker {ids(without)} has no listener {own.listener}, under which brokers would find "
             "the controller endpoint"
         )
+    others = {
+        e.security_protocol: b.id
+        for b in brokers
+        for e in b.endpoints
+        if e.listener == own.listener and e.security_protocol != own.security_protocol
+    }
+    for protocol, broker in sorted(others.items()):
+        yield (
+            f"the listener {own.listener} of broker {broker} has the protocol {protocol}, and the "
+            f"controller endpoint {own.security_protocol}: brokers could not connect to it"
+        )
     single = [b.id for b in brokers if len(b.endpoints) == 1]
     if single and not without and not view.options.serves_clients:
         yield (

@@ -81,6 +81,16 @@ def test_endpoint_needs_a_listener_that_every_broker_has() -> None:
     assert reason.startswith("broker 3 has no listener BROKERS")
 
 
+def test_endpoint_needs_the_protocol_of_the_brokers_listener() -> None:
+    """Brokers connect by the protocol of their own listener."""
+    view = serving()
+    known = view.cluster.brokers[BrokerId(2)]
+    changed = known.endpoints[-1]._replace(security_protocol="SASL_SSL")
+    view.cluster.brokers[BrokerId(2)] = replace(known, endpoints=(*known.endpoints[:-1], changed))
+    (reason,) = native_refusals(view)
+    assert reason.startswith("the listener BROKERS of broker 2 has the protocol SASL_SSL")
+
+
 def test_private_endpoint_needs_another_listener_for_clients() -> None:
     """They would take the daemon for a broker."""
     view = serving()

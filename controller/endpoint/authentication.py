@@ -1,0 +1,150 @@
+"""
+Authenticate the peers of the endpoint, and decide who may act as a broker.
+
+Whatever fails closes the connection without an answer: a broker that loses a connection tries
+again, while an error answer counts as failed authentication, after which some brokers stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controller.endpoint import codec
+from controller.endpoint.codec import (
+    ApiVersions,
+    SaslAuthenticate,
+    SaslAuthenticateAnswer,
+    SaslHandshake,
+    SaslHandshakeAnswer,
+)
+from controller.endpoint.peers import ANONYMOUS, SMALL_FRAME, Peer
+from controller.endpoint.sasl import (
+    SCRAM_HASHES,
+    Authenticated,
+    PlainExchange,
+    Refused,
+    SaslExchange,
+    ScramExchange,
+)
+from controller.endpoint.tls import ServerTls, subject_of
+from controller.endpoint.user_file import UserFile
+from controller.errors import RemoteProtocolError
+
+FRAMES_MAX: Final = 10
+"""Frames of one authentication; SCRAM needs four."""
+SASL_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
+    # Version 0 of the handshake is followed by bare tokens; Kafka 1.0 and later send version 1.
+    codec.SASL_HANDSHAKE: (1, 1),
+    codec.SASL_AUTHENTICATE: codec.ADVERTISED[codec.SASL_AUTHENTICATE],
+}
+
+
+class UnauthenticatedError(RemoteProtocolError):
+    """A peer is not who it says it is, or may not act as a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """The mechanisms that are enabled, and the users."""
+
+    mechanisms: tuple[str, ...]
+    users: UserFile
+
+    def exchange(self, mechanism: str) -> SaslExchange:
+        """
+        Begin an authentication.
+
+        Raises:
+            UnauthenticatedError: the mechanism is not enabled.
+
+        """
+        if mechanism not in self.mechanisms:
+            raise UnauthenticatedError("a SASL mechanism that is not enabled")
+        hash_name = SCRAM_HASHES.get(mechanism)
+        if hash_name is None:
+            return PlainExchange(self.users.is_password)
+        return ScramExchange(
+            hash_name, lambda user: self.users.scram_keys(hash_name, user), secrets.token_hex()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """How peers authenticate, and which of them may act as brokers."""
+
+    tls: ServerTls | None = None
+    sasl: Sasl | None = None
+    principals: frozenset[str] | None = None
+    """Principals that may act as brokers; None: all who authenticate."""
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """What ApiVersions lists for it."""
+        return {} if self.sasl is None else SASL_VERSIONS
+
+    async def secure(self, peer: Peer) -> None:
+        """
+        Begin TLS, if it is configured; the first use of a connection.
+
+        Raises:
+            OSError: the handshake failed.
+            TimeoutError: it took too long.
+
+        """
+        if self.tls is not None:
+            await peer.start_tls(self.tls.context())
+
+    async def identify(
+        self, peer: Peer, api_versions: Callable[[codec.RequestHeader], bytes]
+    ) -> None:
+        """
+        Set the principal of a peer.
+
+        Args:
+            peer: The connection, secured.
+            api_versions: Returns the answer to an ApiVersions.
+
+        Raises:
+            UnauthenticatedError: it is nobody who may act as a broker.
+            RemoteProtocolError: it sent something else before it authenticated.
+            TimeoutError: it took too long.
+
+        """
+        if self.sasl is not None:
+            async with asyncio.timeout(peer.limits.unauthenticated_s):
+                peer.principal = f"User:{await _user_of(peer, self.sasl, api_versions)}"
+        elif self.tls is not None:
+            subject = subject_of(peer.certificate)
+            peer.principal = ANONYMOUS if subject is None else f"User:{subject}"
+        if self.principals is not None and peer.principal not in self.principals:
+            raise UnauthenticatedError(f"{peer.principal} may not act as a broker")
+
+
+async def _user_of(
+    peer: Peer, sasl: Sasl, api_versions: Callable[[codec.RequestHeader], bytes]
+) -> str:
+    """Return the user who proved to be at the other end."""
+    exchange: SaslExchange | None = None
+    for _ in range(FRAMES_MAX):
+        frame = await peer.next_frame(SMALL_FRAME, peer.limits.unauthenticated_s)
+        header, request = codec.decode(frame)
+        match request:
+            case ApiVersions():
+                await peer.send(api_versions(header))
+            case SaslHandshake(mechanism=mechanism) if exchange is None and header.version > 0:
+                exchange = sasl.exchange(mechanism)
+                await peer.send(codec.encode(header, SaslHandshakeAnswer(sasl.mechanisms)))
+            case SaslAuthenticate(auth_bytes=token) if exchange is not None:
+                step = exchange.step(token)
+                if isinstance(step, Refused):
+                    raise UnauthenticatedError(f"authentication failed: {step.why}")
+                await peer.send(codec.encode(header, SaslAuthenticateAnswer(step.token)))
+                if isinstance(step, Authenticated):
+                    return step.user
+            case _:
+                raise RemoteProtocolError("a request before authentication")
+    raise RemoteProtocolError("too many requests before authentication")

@@ -1,0 +1,117 @@
+"""
+Leaders ask the daemon for ISR changes while it is the controller, at their own protocol.
+
+Brokers have a listener of their own, under which alone the daemon is listed. Every protocol that
+has its own version of the request is a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from integration.conftest import MakeTopic
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
+from integration.rigs.engine_matrix import ROWS, Row
+from integration.rigs.plans import (
+    Daemons,
+    Targets,
+    await_broker_controller,
+    await_end,
+    await_tenure,
+)
+from integration.rigs.requests import submit_request
+from integration.rigs.running_daemons import await_shown
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
+
+SERVED = [row for row in ROWS if row.endpoint]
+DEAD = ("FATAL", "Error due to", "Error sending", "SchemaException")
+"""Of a broker whose way to the controller ended."""
+ANSWERED = 'reassigner_endpoint_requests_total{request="AlterPartition",result="answered"} '
+
+
+@pytest.fixture(scope="module", params=SERVED, ids=lambda row: row.name)
+def row(request: pytest.FixtureRequest) -> Row:
+    """Give one row after the other."""
+    found: Row = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def row_cluster(row: Row) -> Iterator[Cluster]:
+    """Give its cluster: a leader drops a hung follower long before its session is over."""
+    broker = replace(
+        row.options.broker, replica_lag_time_max_ms=3_000, zookeeper_session_timeout_ms=40_000
+    )
+    with Cluster.running(replace(row.options, broker=broker)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
+    """Give it with everything up: other fixtures build on it."""
+    row_cluster.heal()
+    yield row_cluster
+    row_cluster.heal()
+
+
+def answered(daemon: Daemon) -> int:
+    """Return how many AlterPartition requests a daemon answered."""
+    _, text = daemon.get("/metrics")
+    found = [line for line in text.splitlines() if line.startswith(ANSWERED)]
+    return int(float(found[0].rpartition(" ")[2])) if found else 0
+
+
+def shrink_and_expand(cluster: Cluster, topic: str, broker: int) -> None:
+    """Let a follower hang until its leader dropped it, then continue until it is back."""
+    before = cluster.state(topic, 0) or {}
+    cluster.brokers[broker].freeze()
+    others = set(before["isr"]) - {broker}
+    eventually(lambda: cluster.isr(topic, 0) == others, within_s=30, what="the ISR shrinks")
+    after = cluster.state(topic, 0) or {}
+    epochs = ("leader", "leader_epoch", "controller_epoch")
+    assert [after[name] for name in epochs] == [before[name] for name in epochs]
+    cluster.brokers[broker].thaw()
+    whole = {*others, broker}
+    eventually(lambda: cluster.isr(topic, 0) == whole, within_s=40, what="the ISR expands")
+
+
+def test_leaders_drop_and_add_followers_under_every_controller(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """The daemon, then Kafka's controller after kill -9, then the daemon; moves in between."""
+    still = make_topic({0: (1, 2, 3)}, {"min.insync.replicas": "2"})
+    moving = make_topic(dict.fromkeys(range(4), (1, 2)))
+    there: Targets = {(moving, n): (4, 5) for n in range(4)}
+    back: Targets = {(moving, n): (2, 1) for n in range(4)}
+    daemon = daemons.start(*row.arguments, "--tenure", "permanent")
+    await_tenure(daemon)
+    assert daemon.status()["engine"] == "native"
+    with Traffic(cluster.bootstrap_servers, {still: 1, moving: 4}) as traffic:
+        traffic.await_flow()
+        shrink_and_expand(cluster, still, 3)
+        submit_request(cluster, there)
+        await_end(cluster, there, within_s=90)
+        assert answered(daemon) > 0
+        daemon.kill()
+        await_broker_controller(cluster, within_s=30)
+        shrink_and_expand(cluster, still, 3)
+        daemon.start()
+        await_tenure(daemon)
+        submit_request(cluster, back)
+        shrink_and_expand(cluster, still, 3)
+        await_end(cluster, back, within_s=90)
+        assert answered(daemon) > 0
+        await_shown(cluster, still, moving)
+        traffic.await_flow()
+        traffic.stop()
+    assert traffic.failed == {}
+    found = traffic.audited()
+    assert found.is_clean, str(found)
+    for broker in cluster.brokers.values():
+        assert broker.is_alive
+        assert not [word for word in DEAD if broker.has_written(word)]
