@@ -22,6 +22,7 @@ MINUTES ?= 30
 COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
+SIM_ASKED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.asked_campaigns
 CODE := controller tests integration benchmarks docs/generate
 
 .PHONY: diagram recovery reference picture cast help setup check unit test test-all integration smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
@@ -47,6 +48,7 @@ unit: $(READY) ## the fast tests: no network, no sleeping; and the first histori
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests
 	$(SIM) --count 300
 	$(SIM_DELEGATED) --count 60
+	$(SIM_ASKED) --count 300
 
 smoke: $(READY) ## the few tests on real brokers that stand for the rest
 	$(BIN)/python -m pytest integration -m smoke --timeout 300
@@ -58,9 +60,10 @@ test: setup check unit smoke ## what has to pass before a change goes in
 
 test-all: setup check unit histories integration chaos ## with every test on real brokers, and half an hour of random faults
 
-histories: $(READY) ## ten thousand seeded histories, and a thousand of the delegated engine, on every processor
+histories: $(READY) ## ten thousand seeded histories, a thousand of the delegated engine, and two thousand with brokers that ask, on every processor
 	$(SIM) --count 10000
 	$(SIM_DELEGATED) --count 1000
+	$(SIM_ASKED) --count 2000
 
 sim: $(READY) ## seeded histories of faults: SEED=n repeats one, COUNT=n plays many from SEED on
 	$(SIM) $(if $(SEED),--seed $(SEED)) --count $(or $(COUNT),$(if $(SEED),1,300))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
@@ -105,6 +106,7 @@ class ScenarioCluster:
             "disable": lambda _: self._world.disable(),
             "enable": lambda _: self._world.enable(),
             "broker-down": self._broker_down,
+            "broker-shut-down": self._broker_shut_down,
             "broker-up": self._broker_up,
             "broker-restart": self._broker_restart,
             "stop-fetching": self._stop_fetching,
@@ -160,8 +162,10 @@ class ScenarioCluster:
     def _cluster(self, command: Command) -> None:
         options = command.options
         brokers = int(options.pop("brokers"))
+        has_endpoint = options.pop("endpoint", "off") == "on"
         self._options = _daemon_options(options)
-        self._world = world = World(0, brokers=brokers, schedule=MeanSchedule())
+        self._world = world = World(0, brokers=brokers, schedule=MeanSchedule(), asks=has_endpoint)
+        world.fabric.needs_producer_ids = False
         world.fabric.network.delay_s = (0.01, 0.01)
         self._disks = SimDisks(world.fabric, DISK_BYTES, RECORD_BYTES)
         world.run_for(5.0)
@@ -203,6 +207,13 @@ class ScenarioCluster:
     def _broker_down(self, command: Command) -> None:
         for broker in _brokers(command):
             self._world.brokers[broker].stop()
+
+    def _broker_shut_down(self, command: Command) -> None:
+        """Let brokers ask the controller to move their leaderships, and stop after its answer."""
+        for broker in map(self._world.brokers.__getitem__, _brokers(command)):
+            if broker.asks is None:
+                raise ScenarioError("without an endpoint, brokers do not ask the daemon")
+            broker.asks.shut_down(broker.stop)
 
     def _broker_up(self, command: Command) -> None:
         for broker in _brokers(command):
@@ -320,8 +331,10 @@ class ScenarioCluster:
         def build(ports: Ports) -> Reactor:
             inbox = cast("SimStore", ports.store).inbox
             alter_api = SimAlterApi(world, inbox, AlterRules(world), loss=0.0)
+            entry = None if ports.endpoint is None else ports.endpoint.entry
             return Reactor(
-                view=ClusterView(options=options),
+                view=ClusterView(options=replace(options, endpoint=entry)),
+                endpoint=ports.endpoint,
                 store=ports.store,
                 channels=ports.channels,
                 configs=ports.configs,

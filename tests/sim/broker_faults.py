@@ -60,6 +60,7 @@ class BrokerFaults:
             "network_lossy": self._lose_messages,
             "controller_removed": self._remove_controller,
             "kafka_controller_dies": self._kafka_controller_dies,
+            "broker_shut_down": self._shut_down,
             "answers_late": self._delay_answers,
             "broker_lost": lambda: self._away(SimBroker.kill, LOST_S),
             "requests_refused": self._refuse_requests,
@@ -78,6 +79,8 @@ class BrokerFaults:
             broker.replication.extra_fetch_s = 0.0
             if broker.session is not None:
                 broker.session.resume()
+            if broker.asks is not None and broker.asks.is_shutting_down:
+                broker.stop()
             if broker.offline_directories:
                 broker.kill()
                 self._repair(broker)
@@ -107,6 +110,24 @@ class BrokerFaults:
                 broker.start()
 
         self._world.schedule.call_between(*away_s, return_)
+        return True
+
+    def _shut_down(self) -> bool:
+        """Let a broker ask for a controlled shutdown, stop, and come back."""
+        broker = self._a_broker()
+        if broker is None or broker.asks is None or broker.asks.is_shutting_down:
+            return False
+
+        def return_() -> None:
+            if not broker.is_alive:
+                self._repair(broker)
+                broker.start()
+
+        def stop() -> None:
+            broker.stop()
+            self._world.schedule.call_between(*AWAY_S, return_)
+
+        broker.asks.shut_down(stop)
         return True
 
     def _bounce_at_claim(self) -> bool:

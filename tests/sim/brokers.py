@@ -24,6 +24,7 @@ from controller.reactor.ports import (
 )
 from controller.znodes import paths
 from tests.sim import codes
+from tests.sim.asking import LISTENER, BrokerAsks
 from tests.sim.logs import Future, Log
 from tests.sim.replicas import HostedReplica
 from tests.sim.replication import Replication
@@ -31,6 +32,7 @@ from tests.sim.sessions import SimSession
 from tests.sim.zookeeper import Make
 
 if TYPE_CHECKING:
+    from tests.sim.asked_controllers import AskedController
     from tests.sim.fabric import Fabric
 
 DIRECTORIES: Final = 2
@@ -95,6 +97,11 @@ class SimBroker:
         self.ended: list[Callable[[], None]] = []
         """Called when the process ends."""
         self._fabric = fabric
+        self.controller: AskedController | None = None
+        """The controller's address, as the last UpdateMetadata named it."""
+        self.kafka_asks: AskedController | None = None
+        """Where Kafka's controller on this broker is asked."""
+        self.asks: BrokerAsks | None = BrokerAsks(self, fabric) if fabric.asks else None
 
     @property
     def directories(self) -> range:
@@ -121,6 +128,7 @@ class SimBroker:
         self.incarnation += 1
         self.controller_epoch = 0
         self.live = frozenset()
+        self.controller = None
         self.metadata = {}
         self.hosted = {}
         self.refused = set()
@@ -191,6 +199,10 @@ class SimBroker:
             "endpoints": [f"PLAINTEXT://sim:{port}"],
             "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
         }
+        if self._fabric.asks:
+            endpoints = (f"PLAINTEXT://sim:{port}", f"{LISTENER}://sim:{port + 1000}")
+            protocols = {"PLAINTEXT": "PLAINTEXT", LISTENER: "PLAINTEXT"}
+            registration |= {"endpoints": endpoints, "listener_security_protocol_map": protocols}
         if self.rack is not None:
             registration["rack"] = self.rack
         return json.dumps(registration).encode()
@@ -349,7 +361,12 @@ class SimBroker:
         """Refuse a request of a client without the permission of a controller."""
         return Answer(codes.CLUSTER_AUTHORIZATION_FAILED)
 
-    def handle(self, request: BrokerRequest, broker_epoch: BrokerEpoch) -> Answer:
+    def handle(
+        self,
+        request: BrokerRequest,
+        broker_epoch: BrokerEpoch,
+        sender: AskedController | None = None,
+    ) -> Answer:
         """Carry out a controller's request that was addressed to the broker with this epoch."""
         if request.controller_epoch < self.controller_epoch:
             return Answer(codes.STALE_CONTROLLER_EPOCH)
@@ -362,15 +379,19 @@ class SimBroker:
                     codes.NONE, tuple((s.partition, self._accept(s)) for s in request.states)
                 )
             case UpdateMetadata():
-                self._update_metadata(request)
+                self._update_metadata(request, sender)
                 return Answer(codes.NONE)
             case StopReplica():
                 return Answer(
                     codes.NONE, tuple((s.partition, self._stop(s)) for s in request.states)
                 )
 
-    def _update_metadata(self, request: UpdateMetadata) -> None:
+    def _update_metadata(self, request: UpdateMetadata, sender: AskedController | None) -> None:
         self.live = frozenset(broker.id for broker in request.live_brokers)
+        self.controller = sender
+        for listed in request.live_brokers if self._fabric.asks else ():
+            if listed.id not in self._fabric.brokers:
+                self.controller = self._fabric.endpoints[listed.endpoints[0].port]
         for state in request.states:
             if state.leader == DELETED_LEADER:
                 self.metadata.pop(state.partition, None)
@@ -407,6 +428,7 @@ class SimBroker:
         replica.controller_epoch = state.controller_epoch
         replica.partition_epoch = state.partition_epoch
         replica.isr = state.isr
+        replica.wanted = None
         replica.replicas = state.replicas
         self._take_role(partition, replica, was_leader=was_leader)
         return codes.NONE

@@ -27,13 +27,15 @@ from tests.sim.plots import plot_of
 from tests.sim.rules import Rule
 from tests.sim.world import World
 
+ASKING: Final = ("broker_shut_down",)
+"""Faults of histories in which brokers ask (``asked_campaigns``)."""
 FAILURES_MAX: Final = 20
 """The number of failures that ends a campaign."""
 ENOUGH: Final = 300
 """The number of histories in which every name has to occur."""
 EVERYTHING: Final = (
     *Rule,
-    *Weights.__slots__,
+    *(name for name in Weights.__slots__ if name not in ASKING),
     "commit_broken_inside",
     "commit_interrupted_inside",
     *Actions.__slots__,

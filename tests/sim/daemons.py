@@ -16,6 +16,7 @@ from controller.core.events import Event, ShutdownRequested, WallClockRead
 from controller.core.model import BrokerId, Instant
 from controller.reactor.ports import Channels, Clock, SessionLease, Store, TopicConfigs
 from integration.rigs.failpoints import Failpoint, Reached
+from tests.sim.asked_controllers import SimEndpoint
 from tests.sim.channels import SimChannels
 from tests.sim.configs import SimConfigs
 from tests.sim.store import SimStore
@@ -68,6 +69,8 @@ class Ports:
     clock: Clock
     reached: Reached
     """The function to call at every boundary between two writes or sends."""
+    endpoint: SimEndpoint | None
+    """Where brokers ask; None: nowhere."""
     lease: SessionLease
     """The time until which the ZooKeeper session certainly lives."""
 
@@ -112,6 +115,8 @@ class SimDaemon:
         )
         self.channels = SimChannels(fabric, self)
         self.configs = SimConfigs(fabric, self)
+        self.endpoint = SimEndpoint(fabric, self, CONTROLLER_ID) if fabric.asks else None
+        """Where brokers ask."""
         self.loop = build(
             Ports(
                 self.store,
@@ -119,6 +124,7 @@ class SimDaemon:
                 self.configs,
                 fabric.schedule,
                 self._pass_boundary,
+                self.endpoint,
                 self.store,
             )
         )
@@ -163,6 +169,7 @@ class SimDaemon:
             return
         if self.loop.finished:
             self.is_alive = False
+            self._close_endpoint()
             self.channels.close_all()
             self.store.close()
             return
@@ -186,8 +193,13 @@ class SimDaemon:
         """End the process without a word; the session lasts until its timeout."""
         if self.is_alive:
             self.is_alive = False
+            self._close_endpoint()
             self.channels.close_all()
             self.store.abandon()
+
+    def _close_endpoint(self) -> None:
+        if self.endpoint is not None:
+            self.endpoint.close()
 
     def crash_after(self, failpoints: int) -> None:
         """Die at a later boundary between a write and a send: 0 is the next one."""

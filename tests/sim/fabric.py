@@ -16,6 +16,8 @@ from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartitio
 from controller.reactor.ports import StopReplica
 
 if TYPE_CHECKING:
+    from tests.sim.ask_rules import AskRules
+    from tests.sim.asked_controllers import SimEndpoint
     from tests.sim.brokers import SimBroker
     from tests.sim.disks import SimDisks
     from tests.sim.logs import Log
@@ -92,6 +94,16 @@ class Fabric:
     """Whether a new leader epoch stalls a move between directories (Kafka before 2.5)."""
     disks: SimDisks | None = None
     """Log directories of limited size; None: there is room for everything."""
+    asks: bool = False
+    """Whether leaders ask the controller to change an ISR (protocol 2.7 and later)."""
+    needs_producer_ids: bool = True
+    """Whether brokers that ask need producer ids now and then."""
+    alter_partition_version: int = 1
+    """The version of AlterPartition: 0 knows no errors about members of the ISR."""
+    endpoints: dict[int, SimEndpoint] = field(default_factory=dict)
+    """The endpoints of all daemons so far, by port."""
+    ask_witnesses: list[AskRules] = field(default_factory=list)
+    """Judge what brokers ask and hear."""
     chronicle: list[tuple[float, str]] = field(default_factory=list)
     """When which misfortune or operator struck: what a failing seed prints."""
 

@@ -60,6 +60,7 @@ class Weights:
     broker_bounced_at_claim: int = 0
     broker_lost: int = 0
     requests_refused: int = 0
+    broker_shut_down: int = 0
 
 
 LATENT: Final = frozenset(

@@ -9,6 +9,7 @@ topics. Many at once are run by ``campaigns``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from controller.core.events import Event
@@ -61,8 +62,12 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
     seen_by = observer or SilentObserver()
 
     def build(ports: Ports) -> Reactor:
+        entry = None if ports.endpoint is None else ports.endpoint.entry
         return Reactor(
-            view=ClusterView(options=options),
+            view=ClusterView(
+                options=options if entry is None else replace(options, endpoint=entry)
+            ),
+            endpoint=ports.endpoint,
             store=ports.store,
             channels=ports.channels,
             configs=ports.configs,

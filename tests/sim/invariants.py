@@ -26,6 +26,7 @@ from controller.reactor.ports import Check, LeaderAndIsr, LeaderAndIsrState
 from controller.znodes import paths
 from controller.znodes.controller import decode_controller
 from controller.znodes.legacy_plans import decode_legacy_plan
+from tests.sim.ask_rules import AskRules
 from tests.sim.data_rules import DataRules
 from tests.sim.decoded import read_topic
 from tests.sim.judges import Judge, Znodes
@@ -58,6 +59,8 @@ class Invariants:
         self._states.elected_uncleanly = self._data.elected_uncleanly
         fabric.witnesses.append(self._data)
         fabric.zookeeper.listeners.append(self.transacted)
+        self.asks = AskRules(fabric, self.judge) if fabric.asks else None
+        self._states.asks = self.asks
 
     @property
     def checks(self) -> int:

@@ -206,7 +206,8 @@ class KafkaCluster:
     def connect(self, broker: LiveBroker) -> None:
         """Open the connection to a broker that registered."""
         self.disconnect(broker.id)
-        self._links[broker.id] = Link(self._fabric, broker.id, broker.epoch)
+        sender = self._broker.kafka_asks
+        self._links[broker.id] = Link(self._fabric, broker.id, broker.epoch, sender=sender)
 
     def disconnect(self, broker: BrokerId) -> None:
         """Close the connection to a broker that is gone."""

@@ -14,6 +14,7 @@ from controller.core.model import ControllerEpoch, ZkVersion
 from controller.reactor.ports import SetData
 from controller.znodes import paths
 from controller.znodes.controller import encode_controller
+from tests.sim.asked_controllers import KafkaAsks
 from tests.sim.kafka_duties import KafkaDuties
 from tests.sim.zookeeper import Make, SessionExpiredError, TransactionFailedError
 
@@ -40,11 +41,23 @@ class KafkaController:
         """True if it takes the role when it is free; a test may hold it back."""
         broker.started.append(self._started)
         broker.ended.append(self._end)
+        if fabric.asks:
+            broker.kafka_asks = KafkaAsks(fabric, self)
 
     @property
     def is_active(self) -> bool:
         """True if it believes to be the cluster's controller."""
         return self.duties is not None
+
+    @property
+    def is_running(self) -> bool:
+        """True while the broker's process runs."""
+        return self._broker.is_alive
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the broker has a connection to ZooKeeper."""
+        return self._broker.is_connected
 
     def stand(self) -> None:
         """Stand for election again after having been held back."""

@@ -26,6 +26,7 @@ from controller.znodes.partition_lists import decode_preferred_election
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.kafka_cluster import ControllerMoved, KafkaCluster
 from tests.sim.kafka_reassignments import KafkaReassignments
+from tests.sim.zookeeper import AnyOperation
 
 if TYPE_CHECKING:
     from tests.sim.brokers import SimBroker
@@ -63,6 +64,17 @@ class KafkaDuties:
         """Stop for good: nothing more is written or sent."""
         self._is_over = True
         self._cluster.close()
+
+    def write(self, operations: list[AnyOperation]) -> None:
+        """
+        Write for a broker that asks, and make a pass soon: the ISR may be what a move waits for.
+
+        Raises:
+            ControllerMoved: the fence did not hold, or the broker died right after this write.
+
+        """
+        self._cluster.write(operations)
+        self.wake()
 
     def alter(self, partition: TopicPartition, target: Replicas | None) -> None:
         """Serve AlterPartitionReassignments: a new target, or None to go back."""

@@ -17,6 +17,7 @@ from controller.reactor.ports import BrokerRequest
 from tests.sim import codes
 
 if TYPE_CHECKING:
+    from tests.sim.asked_controllers import AskedController
     from tests.sim.brokers import Answer, SimBroker
     from tests.sim.fabric import Fabric
 
@@ -28,7 +29,13 @@ class Link:
     """One ordered connection."""
 
     def __init__(
-        self, fabric: Fabric, broker: BrokerId, epoch: BrokerEpoch, *, is_daemon: bool = False
+        self,
+        fabric: Fabric,
+        broker: BrokerId,
+        epoch: BrokerEpoch,
+        *,
+        is_daemon: bool = False,
+        sender: AskedController | None = None,
     ) -> None:
         self.broker = broker
         self.epoch = epoch
@@ -36,6 +43,7 @@ class Link:
         self._queue: deque[tuple[BrokerRequest, Answered]] = deque()
         self._is_open = True
         self._is_daemon = is_daemon
+        self._sender = sender
 
     def send(self, request: BrokerRequest, answered: Answered) -> None:
         """Queue a request."""
@@ -86,7 +94,7 @@ class Link:
         if self._is_daemon and self.broker in self._fabric.network.refusing:
             self._fabric.strike("requests_refused")
             return broker.refuse()
-        answer = broker.handle(request, self.epoch)
+        answer = broker.handle(request, self.epoch, self._sender)
         if answer.error == codes.NONE:
             self._fabric.accepted_epochs.add(request.controller_epoch)
         return answer

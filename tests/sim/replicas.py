@@ -43,6 +43,8 @@ class HostedReplica:
     caught_up_at: dict[BrokerId, float] = field(default_factory=dict)
     joining: set[BrokerId] = field(default_factory=set)
     """Followers whose entry into the ISR is about to be written."""
+    wanted: Replicas | None = None
+    """The ISR that the leader asked for; it may be durable, so its members count, too."""
     waiting: deque[tuple[int, Answer]] = field(default_factory=deque)
     """Producers that wait for an offset to be committed."""
 

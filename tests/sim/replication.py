@@ -164,7 +164,7 @@ class Replication:
     def _advance(self, partition: TopicPartition, replica: HostedReplica) -> None:
         log, own, ends = replica.log, self._broker.id, replica.ends
         committed = len(log.records)
-        for member in replica.isr:
+        for member in replica.isr if replica.wanted is None else {*replica.isr, *replica.wanted}:
             if member != own and (end := ends.get(member, -1)) < committed:
                 committed = end
         if committed <= log.high_watermark:
@@ -184,6 +184,7 @@ class Replication:
         return (
             follower in replica.replicas
             and follower not in replica.isr
+            and replica.wanted is None
             and end >= replica.log.high_watermark
             and end >= replica.epoch_start
         )
@@ -222,13 +223,17 @@ class Replication:
             and replica.ends.get(member, -1) != replica.log.end
             and now - replica.caught_up_at.get(member, 0.0) > lag
         }
-        if slow:
+        if slow and replica.wanted is None:
             kept = tuple(member for member in replica.isr if member not in slow)
             self._write_isr(partition, replica, kept)
 
     def _write_isr(
         self, partition: TopicPartition, replica: HostedReplica, isr: tuple[BrokerId, ...]
     ) -> None:
+        if self._broker.asks is not None:
+            if self._broker.asks.change_isr(partition, isr):
+                replica.wanted = isr
+            return
         data = encode_state(
             leader=self._broker.id,
             leader_epoch=LeaderEpoch(replica.leader_epoch),
@@ -247,6 +252,10 @@ class Replication:
         replica.isr = isr
         replica.partition_epoch += 1
         self._dirty[partition] = None
+        self._advance(partition, replica)
+
+    def isr_settled(self, partition: TopicPartition, replica: HostedReplica) -> None:
+        """Go on with an ISR that the controller wrote."""
         self._advance(partition, replica)
 
     def _notify_controller(self) -> None:

@@ -24,6 +24,7 @@ from tests.sim.rules import Rule
 from tests.sim.zookeeper import NO_SESSION, Transaction, Written
 
 if TYPE_CHECKING:
+    from tests.sim.ask_rules import AskRules
     from tests.sim.fabric import Fabric
     from tests.sim.judges import Judge, Znodes
     from tests.sim.record_rules import RecordRules
@@ -63,6 +64,8 @@ class StateRules:
         """The age that settings may have when a daemon decides by them."""
         self.elected_uncleanly: Callable[[TopicPartition, PartitionState], None] = lambda *_: None
         """Called with unclean elections that were permitted."""
+        self.asks: AskRules | None = None
+        """Where leaders ask their controller."""
         self.hears_since: Callable[[int], float] = lambda _: 0.0
         """Returns since when the daemon with a session hears without delay."""
 
@@ -95,11 +98,20 @@ class StateRules:
             isinstance(op, Check) and op.path == paths.CONTROLLER_EPOCH
             for op in transaction.operations
         )
-        if fenced:
+        is_asked = (
+            self.asks is not None
+            and before is not None
+            and fenced
+            and before.leader_epoch == after.leader_epoch
+            and self.asks.is_as_asked(partition, before, after)
+        )
+        if is_asked:
+            self._within_replicas(partition, after)
+        elif fenced:
             self._written_by_controller(transaction, partition, before, after)
         elif before is not None:
             self._written_by_leader(transaction, partition, before, after)
-        self._trusted(transaction.session, partition, after, by_controller=fenced)
+        self._trusted(transaction.session, partition, after, by_controller=fenced and not is_asked)
         if after.leader != NO_LEADER:
             self._leaderless_since.pop(partition, None)
         elif before is None or before.leader != NO_LEADER:
@@ -310,6 +322,8 @@ class StateRules:
         """Return whether a daemon had to know that the replica is live."""
         broker = self._fabric.brokers.get(broker_id)
         if broker is None or self._zookeeper_lacks(broker_id):
+            return False
+        if broker.asks is not None and broker.asks.is_shutting_down:
             return False
         log = broker.logs.get(partition)
         is_online = log is not None and log.is_online

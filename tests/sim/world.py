@@ -73,6 +73,7 @@ class World:
         has_kafka_controllers: bool = True,
         produce_every_s: float = 0.2,
         schedule: Schedule | None = None,
+        asks: bool = False,
     ) -> None:
         """
         Start the brokers, with ids from 1.
@@ -83,12 +84,13 @@ class World:
             has_kafka_controllers: Whether brokers stand for election as controller.
             produce_every_s: The interval at which the producer sends a record to every partition.
             schedule: The source of time and chance; by default one that the seed decides.
+            asks: Whether leaders ask the controller to change an ISR, as from protocol 2.7 on.
 
         """
         self.seed = seed
         self.schedule = schedule or Schedule(seed)
         self.zookeeper = SimZooKeeper(lambda: int(1000 * self.schedule.unix_s()))
-        self.fabric = Fabric(self.schedule, self.zookeeper)
+        self.fabric = Fabric(self.schedule, self.zookeeper, asks=asks)
         self.invariants = Invariants(self.fabric)
         self.invariants.follow(self._hears_since)
         self.producer = SimProducer(self.fabric, interval_s=produce_every_s)

@@ -107,7 +107,8 @@ def _error_of(  # noqa: PLR0911 - one return per case
     is_recovering = recovery != RECOVERED
     if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == RECOVERED):
         return broker_requests.INVALID_REQUEST
-    if not all(_is_eligible(view, partition, broker) for broker in change.isr):
+    others = (broker for broker in change.isr if broker != state.leader)
+    if not all(_is_eligible(view, partition, broker) for broker in others):
         if asked.version == FIRST_TO_JUDGE_REPLICAS:
             return broker_requests.OPERATION_NOT_ATTEMPTED
         return broker_requests.INELIGIBLE_REPLICA
@@ -115,6 +116,12 @@ def _error_of(  # noqa: PLR0911 - one return per case
 
 
 def _is_eligible(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:
+    """
+    Return whether a follower may be in the ISR.
+
+    The leader may, also one that shuts down, unlike in Kafka: its leadership moves only if others
+    enter the ISR.
+    """
     is_staying = broker in view.cluster.brokers and broker not in view.tenure.shutting_down
     return is_staying and broker in view.serving_replicas(partition)
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from controller.core import broker_requests
-from controller.core.broker_requests import ControlledShutdown, ControlledShutdownResponse
+from controller.core.broker_requests import (
+    AlterPartition,
+    AlterPartitionResponse,
+    ControlledShutdown,
+    ControlledShutdownResponse,
+    IsrChange,
+)
 from controller.core.controllership import duties
 from controller.core.effects import (
     Effect,
@@ -275,3 +281,20 @@ def test_every_write_of_a_shutdown_raises_the_leader_epoch() -> None:
     assert len(written) == 9
     assert {r.leader_epoch for r in written} == {1}
     assert all(ONE not in r.isr for r in written)
+
+
+def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
+    """Only then can its leadership move."""
+    a = asking({tp(): (1, 2)})
+    known = a.driver.view.tenure.states[tp()]
+    alone = replace(known, isr=replicas(1), version=ZkVersion(1))
+    a.driver.observe(StatesRead({tp(): alone}))
+    a.shutdown(1)
+    change = IsrChange("t", None, 0, known.leader_epoch, replicas(1, 2), 0, ZkVersion(1))
+    a.driver.observe(BrokerAsked(2, AlterPartition(ONE, broker(1).epoch, 1, (change,))))
+    assert a.state(tp()) == (2, replicas(2), 1)
+    back = IsrChange("t", None, 0, LeaderEpoch(1), replicas(2, 1), 0, ZkVersion(3))
+    a.driver.observe(BrokerAsked(3, AlterPartition(BrokerId(2), broker(2).epoch, 1, (back,))))
+    (refused,) = a.answers(3)
+    assert isinstance(refused, AlterPartitionResponse)
+    assert refused.results[0].error == broker_requests.OPERATION_NOT_ATTEMPTED

@@ -1,0 +1,97 @@
+"""
+Histories in which brokers ask the daemon as their controller, many at once.
+
+``python -m tests.sim.asked_campaigns --count N [--seed FIRST]`` plays the plots of the native
+engine on brokers of protocol 2.7 or later: leaders ask for ISR changes, brokers for a controlled
+shutdown and for producer ids. The exit code is the number of failures.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Final
+
+from controller.core.options import EngineName
+from tests.sim.ask_rules import AskRule
+from tests.sim.campaigns import ENOUGH, FAILURES_MAX, campaign, failure_text, seeds_of
+from tests.sim.histories import play
+from tests.sim.plots import Plot, plot_of
+from tests.sim.world import World
+
+NOTABLE: Final = (*AskRule, "broker_shut_down", "shut_down_cleanly")
+"""Names that have to occur in a campaign, besides those of the network."""
+OF_NETWORK: Final = ("answer_lost", "request_doubled", "old_address")
+"""Lost answers, requests that arrive twice, and those to a daemon without the role."""
+SHUT_DOWN_WEIGHT: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One history that was played."""
+
+    seed: int
+    failure: str | None = None
+    met: Counter[str] = field(default_factory=Counter)
+    """Counts of the rules that were applied, and of what took effect."""
+
+
+def asked_plot_of(seed: int) -> Plot:
+    """Return the plot of a seed, with brokers that shut down where brokers fail at all."""
+    plot = plot_of(seed)
+    weights = plot.weights
+    if weights.broker_killed:
+        weights = replace(weights, broker_shut_down=SHUT_DOWN_WEIGHT)
+    options = replace(plot.options, engine=EngineName.NATIVE)
+    return replace(plot, name=f"{plot.name}, brokers ask", weights=weights, options=options)
+
+
+def asked_world(seed: int, plot: Plot) -> World:
+    """Return the world of a seed: its brokers ask in a version that the seed decides."""
+    world = World(seed, has_kafka_controllers=plot.has_kafka_controllers, asks=True)
+    world.fabric.alter_partition_version = Random(f"alter partition {seed}").choice((0, 1))
+    return world
+
+
+def attempt(seed: int) -> Played:
+    """Play a history; return any failure as text."""
+    plot = asked_plot_of(seed)
+    world = asked_world(seed, plot)
+    failure = None
+    try:
+        play(seed, plot, world)
+    except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
+        failure = f"{plot.name}\n{failure_text(error, world)}"
+    asks = world.invariants.asks
+    applied = Counter() if asks is None else Counter({str(r): n for r, n in asks.applied.items()})
+    return Played(seed, failure, world.fabric.struck + applied)
+
+
+def main(arguments: list[str]) -> int:
+    """Play histories, print the failures and counts, return how many failed."""
+    seeds = seeds_of("tests.sim.asked_campaigns", arguments)
+    began, failed, played = time.monotonic(), 0, 0
+    met: Counter[str] = Counter()
+    for history in campaign(attempt, seeds):
+        played += 1
+        met += history.met
+        if history.failure is not None:
+            failed += 1
+            sys.stdout.write(f"seed {history.seed}: {history.failure}\n\n")
+            sys.stdout.flush()
+        if failed >= FAILURES_MAX:
+            break
+    names = (*NOTABLE, *OF_NETWORK)
+    sys.stdout.writelines(f"{met[name]:10} {name}\n" for name in names)
+    lacking = [name for name in names if not met[name]] if played >= ENOUGH else []
+    sys.stdout.writelines(f"not one of {played} histories met with: {n}\n" for n in lacking)
+    took_s = time.monotonic() - began
+    sys.stdout.write(f"{played} histories with asking brokers, {failed} failed, {took_s:.0f} s\n")
+    return min(failed + len(lacking), 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

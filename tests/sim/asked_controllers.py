@@ -1,0 +1,215 @@
+"""
+The controllers that brokers ask: a daemon's endpoint, and Kafka's own.
+
+Both are addresses: whoever has the role, a request to an address is handled by what lives there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from controller.core import broker_requests
+from controller.core.broker_requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerAnswer,
+    BrokerAsk,
+    ControlledShutdownResponse,
+    IsrChange,
+    IsrResult,
+    ProducerIdBlock,
+    ProducerIdsResponse,
+)
+from controller.core.client_requests import ClientAnswer
+from controller.core.controllership.broker_asks import refused
+from controller.core.events import BrokerAsked
+from controller.core.model import (
+    BrokerId,
+    Endpoint,
+    LeaderEpoch,
+    LiveBroker,
+    PartitionState,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.reactor.ports import SetData
+from controller.znodes import paths
+from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
+from controller.znodes.states import encode_state
+from tests.sim.asking import LISTENER
+from tests.sim.decoded import read_state
+from tests.sim.kafka_cluster import ControllerMoved
+from tests.sim.zookeeper import Make
+
+if TYPE_CHECKING:
+    from tests.sim.daemons import SimDaemon
+    from tests.sim.fabric import Fabric
+    from tests.sim.kafka_controller import KafkaController
+
+FIRST_PORT: Final = 7000
+
+Reply = Callable[[BrokerAnswer | None], None]
+"""Called with the answer, or None where the connection ends without one."""
+
+
+class AskedController(Protocol):
+    """What listens at the address of a controller."""
+
+    def ask(self, request: BrokerAsk, reply: Reply) -> None:
+        """Handle a request."""
+        ...
+
+
+class SimEndpoint:
+    """The endpoint of a daemon: ``ControllerEndpoint`` for its loop."""
+
+    def __init__(self, fabric: Fabric, daemon: SimDaemon, controller_id: BrokerId) -> None:
+        port = FIRST_PORT + len(fabric.endpoints)
+        fabric.endpoints[port] = self
+        self._fabric = fabric
+        self._daemon = daemon
+        self._waiting: dict[int, tuple[BrokerAsk, Reply]] = {}
+        self._tickets = 0
+        self.entry = LiveBroker(
+            controller_id,
+            broker_requests.NO_EPOCH,
+            (Endpoint(LISTENER, "sim", port, "PLAINTEXT"),),
+        )
+        """What brokers hear of it."""
+
+    def ask(self, request: BrokerAsk, reply: Reply) -> None:
+        """Pass a request to the loop; a process that is gone refuses the connection."""
+        if not self._daemon.is_alive:
+            reply(None)
+            return
+        self._tickets += 1
+        self._waiting[self._tickets] = (request, reply)
+        self._daemon.put(BrokerAsked(self._tickets, request))
+
+    def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
+        """Answer a request, after the rules about answers."""
+        request, reply = self._waiting.pop(ticket, (None, None))
+        if request is None or reply is None or not isinstance(response, BrokerAnswer):
+            return
+        for witness in self._fabric.ask_witnesses:
+            witness.daemon_answers(self._daemon.store.session.id, request, response)
+        reply(response)
+
+    def refuse_all(self) -> None:
+        """Answer NOT_CONTROLLER to all that wait."""
+        waiting, self._waiting = self._waiting, {}
+        for request, reply in waiting.values():
+            reply(refused(request, broker_requests.NOT_CONTROLLER))
+
+    def close(self) -> None:
+        """End the connections with the process."""
+        waiting, self._waiting = self._waiting, {}
+        for _, reply in waiting.values():
+            reply(None)
+
+
+class KafkaAsks:
+    """Kafka's controller on one broker; each request is one event of its event thread."""
+
+    def __init__(self, fabric: Fabric, controller: KafkaController) -> None:
+        self._fabric = fabric
+        self._controller = controller
+
+    def ask(self, request: BrokerAsk, reply: Reply) -> None:
+        """Handle a request at once, on what ZooKeeper has now."""
+        if not self._controller.is_running:
+            reply(None)
+            return
+        duties = self._controller.duties
+        if duties is None or not self._controller.is_connected:
+            reply(refused(request, broker_requests.NOT_CONTROLLER))
+            return
+        known = self._fabric.zookeeper.get(paths.broker_path(request.broker))
+        if known is None or known.czxid != request.broker_epoch:
+            reply(refused(request, broker_requests.STALE_BROKER_EPOCH))
+            return
+        try:
+            reply(self._handled(request))
+        except ControllerMoved:
+            duties.end()
+            reply(refused(request, broker_requests.NOT_CONTROLLER))
+
+    def _handled(self, request: BrokerAsk) -> BrokerAnswer:
+        match request:
+            case AlterPartition():
+                results = tuple(self._altered(request, change) for change in request.changes)
+                return AlterPartitionResponse(0, results)
+            case AllocateProducerIds():
+                return self._allocated(request.broker)
+            case _:
+                # It moves the leaderships when the broker is gone.
+                return ControlledShutdownResponse(0)
+
+    def _altered(self, request: AlterPartition, change: IsrChange) -> IsrResult:
+        partition = TopicPartition(change.topic or "", change.partition)
+        znode = self._fabric.zookeeper.get(paths.state_path(partition))
+        state = None if znode is None else read_state(znode)
+        if not isinstance(state, PartitionState):
+            return _result(change, broker_requests.UNKNOWN_TOPIC_OR_PARTITION, None)
+        error = broker_requests.NONE
+        if change.leader_epoch != state.leader_epoch or request.broker != state.leader:
+            error = broker_requests.FENCED_LEADER_EPOCH
+        elif set(change.isr) == set(state.isr):
+            pass
+        elif change.partition_epoch != state.version:
+            error = broker_requests.INVALID_UPDATE_VERSION
+        else:
+            state = self._written(partition, change, state)
+        return _result(change, error, state)
+
+    def _written(
+        self, partition: TopicPartition, change: IsrChange, state: PartitionState
+    ) -> PartitionState:
+        data = encode_state(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=change.isr,
+            controller_epoch=state.controller_epoch,
+            leader_recovery_state=0,
+        )
+        duties = self._controller.duties
+        if duties is None:
+            raise ControllerMoved
+        duties.write([SetData(paths.state_path(partition), data, state.version)])
+        return PartitionState(
+            state.leader,
+            state.leader_epoch,
+            change.isr,
+            state.controller_epoch,
+            ZkVersion(state.version + 1),
+        )
+
+    def _allocated(self, broker: BrokerId) -> ProducerIdsResponse:
+        znode = self._fabric.zookeeper.get(paths.PRODUCER_IDS)
+        block = None if znode is None else decode_producer_ids(znode.data)
+        first = block.last + 1 if isinstance(block, ProducerIdBlock) else 0
+        data = encode_producer_ids(ProducerIdBlock(broker, first, first + 999))
+        duties = self._controller.duties
+        if duties is None:
+            raise ControllerMoved
+        if znode is None:
+            duties.write([Make(paths.PRODUCER_IDS, data)])
+        else:
+            duties.write([SetData(paths.PRODUCER_IDS, data, ZkVersion(znode.version))])
+        return ProducerIdsResponse(0, first, 1000)
+
+
+def _result(change: IsrChange, error: int, state: PartitionState | None) -> IsrResult:
+    return IsrResult(
+        topic=change.topic,
+        topic_id=change.topic_id,
+        partition=change.partition,
+        error=error,
+        leader=BrokerId(-1) if state is None else state.leader,
+        leader_epoch=LeaderEpoch(-1) if state is None else state.leader_epoch,
+        isr=() if state is None else state.isr,
+        leader_recovery_state=0,
+        partition_epoch=ZkVersion(-1) if state is None else state.version,
+    )

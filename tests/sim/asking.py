@@ -1,0 +1,297 @@
+"""
+What a broker of protocol 2.7 or later asks of its controller, and how it finds it.
+
+As in Kafka (``BrokerToControllerChannelManager``): the address of the controller comes from the
+last UpdateMetadata and is kept until a disconnect or NOT_CONTROLLER. One request is in flight, and
+it is sent again until it is answered. A connection that breaks may have delivered the request, and
+may deliver it late, after it was sent again: so a controller handles some requests twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from controller.core import broker_requests
+from controller.core.broker_requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerAnswer,
+    BrokerAsk,
+    ControlledShutdown,
+    ControlledShutdownResponse,
+    IsrChange,
+    IsrResult,
+    ProducerIdsResponse,
+)
+from controller.core.model import LeaderEpoch, Replicas, TopicPartition, ZkVersion
+
+if TYPE_CHECKING:
+    from tests.sim.asked_controllers import AskedController, Reply
+    from tests.sim.brokers import SimBroker
+    from tests.sim.fabric import Fabric
+
+LISTENER: Final = "BROKERS"
+"""The listener of brokers under which a daemon is found; clients have another one."""
+AGAIN_S: Final = 0.1
+"""The interval at which a broker without a controller's address looks again."""
+REFUSED_S: Final = 0.05
+"""The delay before a request is sent again after an error of the whole request."""
+TIMEOUT_S: Final = 30.0
+"""``controller.socket.timeout.ms``: then the connection is given up."""
+LATE_SHARE: Final = 0.5
+"""The share of broken connections whose request arrives all the same."""
+GHOST_S: Final = 3.0
+"""How late a request may arrive whose connection broke."""
+TRIES: Final = 3
+"""``controlled.shutdown.max.retries``."""
+TRY_EVERY_S: Final = 5.0
+"""``controlled.shutdown.retry.backoff.ms``."""
+IDS_EVERY_S: Final = (1.0, 6.0)
+"""The interval at which a broker needs another block of producer ids."""
+
+Request = Callable[[], BrokerAsk | None]
+"""Builds the request at the moment it is sent; None: nothing is left to be asked."""
+Done = Callable[[BrokerAnswer], bool]
+"""Called with the answer; returns False where the request has to be sent again."""
+
+
+class AskChannel:
+    """One connection of a broker to its controller."""
+
+    def __init__(self, broker: SimBroker, fabric: Fabric) -> None:
+        self._broker = broker
+        self._fabric = fabric
+        self._is_busy = False
+        self._known: AskedController | None = None
+        """The cached address."""
+
+    def reset(self) -> None:
+        """Begin anew with the broker's process."""
+        self._is_busy = False
+        self._known = None
+
+    def send(self, request: Request, done: Done) -> None:
+        """Send a request until it is answered; ignored while another one is under way."""
+        if not self._is_busy:
+            self._is_busy = True
+            self._send(request, done, self._broker.incarnation)
+
+    def _later(self, seconds: float, request: Request, done: Done, incarnation: int) -> None:
+        self._fabric.schedule.call_in(seconds, lambda: self._send(request, done, incarnation))
+
+    def _send(self, request: Request, done: Done, incarnation: int) -> None:
+        broker = self._broker
+        if incarnation != broker.incarnation:
+            return
+        if self._known is None:
+            self._known = broker.controller
+        asked = request()
+        if asked is None:
+            self._is_busy = False
+            return
+        if self._known is None:
+            self._later(AGAIN_S, request, done, incarnation)
+            return
+        is_over = False
+
+        def once(answer: BrokerAnswer | None) -> None:
+            nonlocal is_over
+            if not is_over and incarnation == broker.incarnation:
+                is_over = True
+                self._answered(answer, request, done, incarnation)
+
+        self._transmit(self._known, asked, once)
+        self._fabric.schedule.call_in(TIMEOUT_S, lambda: once(None))
+
+    def _transmit(self, controller: AskedController, asked: BrokerAsk, once: Reply) -> None:
+        """Send a request over a connection that may break before it or its answer arrives."""
+        network, chance, schedule = (
+            self._fabric.network,
+            self._fabric.schedule.random,
+            self._fabric.schedule,
+        )
+
+        def come_back(answer: BrokerAnswer | None) -> None:
+            is_lost = answer is not None and chance.random() < network.loss
+            if is_lost:
+                self._fabric.strike("answer_lost")
+            reply = None if is_lost else answer
+            schedule.call_between(*network.delay_s, lambda: once(reply))
+
+        if chance.random() >= network.loss:
+            schedule.call_between(*network.delay_s, lambda: controller.ask(asked, come_back))
+            return
+        # The connection broke; what was written to it may still arrive.
+        if chance.random() < LATE_SHARE:
+            self._fabric.strike("request_doubled")
+            schedule.call_between(0.0, GHOST_S, lambda: controller.ask(asked, lambda _: None))
+        schedule.call_between(*network.delay_s, lambda: once(None))
+
+    def _answered(
+        self, answer: BrokerAnswer | None, request: Request, done: Done, incarnation: int
+    ) -> None:
+        if answer is None or _is_moved(answer):
+            if answer is not None:
+                self._fabric.strike("old_address")
+            self._known = None
+            self._later(REFUSED_S, request, done, incarnation)
+        elif done(answer):
+            self._is_busy = False
+        else:
+            self._later(REFUSED_S, request, done, incarnation)
+
+
+def _is_moved(answer: BrokerAnswer) -> bool:
+    """Return whether an answer says NOT_CONTROLLER, also of one partition."""
+    if answer.error == broker_requests.NOT_CONTROLLER:
+        return True
+    results = answer.results if isinstance(answer, AlterPartitionResponse) else ()
+    return any(r.error == broker_requests.NOT_CONTROLLER for r in results)
+
+
+class BrokerAsks:
+    """Everything that one broker asks of its controller."""
+
+    def __init__(self, broker: SimBroker, fabric: Fabric) -> None:
+        self._broker = broker
+        self._fabric = fabric
+        self._isr_changes: dict[TopicPartition, IsrChange] = {}
+        """Changes that are not answered yet (``AlterPartitionManager.unsentIsrUpdates``)."""
+        self._channels = {name: AskChannel(broker, fabric) for name in ("isr", "ids", "stop")}
+        self._incarnation = 0
+        self.is_shutting_down = False
+        """True from the first request for a controlled shutdown until the process ends."""
+        broker.started.append(self._started)
+        broker.ended.append(self._ended)
+
+    def _started(self) -> None:
+        """Begin with the process; a process that only registers again continues."""
+        if self._incarnation != self._broker.incarnation:
+            self._incarnation = self._broker.incarnation
+            self._need_ids_later(self._incarnation)
+
+    def _ended(self) -> None:
+        self.is_shutting_down = False
+        self._isr_changes = {}
+        for channel in self._channels.values():
+            channel.reset()
+
+    # --- ISR changes ---------------------------------------------------------------------------
+
+    def change_isr(self, partition: TopicPartition, isr: Replicas) -> bool:
+        """Ask for an ISR; return False where an earlier request for the partition waits."""
+        if partition in self._isr_changes:
+            return False
+        replica = self._broker.hosted[partition]
+        epoch, version = LeaderEpoch(replica.leader_epoch), ZkVersion(replica.partition_epoch)
+        change = IsrChange(partition.topic, None, partition.partition, epoch, isr, 0, version)
+        self._isr_changes[partition] = change
+        for witness in self._fabric.ask_witnesses:
+            witness.isr_wanted(self._broker.id, partition, change)
+        self._channels["isr"].send(self._isr_request, self._isr_answered)
+        return True
+
+    def _isr_request(self) -> AlterPartition | None:
+        if not self._isr_changes:
+            return None
+        changes = tuple(self._isr_changes.values())
+        version = self._fabric.alter_partition_version
+        return AlterPartition(self._broker.id, self._broker.epoch, version, changes)
+
+    def _isr_answered(self, answer: BrokerAnswer) -> bool:
+        if not isinstance(answer, AlterPartitionResponse):
+            raise TypeError(answer)
+        if answer.error:
+            return False
+        for result in answer.results:
+            partition = TopicPartition(result.topic or "", result.partition)
+            change = self._isr_changes.pop(partition, None)
+            if change is not None:
+                self._settle(partition, change, result)
+        # What was asked meanwhile follows.
+        self._fabric.schedule.call_in(
+            0.0, lambda: self._channels["isr"].send(self._isr_request, self._isr_answered)
+        )
+        return True
+
+    def _settle(self, partition: TopicPartition, change: IsrChange, result: IsrResult) -> None:
+        """Take an answer (``Partition.handleAlterPartitionUpdate`` and ``...Error``)."""
+        replica = self._broker.hosted.get(partition)
+        if replica is None or not replica.leads(self._broker.id):
+            return
+        if change.leader_epoch != replica.leader_epoch or replica.wanted != change.isr:
+            return
+        if result.error in {
+            broker_requests.INELIGIBLE_REPLICA,
+            broker_requests.OPERATION_NOT_ATTEMPTED,
+        }:
+            replica.wanted = None
+        elif (
+            not result.error
+            and result.leader_epoch == replica.leader_epoch
+            and result.partition_epoch >= replica.partition_epoch
+        ):
+            replica.wanted = None
+            replica.isr = result.isr
+            replica.partition_epoch = result.partition_epoch
+            self._broker.replication.isr_settled(partition, replica)
+
+    # --- producer ids --------------------------------------------------------------------------
+
+    def _need_ids_later(self, incarnation: int) -> None:
+        def need() -> None:
+            if incarnation == self._broker.incarnation and self._fabric.needs_producer_ids:
+                self._channels["ids"].send(self._ids_request, self._ids_answered)
+                self._need_ids_later(incarnation)
+
+        self._fabric.schedule.call_between(*IDS_EVERY_S, need)
+
+    def _ids_request(self) -> AllocateProducerIds:
+        return AllocateProducerIds(self._broker.id, self._broker.epoch)
+
+    def _ids_answered(self, answer: BrokerAnswer) -> bool:
+        if not isinstance(answer, ProducerIdsResponse):
+            raise TypeError(answer)
+        if not answer.error:
+            for witness in self._fabric.ask_witnesses:
+                witness.ids_received(self._broker.id, answer)
+        return True
+
+    # --- controlled shutdown -------------------------------------------------------------------
+
+    def shut_down(self, stop: Callable[[], None]) -> None:
+        """Ask to lose the leaderships, up to three times, then stop."""
+        self.is_shutting_down = True
+        self._try_to_stop(TRIES, stop, self._broker.incarnation)
+
+    def _try_to_stop(self, tries: int, stop: Callable[[], None], incarnation: int) -> None:
+        if incarnation != self._broker.incarnation:
+            return
+        is_over = False
+
+        def end(*, is_clean: bool) -> None:
+            nonlocal is_over
+            if is_over or incarnation != self._broker.incarnation:
+                return
+            is_over = True
+            if is_clean:
+                self._fabric.strike("shut_down_cleanly")
+            if is_clean or tries <= 1:
+                stop()
+                return
+            again = lambda: self._try_to_stop(tries - 1, stop, incarnation)  # noqa: E731
+            self._fabric.schedule.call_in(TRY_EVERY_S, again)
+
+        def answered(answer: BrokerAnswer) -> bool:
+            if not isinstance(answer, ControlledShutdownResponse):
+                raise TypeError(answer)
+            end(is_clean=not answer.error and not answer.remaining)
+            return True
+
+        self._channels["stop"].send(
+            lambda: None if is_over else ControlledShutdown(self._broker.id, self._broker.epoch),
+            answered,
+        )
+        self._fabric.schedule.call_in(TIMEOUT_S, lambda: end(is_clean=False))

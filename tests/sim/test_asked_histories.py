@@ -1,0 +1,177 @@
+"""Histories in which brokers ask the daemon, and the rules about its answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.broker_requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterPartitionResponse,
+    ControlledShutdown,
+    ControlledShutdownResponse,
+    IsrResult,
+    ProducerIdsResponse,
+)
+from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, Replicas, ZkVersion
+from controller.core.options import TenurePolicy
+from controller.reactor.ports import Check, SetData
+from controller.znodes import paths
+from controller.znodes.states import encode_state
+from tests.core.builders import replicas, tp
+from tests.sim.ask_rules import AskRule, AskRules
+from tests.sim.asked_campaigns import asked_plot_of, asked_world, attempt
+from tests.sim.histories import reactors
+from tests.sim.judges import InvariantViolationError
+from tests.sim.plots import OPTIONS
+from tests.sim.world import World
+from tests.sim.zookeeper import AnyOperation
+
+HOLDING = replace(OPTIONS, tenure=TenurePolicy.PERMANENT)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_brokers_that_ask_are_served_through_faults(seed: int) -> None:
+    """Lost and doubled answers, a role that moves, old addresses, shutdowns amid steps."""
+    played = attempt(seed)
+    assert played.failure is None
+    assert played.met[AskRule.PRODUCER_IDS_ONCE]
+
+
+def held() -> tuple[World, AskRules]:
+    """Return a cluster whose brokers ask a daemon that keeps the role."""
+    world = World(1, brokers=4, asks=True)
+    world.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]}, min_insync_replicas=2)
+    world.settle()
+    world.add_daemon(reactors(HOLDING))
+    world.producer.start()
+    world.run_for(5.0)
+    assert world.invariants.asks is not None
+    return world, world.invariants.asks
+
+
+def test_leader_changes_the_isr_through_the_daemon() -> None:
+    """No broker writes a state; the high watermark waits for members that are asked for."""
+    world, rules = held()
+    before = rules.applied[AskRule.ISR_AS_ASKED]
+    world.brokers[BrokerId(3)].replication.extra_fetch_s = 1e9
+    world.run_for(15.0)
+    state = world.state(tp())
+    assert state is not None
+    assert state.isr == replicas(1, 2)
+    assert world.brokers[BrokerId(1)].hosted[tp()].partition_epoch == state.version
+    assert rules.applied[AskRule.ISR_AS_ASKED] >= before + 2
+
+
+def test_broker_that_shuts_down_stops_without_a_leadership() -> None:
+    """It asks once, and producers find the new leader at once."""
+    world, rules = held()
+    broker = world.brokers[BrokerId(1)]
+    assert broker.asks is not None
+    broker.asks.shut_down(broker.stop)
+    world.run_until(lambda: not broker.is_alive, within_s=2.0)
+    assert rules.applied[AskRule.NOTHING_LEFT]
+    assert world.fabric.struck["shut_down_cleanly"] == 1
+    state = world.state(tp())
+    assert state is not None
+    assert (state.leader, state.isr) == (2, replicas(2, 3))
+
+
+def result(isr: Replicas, version: int) -> IsrResult:
+    """Return what a leader is told."""
+    epoch, at = LeaderEpoch(0), ZkVersion(version)
+    return IsrResult("t", None, 0, 0, BrokerId(1), epoch, isr, 0, at)
+
+
+ASK = AlterPartition(BrokerId(1), BrokerEpoch(0), 1, ())
+
+
+@pytest.mark.parametrize(
+    ("isr", "version", "is_true"),
+    [((1, 2, 3), 0, True), ((1, 2), 0, False), ((1, 2, 3), 1, False)],
+)
+def test_isr_that_zookeeper_does_not_have_is_found(
+    isr: tuple[int, ...],
+    version: int,
+    is_true: bool,  # noqa: FBT001 - a case of the test
+) -> None:
+    """Another ISR, or the same at another version."""
+    _, rules = held()
+    answer = AlterPartitionResponse(0, (result(replicas(*isr), version),))
+    if is_true:
+        rules.daemon_answers(0, ASK, answer)
+    else:
+        with pytest.raises(InvariantViolationError, match="is told"):
+            rules.daemon_answers(0, ASK, answer)
+
+
+def test_isr_that_no_leader_asked_for_is_found() -> None:
+    """The daemon decides no ISR without a new leader epoch."""
+    world, _ = held()
+    (daemon,) = world.daemons
+    state, fence = world.state(tp()), world.zookeeper.get(paths.CONTROLLER_EPOCH)
+    assert state is not None
+    assert fence is not None
+    data = encode_state(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=replicas(1, 2),
+        controller_epoch=state.controller_epoch,
+        leader_recovery_state=0,
+    )
+    multi: list[AnyOperation] = [
+        Check(paths.CONTROLLER_EPOCH, ZkVersion(fence.version)),
+        SetData(paths.state_path(tp()), data, state.version),
+    ]
+    with pytest.raises(InvariantViolationError, match="no leader asked for"):
+        world.zookeeper.transact(daemon.store.session.id, multi)
+
+
+def test_block_that_two_brokers_receive_is_found() -> None:
+    """Whichever controller handed it out."""
+    _, rules = held()
+    answer = ProducerIdsResponse(0, 7_000_000, 1000)
+    rules.daemon_answers(0, AllocateProducerIds(BrokerId(1), ASK.broker_epoch), answer)
+    rules.ids_received(BrokerId(1), answer)
+    with pytest.raises(InvariantViolationError, match="received"):
+        rules.ids_received(BrokerId(2), answer)
+    with pytest.raises(InvariantViolationError, match="handed out before"):
+        rules.daemon_answers(0, AllocateProducerIds(BrokerId(1), ASK.broker_epoch), answer)
+
+
+def test_leadership_that_an_answer_leaves_out_is_found() -> None:
+    """The broker would stop as its leader."""
+    world, rules = held()
+    (daemon,) = world.daemons
+    asked = ControlledShutdown(BrokerId(1), ASK.broker_epoch)
+    session = daemon.store.session.id
+    rules.daemon_answers(session, asked, ControlledShutdownResponse(0, (tp(),)))
+    with pytest.raises(InvariantViolationError, match="leads"):
+        rules.daemon_answers(session, asked, ControlledShutdownResponse(0))
+
+
+def test_leader_that_is_refused_for_good_waits_for_the_next_epoch() -> None:
+    """As Kafka's: after these errors only a LeaderAndIsr continues."""
+    world, _ = held()
+    broker = world.brokers[BrokerId(1)]
+    hosted = broker.hosted[tp()]
+    assert broker.asks is not None
+    hosted.partition_epoch -= 1
+    world.brokers[BrokerId(3)].replication.extra_fetch_s = 1e9
+    world.run_for(15.0)
+    assert hosted.wanted == replicas(1, 2)
+    assert world.state(tp()) is not None
+    epoch = hosted.leader_epoch
+    other = world.brokers[BrokerId(2)]
+    other.kill()
+    world.run_until(lambda: hosted.leader_epoch > epoch, within_s=30.0)
+    assert hosted.wanted is None
+
+
+def test_plots_differ_from_those_of_the_campaign_by_the_asking_brokers_only() -> None:
+    """So a failure can be compared with the history in which brokers write ISRs themselves."""
+    plot = asked_plot_of(3)
+    assert plot.weights.broker_shut_down > 0
+    assert asked_world(3, plot).fabric.asks
