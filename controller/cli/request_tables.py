@@ -104,7 +104,7 @@ def ended_screen(summaries: Sequence[Summary], rows_max: int | None) -> Renderab
             Column("refused", _refused, is_number=True),
             Column("moved", _moved, is_number=True),
             Column("other", lambda s: Text(_others(s)), folds=True),
-            Column("by", lambda s: Name(s.requested_by)),
+            Column("by", lambda s: Name(s.requested_by), is_extra=True),
             Column("kind", lambda s: s.kind, is_extra=True),
             Column("reason", lambda s: Text(s.reason), is_extra=True, folds=True),
         ),

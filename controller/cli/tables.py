@@ -6,7 +6,7 @@ Only a terminal gets them. Pipes and files get lines of text, whatever the width
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, TypeVar
@@ -20,8 +20,6 @@ from rich.text import Text
 
 from controller.cli.options import ROWS_MAX
 
-WIDE: Final = 120
-"""Columns of a terminal from which tables show what is useful but not necessary."""
 NAME_MIN: Final = 12
 FOLD_MIN: Final = 30
 """Columns that a name and folded text have at least."""
@@ -119,7 +117,7 @@ class Column(Generic[_Row]):
     folds: bool = False
     """Takes the rest of the width and as many lines as it needs."""
     is_extra: bool = False
-    """Left out on a narrow terminal."""
+    """Left out where not all columns fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,17 +140,21 @@ class Listing(Generic[_Row]):
         if not self.rows:
             return
         rows = list(islice(self.rows, self.rows_max))
-        cells = {
-            column: [column.cell(row) for row in rows]
-            for column in self.columns
-            if options.max_width >= WIDE or not column.is_extra
-        }
+        cells = {column: [column.cell(row) for row in rows] for column in self.columns}
         # A column that is empty in every row is left out.
         filled = {c: found for c, found in cells.items() if not all(map(_is_empty, found))}
-        widths, gap = _fitted(console, options, filled)
+        wanted = {
+            column: max(
+                len(column.head), *(console.measure(f, options=options).maximum for f in found)
+            )
+            for column, found in filled.items()
+        }
+        shown = _chosen(wanted, options.max_width)
+        names = {c for c in shown if any(isinstance(cell, Name) for cell in filled[c])}
+        widths, gap = _fitted([wanted[c] for c in shown], shown, names, options.max_width)
         drawn = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
-        drawn.show_header = any(column.head for column in filled)
-        for column, width in zip(filled, widths, strict=True):
+        drawn.show_header = any(column.head for column in shown)
+        for column, width in zip(shown, widths, strict=True):
             drawn.add_column(
                 column.head,
                 justify="right" if column.is_number else "left",
@@ -160,7 +162,7 @@ class Listing(Generic[_Row]):
                 overflow="fold",
                 width=width,
             )
-        for row in zip(*filled.values(), strict=True):
+        for row in zip(*(filled[column] for column in shown), strict=True):
             drawn.add_row(*row)
         if self.title:
             yield Text(self.title, self.style)
@@ -170,8 +172,25 @@ class Listing(Generic[_Row]):
             yield Text(f"... and {left_out} more (--all-rows shows them)", "dim")
 
 
+def _chosen(wanted: Mapping[Column[_Row], int], width: int) -> list[Column[_Row]]:
+    """Return the columns without the last extra ones, as many as do not fit."""
+    shown = list(wanted)
+
+    def needed() -> int:
+        folded = (min(wanted[c], 2 * FOLD_MIN) if c.folds else wanted[c] for c in shown)
+        return sum(folded) + GAP * (len(shown) - 1)
+
+    for column in reversed(list(wanted)):
+        if column.is_extra and needed() > width:
+            shown.remove(column)
+    return shown
+
+
 def _fitted(
-    console: Console, options: ConsoleOptions, filled: Mapping[Column[_Row], list[RenderableType]]
+    wanted: Sequence[int],
+    columns: Sequence[Column[_Row]],
+    names: Collection[Column[_Row]],
+    width: int,
 ) -> tuple[list[int], int]:
     """
     Return the widths of columns, and the gap between them.
@@ -179,18 +198,15 @@ def _fitted(
     Where the terminal is too narrow, folded text gets narrower first, then names, then the gaps,
     then both again.
     """
-    widths = [
-        max(len(column.head), *(console.measure(f, options=options).maximum for f in found))
-        for column, found in filled.items()
-    ]
+    widths = list(wanted)
     elastic = {
         number: FOLD_MIN if column.folds else NAME_MIN
-        for number, (column, found) in enumerate(filled.items())
-        if column.folds or any(isinstance(cell, Name) for cell in found)
+        for number, column in enumerate(columns)
+        if column.folds or column in names
     }
-    least = [min(width, elastic.get(number, width)) for number, width in enumerate(widths)]
-    gap = GAP if sum(least) + GAP * (len(widths) - 1) <= options.max_width else 1
-    excess = sum(widths) + gap * (len(widths) - 1) - options.max_width
+    least = [min(needed, elastic.get(number, needed)) for number, needed in enumerate(widths)]
+    gap = GAP if sum(least) + GAP * (len(widths) - 1) <= width else 1
+    excess = sum(widths) + gap * (len(widths) - 1) - width
     by_need = sorted(elastic, key=elastic.__getitem__, reverse=True)
     for scale in (1, 2):
         for number in by_need:
