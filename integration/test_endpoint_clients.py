@@ -242,3 +242,32 @@ def test_java_clients_do_not_notice(
     assert produced.code == 0, produced.stdout
     assert "producer_send_error" not in produced.stdout
     assert produced.stdout.count("producer_send_success") == MESSAGES
+
+
+@pytest.mark.parametrize("how", ["freeze", "kill"])
+def test_a_broker_that_is_lost_holds_nothing_up(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, how: str
+) -> None:
+    """Whose requests it relayed finds another broker; the ISR shrinks, and grows again."""
+    topic = make_topic(dict.fromkeys(range(6), (1, 2, 3)), {"min.insync.replicas": "2"})
+    with tenure(cluster, daemons, make_topic):
+        with Traffic(cluster.bootstrap_servers, {topic: 6}) as traffic:
+            traffic.await_flow()
+            lost = cluster.brokers[3]
+            lost.freeze() if how == "freeze" else lost.kill()
+            begun = time.monotonic()
+            eventually(lambda: all(cluster.isr(topic, n) == {1, 2} for n in range(6)), within_s=60)
+            print("SHRUNK", how, time.monotonic() - begun)
+            traffic.await_flow()
+            if how == "freeze":
+                lost.thaw()
+            else:
+                cluster.start_brokers(3)
+            eventually(
+                lambda: all(cluster.isr(topic, n) == {1, 2, 3} for n in range(6)), within_s=60
+            )
+            traffic.await_flow()
+            traffic.stop()
+        assert traffic.failed == {}
+        found = traffic.audited()
+        assert found.is_clean, str(found)

@@ -35,6 +35,8 @@ CEDE_S: Final = 45.0
 """How long a client waits for the role to be given back, and as long for another controller."""
 LOOK_S: Final = 0.2
 """Between two looks at the controller that brokers name."""
+PERMIT_S: Final = 5.0
+"""How long a broker may take to permit what another asks: that one tries again with the next."""
 GRACE_S: Final = 5.0
 """How much longer than its own timeout an election is awaited."""
 
@@ -146,7 +148,7 @@ class ClientService:
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> bytes | None:
         """Answer a broker as its controller, if another broker permits it to ask."""
-        answer = await upstream.exchange(frame)
+        answer = await upstream.exchange(frame, PERMIT_S)
         error = relayed_frames.error_for_broker(header, answer)
         if error in {NOT_CONTROLLER, _STALE_CONTROLLER_EPOCH}:
             return await self._brokers.answer(peer, header, frame)

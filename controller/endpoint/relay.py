@@ -24,6 +24,8 @@ CONNECT_S: Final = 5.0
 """For a connection to a broker; the next one is tried then."""
 TRIES: Final = 3
 """Brokers that are tried for one client."""
+FIRST_S: Final = 5.0
+"""For the first answer of a connection: a broker that hangs still accepts connections."""
 ANSWER_S: Final = 65.0
 """For a broker's answer: longer than the default timeout of administrative requests."""
 ANSWER_MAX: Final = 100 * 1024 * 1024
@@ -44,12 +46,20 @@ class Upstream:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     memory: FrameMemory
+    first_s: float
+    """How long the first answer is awaited."""
     is_authenticated: bool = False
     """Whether the broker accepted a message of the client's SASL exchange."""
+    has_answered: bool = False
+    """Whether it answered any request."""
 
-    async def exchange(self, frame: bytes) -> bytes:
+    async def exchange(self, frame: bytes, within_s: float = ANSWER_S) -> bytes:
         """
         Send a request and return the answer, both without their length.
+
+        Args:
+            frame: The request.
+            within_s: How long the answer is awaited, if it is not the first.
 
         Raises:
             TimeoutError: the broker does not answer.
@@ -57,7 +67,7 @@ class Upstream:
             OSError: the connection is lost.
 
         """
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(within_s if self.has_answered else self.first_s):
             self.writer.write(framed(frame))
             await self.writer.drain()
             (size,) = _LENGTH.unpack(await self._read(_LENGTH.size))
@@ -70,6 +80,7 @@ class Upstream:
                 self.memory.give_back(reserved)
         if answer[:4] != frame[4:8]:
             raise RemoteProtocolError("a broker's answer to another request")
+        self.has_answered = True
         return answer
 
     async def _read(self, size: int) -> bytes:
@@ -93,6 +104,8 @@ class Relay:
     tls: Callable[[], ssl.SSLContext] | None = None
     """Makes the context for a connection; None: that listener has no TLS."""
     brokers: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)
+    first_s: float = FIRST_S
+    """How long the first answer over a connection is awaited."""
     _turns: itertools.count[int] = field(default_factory=itertools.count)
 
     def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
@@ -126,7 +139,7 @@ class Relay:
             reader, writer = await asyncio.open_connection(
                 endpoint.host, endpoint.port, ssl=None if self.tls is None else self.tls()
             )
-        return Upstream(broker.id, reader, writer, self.memory)
+        return Upstream(broker.id, reader, writer, self.memory, self.first_s)
 
 
 def framed(frame: bytes) -> bytes:

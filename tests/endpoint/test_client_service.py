@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -188,6 +189,22 @@ def test_broker_that_cannot_be_reached_is_passed_over() -> None:
         sent = struct.pack(">hhih", 60, 0, 9, -1)
         for _ in range(4):
             assert served.exchange(sent) == [sent[4:8]]
+
+
+def test_broker_that_hangs_is_given_up_soon() -> None:
+    """It accepts connections; the client connects again and gets another broker."""
+    hangs = threading.Event()
+
+    def hanging(_header: codec.RequestHeader, _frame: bytes) -> None:
+        hangs.wait(WITHIN_S)
+
+    with public(hanging, lambda _, frame: frame[4:8]) as served:
+        served.relay.first_s = 0.1
+        sent = struct.pack(">hhih", 60, 0, 9, -1)
+        found = [served.exchange(sent)[0] for _ in range(2)]
+        assert sorted(found) == [b"", sent[4:8]]
+        assert served.counts.refused == {"slow": 1}
+        hangs.set()
 
 
 def test_no_broker_at_all_closes_the_connection() -> None:
