@@ -198,6 +198,9 @@ class ClientService:
         while seen.controller in {self._own_id, _NO_CONTROLLER} and now() < until:
             await asyncio.sleep(LOOK_S)
             seen = await self._look(upstream)
+        if peer.is_gone:
+            # It gave up, and asks again: the request must not be carried out twice.
+            raise ConnectionResetError("the client did not wait")
         if not self._is_sasl and seen.controller not in {upstream.broker, self._own_id}:
             # Nothing of the client is bound to the former connection.
             with suppress(NoBrokerError):

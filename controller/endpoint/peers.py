@@ -114,6 +114,11 @@ class Peer:
         # Not 0: with it, the TLS transport would stop an empty buffer.
         self.writer.transport.set_write_buffer_limits(high=1)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it closed the connection, or this side did."""
+        return self.reader.at_eof() or self.writer.is_closing()
+
     async def next_frame(self, size_max: int, within_s: float) -> bytes:
         """
         Wait for a request; return it without its length. The one before is answered.

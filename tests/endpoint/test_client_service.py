@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -344,6 +345,27 @@ def test_role_is_given_back_and_the_new_controller_asked() -> None:
     with public(cluster.broker(1), cluster.broker(2), answer=cluster.give_back) as served:
         assert served.exchange(create_request())[0][4:] == b"created"
         assert served.counts.answered == {("CreateTopics", "ceded"): 1}
+
+
+def test_request_of_a_client_that_gave_up_is_not_carried_out() -> None:
+    """It asks again by then, and would find its topic there."""
+    cluster = Handover(CREATE)
+    left = threading.Event()
+
+    def give_back(event: Event) -> CedeRoleResponse:
+        left.wait(WITHIN_S)
+        return cluster.give_back(event)
+
+    with public(cluster.broker(1), cluster.broker(2), answer=give_back) as served:
+        with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
+            client.sendall(framed(create_request()))
+            until = time.monotonic() + WITHIN_S
+            while not served.loop.events and time.monotonic() < until:
+                time.sleep(0.01)
+        left.set()
+        time.sleep(0.5)
+        asked = [codec.header_of(f).api_key for b in served.brokers for f in b.frames]
+        assert set(asked) == {3}
 
 
 def test_client_without_the_right_moves_no_role() -> None:
