@@ -56,7 +56,7 @@ def test_private_endpoint_relays_nothing() -> None:
         ({"controller_endpoint": "private", "endpoint_listener": "A,B"}, "one listener"),
         ({"controller_endpoint": "public", "endpoint_listener": "A,B,C"}, "two listeners"),
         ({"controller_endpoint": "public", "endpoint_listener": "A,"}, "two listeners"),
-        ({"controller_endpoint": "public", "security_protocol": "SSL"}, "TLS"),
+        ({"controller_endpoint": "public", "security_protocol": "SSL"}, "endpoint_certfile"),
     ],
 )
 def test_what_cannot_be_served_is_refused(options: dict[str, str], named: str) -> None:
