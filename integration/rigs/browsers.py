@@ -21,6 +21,8 @@ from typing import Any, Final
 
 import pytest
 
+from integration.rigs.waiting import eventually
+
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 DRIVER: Final = "chromedriver"
 AXE: Final = "axe-core@4.14.1"
@@ -63,11 +65,22 @@ class Page:
     def press(self, words: str) -> None:
         """Press the button whose text begins with these words."""
         buttons = self._driver.find_elements("tag name", "button")
-        next(b for b in buttons if b.text.startswith(words)).click()
+        self._leave_by(next(b for b in buttons if b.text.startswith(words)))
 
     def follow(self, words: str) -> None:
         """Follow the first link with this text."""
-        self._driver.find_element("link text", words).click()
+        self._leave_by(self._driver.find_element("link text", words))
+
+    def _leave_by(self, element: Any) -> None:  # noqa: ANN401 - as above
+        """Click, and wait until the next page is there."""
+        self.run("window.isLeft = true")
+        element.click()
+        eventually(
+            lambda: bool(self.run("return !window.isLeft && document.readyState === 'complete'")),
+            within_s=WITHIN_S,
+            every_s=0.1,
+            what="the next page is loaded",
+        )
 
     @property
     def html(self) -> str:
