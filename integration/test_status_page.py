@@ -107,7 +107,8 @@ def test_page_shows_a_move_and_what_became_of_it(
         assert f"{topic}-0" in window.words
         assert "<i>drain</i>" in window.words, "shown as text, not as markup"
         assert "of 24 MB" in window.words or "of 24." in window.words, window.words
-        assert re.search(r"\d+ % .*6\.0?\d* MB .*/s", window.words), "each copy has its bytes"
+        found = re.search(r"\d+ %\s+\S+ \w*B of 6(\.\d+)? MB", window.words)
+        assert found, window.words  # each copy has its bytes
         _has_no_faults(window)
         _refreshes_in_place(window, f"{daemon.url}/?topic={topic}")
         await_end(cluster, targets, within_s=240)
