@@ -72,6 +72,7 @@ class _Round:
     wanted: Mapping[TopicPartition, None]
     whole: bool
     left: deque[LiveBroker]
+    asked: frozenset[BrokerId] = NO_BROKERS
     asking: int = 0
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     errors: dict[BrokerId, str] = field(default_factory=dict)
@@ -184,7 +185,7 @@ class LogDirQuery(PooledQuery):
         """Query brokers for the partitions requested since the last query."""
         only = line.brokers or self._brokers.keys()
         brokers = deque(broker for n, broker in sorted(self._brokers.items()) if n in only)
-        begun = _Round(line.wanted, line.whole, brokers)
+        begun = _Round(line.wanted, line.whole, brokers, frozenset(line.brokers))
         line.wanted, line.brokers, line.whole, line.is_asked = {}, set(), False, False
         line.is_busy = True
         if not brokers:
@@ -219,6 +220,7 @@ class LogDirQuery(PooledQuery):
                 current.disks,
                 current.placed,
                 frozenset(current.unable),
+                current.asked,
             )
         )
         if line.is_asked:

@@ -251,6 +251,8 @@ def _partitions(
     again: tuple[effects.Effect, ...] = ()
     if budget.refused_leader_moves:
         again = (effects.SetTimer(wakeups.LEADER_MOVES_TIMER, Instant(now + 1.0)),)
+    if budget.lacking_room:
+        again += partition_sizes.measure_room(view, budget.lacking_room, now).effects
     return records.Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 

@@ -10,12 +10,14 @@ Invariant: ``BrokerDisk.reserved`` and ``unplaced`` equal a recount over the cop
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core.model import BrokerDisks, BrokerId, Instant, LogDir, TopicPartition
 
+NEVER: Final = Instant(-math.inf)
 GROWTH_AFTER_S: Final = 5.0
 """Two reports that are closer in time give no rate."""
 GROWTH_HALVES_S: Final = 60.0
@@ -106,6 +108,8 @@ class BrokerDisk:
     """Replicas that steps in flight drop: their logs may be deleted before a new one is placed."""
     is_copying: bool = False
     """Whether a copy made progress in the last report, or began since."""
+    stirred: Instant = NEVER
+    """When something last happened that may free space soon."""
     base: _Base | None = None
 
     # --- copies --------------------------------------------------------------------------------
@@ -121,7 +125,7 @@ class BrokerDisk:
         """Keep the reservation of a copy that ended until a later report."""
         copy = self.copies.pop(partition)
         self.without_room.discard(partition)
-        copy.ended = at
+        copy.ended = self.stirred = at
         self.ended.append((partition, copy))
 
     def sum_of(self, directory: str | None) -> Reserved:
@@ -149,6 +153,8 @@ class BrokerDisk:
         report: BrokerDisks,
         held: Mapping[TopicPartition, int],
         placed: Mapping[TopicPartition, str],
+        *,
+        is_complete: bool = True,
     ) -> None:
         """
         Take a report; an older one than the last is ignored.
@@ -157,10 +163,15 @@ class BrokerDisk:
             report: The log directories.
             held: Bytes of replicas in the same answer.
             placed: The directories of replicas in the same answer.
+            is_complete: Whether the answer is about every copy in progress. Otherwise it gives no
+                growth: what arrived of the others would be taken for that of producers.
 
         """
         if self.report is not None and report.at < self.report.at:
             return
+        if self.report is None or self.report.epoch != report.epoch:
+            # The broker counts the delay of what it was about to delete anew.
+            self.stirred = max(self.stirred, report.at)
         copied: dict[str, int] = {}
         good = [d.path for d in report.dirs if not d.is_failed]
         self.only = good[0] if len(good) == 1 else None
@@ -178,7 +189,7 @@ class BrokerDisk:
                 copied[copy.directory] = copied.get(copy.directory, 0) + copy.left
         self.ended = [(p, c) for p, c in self.ended if c.ended is None or c.ended > report.at]
         self.dropped = [(at, b) for at, b in self.dropped if report.at < at + DELETE_DELAY_S]
-        self._measure_growth(report, copied)
+        self._measure_growth(report, copied, is_complete=is_complete)
         for copy in included:
             # Its producers write here from now on, which only the next reports show.
             for path in self._paths_of(copy):
@@ -204,7 +215,9 @@ class BrokerDisk:
         self.report = report
         self.directories = tuple(d for d in report.dirs if not d.is_failed)
 
-    def _measure_growth(self, report: BrokerDisks, copied: Mapping[str, int]) -> None:
+    def _measure_growth(
+        self, report: BrokerDisks, copied: Mapping[str, int], *, is_complete: bool
+    ) -> None:
         usable = {d.path: d.usable for d in report.dirs if d.usable is not None}
         base = self.base
         if base is None:
@@ -213,7 +226,7 @@ class BrokerDisk:
         for path, arrived in copied.items():
             base.copied[path] = base.copied.get(path, 0) + arrived
         elapsed = report.at - base.at
-        if elapsed < GROWTH_AFTER_S:
+        if elapsed < GROWTH_AFTER_S or not is_complete:
             return
         kept = 0.5 ** (elapsed / GROWTH_HALVES_S)
         for path, free in usable.items():

@@ -255,6 +255,8 @@ class SizesRead:
     """The directory of each replica by broker, of brokers with several; omitted like sizes."""
     unable: frozenset[BrokerId] = model.NO_BROKERS
     """The brokers with an error that answered: they will report nothing later, either."""
+    asked: frozenset[BrokerId] = model.NO_BROKERS
+    """The brokers that were queried; none means all."""
 
 
 @dataclass(frozen=True, slots=True)

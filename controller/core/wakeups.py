@@ -29,6 +29,8 @@ PREFERRED_TIMER: Final = "preferred_elections"
 """The next preferred leaders may be elected."""
 SIZES_TIMER: Final = "sizes"
 """Sizes have to be requested."""
+ROOM_TIMER: Final = "room"
+"""Copies that wait for room are considered again."""
 ORDER_TIMER: Final = "controller_answer"
 """An alter entry was not answered, or is to be sent again."""
 DIRECTORIES_TIMER: Final = "log_directories"
@@ -216,6 +218,7 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     LEADER_MOVES_TIMER: (),
     PREFERRED_TIMER: ("elections",),
     SIZES_TIMER: ("sizes",),
+    ROOM_TIMER: ("capacity",),
     DIRECTORIES_TIMER: ("directories",),
     ORDER_TIMER: ("timer",),
     SEEN_TIMER: ("timer",),

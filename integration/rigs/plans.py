@@ -243,14 +243,22 @@ def _await_limited(cluster: Cluster, bytes_per_s: int) -> None:
 
 
 def fill(
-    cluster: Cluster, partitions: Iterable[tuple[str, int]], records: int = _HOLDING_RECORDS
+    cluster: Cluster,
+    partitions: Iterable[tuple[str, int]],
+    records: int = _HOLDING_RECORDS,
+    record_bytes: int = _RECORD_BYTES,
 ) -> None:
-    """Write 5 MB into each partition: more than passes before a throttle is felt."""
+    """
+    Write 5 MB into each partition: more than passes before a throttle is felt.
+
+    Every record is a batch of its own, which is the least that a replica fetches at once.
+    """
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"}
+    settings["batch.size"] = str(record_bytes)
     producer = Producer({**settings, **cluster.client_security, **QUIET})
     for topic, partition in partitions:
         for key in range(records):
-            producer.produce(topic, b"x" * _RECORD_BYTES, f"{-1 - key}".encode(), partition)
+            producer.produce(topic, b"x" * record_bytes, f"{-1 - key}".encode(), partition)
         producer.poll(0)
     left = producer.flush(60)
     assert left == 0, f"{left} records are not written"

@@ -71,13 +71,15 @@ def _unmount(directory: Path) -> None:
 
 
 class DiskWatch:
-    """Samples the free space of directories, and keeps the least of each."""
+    """Samples the free space of directories, and keeps the least of each and the last."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
         self._directories = tuple(directories)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
-        self.least_free: dict[Path, int] = {d: free_bytes(d) for d in self._directories}
+        self.free: dict[Path, int] = {d: free_bytes(d) for d in self._directories}
+        """Bytes, in the last sample."""
+        self.least_free: dict[Path, int] = dict(self.free)
         """Bytes."""
 
     def __enter__(self) -> Self:
@@ -93,7 +95,8 @@ class DiskWatch:
     def _sample(self) -> None:
         while not self._is_over.wait(_SAMPLED_EVERY_S):
             for directory in self._directories:
-                self.least_free[directory] = min(self.least_free[directory], free_bytes(directory))
+                self.free[directory] = free_bytes(directory)
+                self.least_free[directory] = min(self.least_free[directory], self.free[directory])
 
 
 def free_bytes(directory: Path) -> int:

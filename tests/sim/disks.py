@@ -121,7 +121,9 @@ class SimSizes:
         def answer() -> None:
             sizes = {p: max(held.values()) for p, held in replicas.items()}
             unmeasured = frozenset(wanted.keys() - sizes.keys())
-            self._inbox.put(SizesRead(sizes, errors, replicas, unmeasured, found, placed))
+            self._inbox.put(
+                SizesRead(sizes, errors, replicas, unmeasured, found, placed, asked=brokers)
+            )
 
         schedule = self._fabric.schedule
 

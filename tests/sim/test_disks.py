@@ -7,7 +7,7 @@ from typing import Final, cast
 
 import pytest
 
-from controller.core.model import BlockedBy, BrokerId, MinFree, TopicPartition
+from controller.core.model import BlockedBy, BrokerId, LogDirs, MinFree, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.partition.retarget import NO_ROOM
 from controller.core.records import BlockedRecord, Change, PhaseRecord
@@ -18,7 +18,8 @@ from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.alter_api import SimAlterApi
 from tests.sim.alter_rules import AlterRules
 from tests.sim.daemons import Build, Ports
-from tests.sim.disks import RECORD_BYTES, DiskFullError, SimDisks, SimSizes
+from tests.sim.directories import placing
+from tests.sim.disks import RECORD_BYTES, DiskFullError, SimDisks, SimSizes, path_of
 from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.logs import Record
 from tests.sim.store import SimStore
@@ -27,6 +28,8 @@ from tests.sim.world import World
 RESERVE: MinFree = MinFree(bytes=300 * RECORD_BYTES)
 PARTITIONS = 12
 END_S = 2000.0
+PATIENCE_S = 600.0
+"""The time after which an operator names the directories of what still waits."""
 SHARE = 0.55
 
 
@@ -105,6 +108,7 @@ def largest(world: World, target: dict[TopicPartition, list[int]]) -> int:
         sum(sizes[p] for p, replicas in target.items() if b in replicas) for b in world.brokers
     )
     # Both directories of a broker share what it gets.
+    # Both directories of a broker share what it gets.
     return int(max(before, SHARE * after) + max(sizes.values())) * RECORD_BYTES + 2 * RESERVE.bytes
 
 
@@ -133,7 +137,7 @@ def test_no_disk_is_ever_full_and_the_plan_ends(engine: EngineName, seed: int) -
         copy_refresh_s=1.0,
         step_size=chance.choice((1, 2, None)),
     )
-    build = guarded(world, options, observer)
+    build = placing(world, options, observer=observer)
     daemon = world.add_daemon(build)
     world.run_for(3.0)
     world.submit_request(target)
@@ -144,9 +148,33 @@ def test_no_disk_is_ever_full_and_the_plan_ends(engine: EngineName, seed: int) -
     broker.kill()
     world.run_for(chance.uniform(5.0, 12.0))
     broker.start()
+    world.run_for(PATIENCE_S)
+    left = {p: r for p, r in target.items() if list(world.assignment(p).replicas) != r}
+    if left and not is_finished(world):
+        world.submit_request(left, log_dirs=roomy_directories(world, disks, left))
     world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
     assert all(list(world.assignment(p).replicas) == r for p, r in target.items())
     assert disks.least_free > 0
+
+
+def roomy_directories(
+    world: World, disks: SimDisks, target: dict[TopicPartition, list[int]]
+) -> dict[TopicPartition, LogDirs]:
+    """
+    Return the directory with the most room for each new replica.
+
+    A broker puts a new log where it has the fewest. A copy waits while that may be a directory
+    without room, and an operator can name another.
+    """
+    named = {}
+    for partition, replicas in target.items():
+        there = world.assignment(partition).replicas
+        hosts = [world.brokers[BrokerId(r)] for r in replicas if r not in there]
+        rooms = {h.id: {d: disks.free(h, d) for d in h.directories} for h in hosts}
+        named[partition] = tuple(
+            (broker, path_of(max(free, key=free.__getitem__))) for broker, free in rooms.items()
+        )
+    return named
 
 
 def test_without_the_guard_a_disk_is_filled() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 
 from controller.core import model
 from controller.core.model import (
+    NO_BROKERS,
     Blocked,
     BlockedBy,
     BrokerId,
@@ -61,6 +62,11 @@ class Budget:
         self._disks = None if min_free is None else DiskBudget(view, now, min_free)
         self.refused_leader_moves = False
         """Whether a leader move has to wait for the next second."""
+
+    @property
+    def lacking_room(self) -> frozenset[BrokerId]:
+        """The brokers whose disks had no room for a step of this cycle."""
+        return NO_BROKERS if self._disks is None else frozenset(self._disks.lacking)
 
     @property
     def has_slot(self) -> bool:

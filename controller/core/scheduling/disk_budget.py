@@ -25,18 +25,23 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.scheduling.disk_space import directory_for, unreported, volume_of
-from controller.core.scheduling.partition_sizes import throttle_rate
+from controller.core.scheduling.partition_sizes import ROOM_REFRESH_S, throttle_rate
 from controller.core.view import ClusterView
 
 UNTHROTTLED_RATE: Final = 10_000_000
 """Bytes per second that a broker without a throttle copies at least: a bound for the time."""
 COPY_TIME_MAX_S: Final = 86_400.0
 """The longest time for which growth is reserved; reports correct it meanwhile."""
-SHORT_S: Final = disk_ledger.DELETE_DELAY_S
-"""The room is short if it is less than what a broker copies in this time, at its throttle."""
-BUSY_REFRESHES: Final = 3
+SHORT_S: Final = 3 * disk_ledger.DELETE_DELAY_S
 """
-Where the room is short, copies in progress that last for so many ``copy_refresh`` are enough.
+The room is short if it is less than what a broker copies in this time, at its throttle.
+
+What many copies drop at once is free at once, after the delay of deletions: until then, the broker
+may have no room. Where it begins them one after the other in time, it frees as much as it copies.
+"""
+BUSY_S: Final = 2.5 * ROOM_REFRESH_S
+"""
+Where the room is short, copies in progress that last for so long are enough.
 
 The next report shows their progress, and others may begin, before these have ended.
 """
@@ -89,6 +94,8 @@ class _BrokerRoom:
     """Why the room has to be measured first."""
     left: int
     """Bytes that its copies still take."""
+    under_way: float
+    """Bytes that those in progress still have to copy, at its rate since the report."""
     is_copying: bool
     """Whether its copies make progress."""
     rate: int
@@ -101,6 +108,7 @@ class _BrokerRoom:
     def take(self, size: int, growth: float, path: str | None) -> None:
         """Count a copy that begins in this cycle, in a directory or wherever the broker puts it."""
         self.left += size
+        self.under_way += size
         self.is_copying = True
         self.placed += path is None
         for room in self.rooms:
@@ -109,9 +117,10 @@ class _BrokerRoom:
                 if room.free is not None:
                     room.free -= size
 
-    def is_busy(self, lasts_s: float) -> bool:
-        """Return whether the copies in progress last for this time at least."""
-        return self.is_copying and self.left >= self.rate * lasts_s
+    @property
+    def is_busy(self) -> bool:
+        """Whether the copies in progress are enough where the room is short."""
+        return self.is_copying and self.under_way >= self.rate * BUSY_S
 
     def is_short(self, size: int, path: str | None) -> bool:
         """Return whether a copy leaves little room in a directory that may take it."""
@@ -154,8 +163,9 @@ class DiskBudget:
         self._view = view
         self._now = now
         self._min_free = min_free
-        self._enough_s = BUSY_REFRESHES * view.options.copy_refresh_s
         self._brokers: dict[BrokerId, _BrokerRoom] = {}
+        self.lacking: set[BrokerId] = set()
+        """Brokers without room for a step of this cycle."""
 
     def gate(self, partition: TopicPartition, adding: Replicas) -> Blocked | None:
         """Return why the disks of the added replicas cannot take the copies now."""
@@ -174,8 +184,10 @@ class DiskBudget:
             is_new = not work.orphans or (broker, partition) not in work.orphans
             room = known.full(size, growth, path, is_new=is_new)
             if room is not None:
+                self.lacking.add(broker)
                 return _no_room(broker, known, room, size, growth, self._min_free)
-            if known.is_busy(self._enough_s) and known.is_short(size, path):
+            if known.is_busy and known.is_short(size, path):
+                self.lacking.add(broker)
                 detail = f"broker {broker} has little room, and copies in progress: they end first"
                 return Blocked(BlockedBy.DISK_FULL, detail)
         return None
@@ -195,13 +207,16 @@ class DiskBudget:
         report = disk.report
         rooms = tuple(self._room(disk, d, after[d.path]) for d in disk.directories)
         sums = (disk.unplaced, *disk.reserved.values())
+        rate = throttle_rate(view, broker, FOLLOWER_RATE) or UNTHROTTLED_RATE
+        age_s = 0.0 if report is None else max(0.0, now - report.at)
         known = self._brokers[broker] = _BrokerRoom(
             rooms,
             unreported(view, broker, now),
             left=sum(s.bytes for s in sums),
+            under_way=max(0.0, sum(c.left for c in disk.copies.values()) - rate * age_s),
             is_copying=disk.is_copying,
-            rate=throttle_rate(view, broker, FOLLOWER_RATE) or UNTHROTTLED_RATE,
-            age_s=0.0 if report is None else max(0.0, now - report.at),
+            rate=rate,
+            age_s=age_s,
             placed=disk.placed_since + SPARE_PLACEMENTS,
         )
         return known

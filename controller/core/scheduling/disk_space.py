@@ -204,7 +204,7 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
         after = receivers_of(view, partition, reassignment)
         assignment = view.session.known_assignment(partition)
         leaving = () if assignment is None else assignment.removing_replicas
-    _count_leavers(ledger, partition, leaving)
+    _count_leavers(ledger, partition, leaving, now)
     before = ledger.receivers.get(partition, ())
     if before == after:
         return
@@ -221,13 +221,15 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
 
 
 def _count_leavers(
-    ledger: disk_ledger.DiskLedger, partition: TopicPartition, leaving: Replicas
+    ledger: disk_ledger.DiskLedger, partition: TopicPartition, leaving: Replicas, now: Instant
 ) -> None:
     before = ledger.leavers.get(partition, ())
     if before == leaving:
         return
     for broker in before:
-        ledger.of(broker).leaving -= 1
+        disk = ledger.of(broker)
+        disk.leaving -= 1
+        disk.stirred = now
     for broker in leaving:
         ledger.of(broker).leaving += 1
     if leaving:
@@ -244,6 +246,7 @@ def log_dropped(
         return
     disk = view.tenure.disks.of(broker)
     disk.deletions.append(now)
+    disk.stirred = now
     if any(d.is_estimate for d in disk.directories):
         disk.dropped.append((now, view.work.sizes.get(partition, 0)))
 
@@ -277,7 +280,8 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
             held[partition] = move.size if move is not None and is_older else copy.held
             if copy.directory is not None:
                 placed[partition] = copy.directory
-        disk.reported(report, held, placed)
+        is_complete = all(p in event.sizes or p in event.unmeasured for p in disk.copies)
+        disk.reported(report, held, placed, is_complete=is_complete)
         disk.without_room = set(_without_room(disk, min_free))
         view.due.add(disk.without_room)
     for broker in [b for b in ledger.brokers if b not in view.cluster.brokers]:

@@ -7,7 +7,7 @@ of their new replicas show their progress. Only the space guard waits for an unk
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,14 @@ FEW: Final = 1_000
 """Of so many new partitions only the brokers are queried that have replicas, or are to."""
 GROWTH_AFTER_S: Final = 5.0
 """Two sizes that are closer in time give no rate."""
+ROOM_REFRESH_S: Final = 2.0
+"""Interval at which brokers without room for a copy are queried."""
+STIRRED_S: Final = 120.0
+"""
+After so long without a copy or a deletion, such a broker is queried once per ``copy_refresh``.
+
+That is twice the time for which brokers keep a deleted log, unless they are configured otherwise.
+"""
 
 
 def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
@@ -67,6 +75,31 @@ def _brokers_of_new(view: ClusterView) -> frozenset[BrokerId]:
     return frozenset(found)
 
 
+def measure_room(view: ClusterView, lacking: frozenset[BrokerId], now: Instant) -> Decision:
+    """
+    Query the brokers whose disks have no room for a copy: one may begin as soon as there is.
+
+    Args:
+        view: Everything known.
+        lacking: The brokers that a step of this cycle could not be given.
+        now: The present instant.
+
+    """
+    work, disks = view.work, view.tenure.disks.brokers
+    every = min(ROOM_REFRESH_S, view.options.copy_refresh_s)
+    # Logs are counted less often: a broker with several directories lists all of them for that.
+    whole = now >= work.counts_at
+    asked = frozenset(
+        b for b in lacking if whole or (b in disks and now < disks[b].stirred + STIRRED_S)
+    )
+    if now < work.room_at or not asked:
+        at = work.room_at if asked else work.counts_at
+        return Decision(effects=(effects.SetTimer(wakeups.ROOM_TIMER, at),))
+    copied = dict.fromkeys(p for b in asked if b in disks for p in disks[b].copies)
+    effect = effects.MeasureSizes(tuple(copied), copies=True, whole=whole, brokers=asked)
+    return Decision(effects=(effect, effects.SetTimer(wakeups.ROOM_TIMER, Instant(now + every))))
+
+
 def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
     """Return the partitions whose step in flight copies something."""
     if not view.tenure.in_flight:
@@ -92,6 +125,11 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
 def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -> None:
     """Note that sizes were requested."""
     work = view.work
+    if effect.copies and effect.brokers:
+        work.room_at = Instant(now + min(ROOM_REFRESH_S, view.options.copy_refresh_s))
+        if effect.whole:
+            work.counts_at = Instant(now + view.options.copy_refresh_s)
+        return
     if effect.copies:
         work.copies_at = Instant(now + view.options.copy_refresh_s)
         return
@@ -116,7 +154,7 @@ def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None
             continue
         if not reassignment.in_flight:
             wakeups.wake(view.due, wakeups.Finding.PENDING_MEASURED)
-        _note_copied(view, partition, event.replicas.get(partition, {}), now)
+        _note_copied(view, partition, event, now)
         size = _size_of(view, partition, event)
         if size is None:
             continue
@@ -153,15 +191,18 @@ def _size_of(view: ClusterView, partition: TopicPartition, event: events.SizesRe
 
 def has_answered(view: ClusterView, event: events.SizesRead, broker: BrokerId) -> bool:
     """Return whether a broker is live and reported what it has."""
-    return broker in view.cluster.brokers and broker not in event.errors
+    is_asked = not event.asked or broker in event.asked
+    return is_asked and broker in view.cluster.brokers and broker not in event.errors
 
 
 def _note_copied(
-    view: ClusterView, partition: TopicPartition, held: Mapping[BrokerId, int], now: Instant
+    view: ClusterView, partition: TopicPartition, event: events.SizesRead, now: Instant
 ) -> None:
     """Note that a copy made progress where the added replicas hold more bytes than before."""
     work = view.work
-    load = work.reassignments[partition].load
+    load, held = work.reassignments[partition].load, event.replicas.get(partition, {})
+    if load is not None and event.asked and not event.asked.issuperset(load.incoming):
+        return
     if load is None or not load.incoming or not held:
         work.copied.pop(partition, None)
         return

@@ -73,6 +73,10 @@ class WorkState:
     """When all sizes are to be requested again."""
     copies_at: Instant = START
     """When the sizes of the partitions being copied are to be requested again."""
+    room_at: Instant = START
+    """When brokers without room may be queried again."""
+    counts_at: Instant = START
+    """When they may be queried for all their logs again."""
 
     def has_excluded(self, partition: TopicPartition) -> bool:
         """Return whether this tenure excluded the removing replicas: they only get StopReplica."""

@@ -278,7 +278,7 @@ def test_what_copies_write_is_not_growth() -> None:
     driver.submit({tp(): [4]})
     driver.observe(reported(driver, {4: one(100 * GB)}, {tp(): 50 * GB}))
     after(driver, GROWTH_AFTER_S)
-    driver.observe(reported(driver, {4: one(70 * GB)}, {}, {tp(): {4: 30 * GB}}))
+    driver.observe(reported(driver, {4: one(70 * GB)}, {tp(): 50 * GB}, {tp(): {4: 30 * GB}}))
     disk = driver.view.tenure.disks.brokers[BrokerId(4)]
     assert disk.growth == {"/data": 0.0}
     driver.run(tp())
