@@ -73,7 +73,8 @@ SLOW_ROWS: Final = (KAFKA_3_9, KAFKA_2_7)
 def row_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Give the cluster of a release; its tests follow each other on it."""
     release: Release = request.param
-    with Cluster.running(ClusterOptions(brokers=4, broker=BrokerOptions(release=release))) as found:
+    options = BrokerOptions(release=release, inter_broker_protocol=None)
+    with Cluster.running(ClusterOptions(brokers=4, broker=options)) as found:
         yield found
 
 

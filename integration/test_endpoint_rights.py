@@ -20,23 +20,29 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 
 from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, ToolResult
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
-from integration.rigs.locks import CLIENTS, DAEMON, Locks
+from integration.rigs.locks import CLIENTS, DAEMON, SCRAM, Locks
 from integration.rigs.plans import await_end, await_tenure, configured, fill, plan_of
+from integration.rigs.servers import BrokerOptions
 from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 from integration.test_endpoint_clients import DAEMON_ID, PUBLIC
 from integration.test_locked_clusters import allow_as_documented
 
 OPTIONS = (*PUBLIC, "--inter-broker-listener", CLIENTS)
+BROKERS = BrokerOptions(inter_broker_protocol=None)
+"""At their highest protocol: their leaders ask for changes of the ISR."""
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [("SASL_SSL", SCRAM), ("SASL_PLAINTEXT", SCRAM), ("SASL_PLAINTEXT", "PLAIN")],
+)
 def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
-    mechanism: str, tmp_path: Path
+    protocol: str, mechanism: str, tmp_path: Path
 ) -> None:
     """Who may not alter the cluster is refused, by a broker's own words; brokers may ask."""
-    locks = Locks(protocol="SASL_PLAINTEXT", mechanism=mechanism, zookeeper_sasl=None)
-    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
+    locks = Locks(protocol=protocol, mechanism=mechanism, zookeeper_sasl=None)
+    with LockedCluster.running(LockedOptions(locks=locks, broker=BROKERS)) as cluster:
         allow_as_documented(cluster)
         seeing = ("--operation", "Describe", "--topic", "*")
         allowed = ("--add", "--allow-principal", f"User:{DAEMON}", *seeing)
@@ -52,7 +58,14 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
             cluster.bootstrap_servers, {topic: 4}, security=cluster.client_security
         ) as traffic:
             traffic.await_flow()
-            daemon = cluster.make_daemon("first", *OPTIONS)
+            own = cluster.keys.authority.issue("endpoint")
+            shown = (
+                "--endpoint-certfile",
+                str(own.certificate),
+                "--endpoint-keyfile",
+                str(own.key),
+            )
+            daemon = cluster.make_daemon("first", *OPTIONS, *(shown if locks.has_tls else ()))
             daemon.start()
             for command in (("throttle", "10KB"), ("execute", str(plan))):
                 said = cluster.reassigner(*command)
@@ -83,7 +96,7 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
 def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
     """A client without rights waits as if the daemon were not there; one with rights is served."""
     locks = Locks(protocol="SASL_PLAINTEXT", mechanism="PLAIN", zookeeper_sasl=None)
-    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
+    with LockedCluster.running(LockedOptions(locks=locks, broker=BROKERS)) as cluster:
         allow_as_documented(cluster)
         topic = cluster.create_topic("moved", {0: (1, 2)})
         fill(cluster, [(topic, 0)])
