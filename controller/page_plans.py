@@ -22,7 +22,7 @@ from controller.cli.request_state import read_entries
 from controller.core.model import BrokerId, RequestId, Route
 from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
-from controller.planning.proposer import propose
+from controller.page_drafts import propose_apart
 from controller.settings import Settings
 from controller.steering import CONNECT_S
 from controller.web.plans import PlacedPlan, PlanPreview, PreviewTable
@@ -77,7 +77,7 @@ class PagePlans:
                 )
             brokers = operator.cluster.brokers().values()
             sizes = proposal.sizes_of(self._context.ask_brokers(self._settings, brokers, ()))
-            return PlacedPlan(propose(basis.before, basis.goal, sizes).changed)
+        return PlacedPlan(propose_apart(basis.before, basis.goal, sizes))
 
     def parse(self, text: str) -> PlacedPlan:
         """
