@@ -24,6 +24,8 @@ GROWTH_HALVES_S: Final = 60.0
 """A rate that is not seen again halves in this time: producers send in bursts."""
 DELETE_DELAY_S: Final = 60.0
 """Kafka's default of ``file.delete.delay.ms``: how long a deleted log keeps its bytes."""
+KEPT_S: Final = DELETE_DELAY_S + 5.0
+"""How long its bytes count: the broker begins to delete with the delay, or learned of it later."""
 SAME_VOLUME_BYTES: Final = 64 * 2**20
 """
 Directories of equal size whose free space differs by less than this count as one volume.
@@ -172,6 +174,7 @@ class BrokerDisk:
         if self.report is None or self.report.epoch != report.epoch:
             # The broker counts the delay of what it was about to delete anew.
             self.stirred = max(self.stirred, report.at)
+            self.dropped = [(max(at, report.at), size) for at, size in self.dropped]
         copied: dict[str, int] = {}
         good = [d.path for d in report.dirs if not d.is_failed]
         self.only = good[0] if len(good) == 1 else None
@@ -188,7 +191,7 @@ class BrokerDisk:
             if copy.directory is not None:
                 copied[copy.directory] = copied.get(copy.directory, 0) + copy.left
         self.ended = [(p, c) for p, c in self.ended if c.ended is None or c.ended > report.at]
-        self.dropped = [(at, b) for at, b in self.dropped if report.at < at + DELETE_DELAY_S]
+        self.dropped = [(at, b) for at, b in self.dropped if report.at < at + KEPT_S]
         self._measure_growth(report, copied, is_complete=is_complete)
         for copy in included:
             # Its producers write here from now on, which only the next reports show.
@@ -246,7 +249,7 @@ class BrokerDisk:
         if self.report is None:
             return 0
         at = self.report.at
-        return sum(b for since, b in self.dropped if since <= at and now < since + DELETE_DELAY_S)
+        return sum(b for since, b in self.dropped if since <= at and now < since + KEPT_S)
 
 
 def _with_former(found: LogDir, known: Mapping[str, LogDir]) -> LogDir:

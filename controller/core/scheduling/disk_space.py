@@ -33,6 +33,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
+from controller.core.options import EngineName
 from controller.core.phases import AwaitingController, Placing
 from controller.core.reassignments import START, Reassignment
 from controller.core.scheduling.partition_sizes import has_answered
@@ -202,8 +203,9 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     leaving: Replicas = ()
     if reassignment is not None and reassignment.in_flight:
         after = receivers_of(view, partition, reassignment)
-        assignment = view.session.known_assignment(partition)
-        leaving = () if assignment is None else assignment.removing_replicas
+        leaving = _leavers_of(view, partition, reassignment)
+    if view.role.engine is EngineName.DELEGATED:
+        _note_dropped(view, partition, now)
     _count_leavers(ledger, partition, leaving, now)
     before = ledger.receivers.get(partition, ())
     if before == after:
@@ -218,6 +220,27 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
         ledger.receivers[partition] = after
     else:
         del ledger.receivers[partition]
+
+
+def _leavers_of(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> Replicas:
+    """Return the brokers that the step in flight drops."""
+    assignment = view.session.known_assignment(partition)
+    if assignment is None:
+        return ()
+    if isinstance(reassignment.phase, AwaitingController):
+        target = reassignment.phase.target
+        return tuple(r for r in assignment.replicas if r not in target)
+    return assignment.removing_replicas
+
+
+def _note_dropped(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    """Note the logs that Kafka's controller had brokers delete: they do not answer us."""
+    assignment = view.session.known_assignment(partition)
+    for broker in view.tenure.disks.leavers.get(partition, ()):
+        if assignment is not None and broker not in assignment.replicas:
+            log_dropped(view, broker, partition, now)
 
 
 def _count_leavers(

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import TopicsRead
+from controller.core.disk_ledger import KEPT_S
+from controller.core.events import BrokersRead, TopicsRead
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -23,7 +24,7 @@ from controller.core.options import EngineName, Options
 from controller.core.partition.retarget import NO_ROOM
 from controller.core.phases import Stopping
 from controller.core.records import PhaseRecord
-from tests.core.builders import Driver, replicas, tp
+from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.partition.delegated_rigs import DelegatedDriver
 from tests.core.requests.test_submitted import submission, submit
 from tests.core.scheduling.test_disk_space import GB, after, dirs, one, reported, waits
@@ -256,3 +257,35 @@ def test_foreign_reassignment_continues() -> None:
     fill(driver, GB, {0: 20 * GB})
     assert driver.view.tenure.disks.brokers[BrokerId(4)].without_room == {tp()}
     assert at(driver) == step
+
+
+@pytest.mark.parametrize("engine", [EngineName.NATIVE, EngineName.DELEGATED])
+def test_deleted_log_of_a_broker_without_free_space_counts_for_its_delay(
+    engine: EngineName,
+) -> None:
+    """It is not listed any more, whoever asked the broker to delete it."""
+    driver = guarded((4,), engine=engine)
+    copying(driver, {0: [0]}, 0)
+    driver.observe(reported(driver, {4: one(60 * GB, is_estimate=True)}, SIZES))
+    driver.run(tp())
+    after(driver, 1.0)
+    driver.observe(reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
+    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    assert disk.still_kept(driver.now) == 50 * GB
+    after(driver, KEPT_S)
+    assert disk.still_kept(driver.now) == 0
+
+
+def test_broker_that_registers_again_counts_its_delay_anew() -> None:
+    """It finds what it was about to delete, and deletes that after the delay."""
+    driver = guarded((4,))
+    copying(driver, {0: [0]}, 0)
+    driver.observe(reported(driver, {4: one(60 * GB, is_estimate=True)}, SIZES))
+    driver.run(tp())
+    after(driver, KEPT_S - 5)
+    registered = {BrokerId(b): broker(b) for b in range(7)}
+    driver.observe(BrokersRead({**registered, BrokerId(4): broker(4, epoch=200)}))
+    driver.observe(reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
+    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    after(driver, KEPT_S - 5)
+    assert disk.still_kept(driver.now) == 50 * GB

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.disk_ledger import DELETE_DELAY_S, GROWTH_AFTER_S, Reserved
+from controller.core.disk_ledger import GROWTH_AFTER_S, KEPT_S, Reserved
 from controller.core.events import BrokersRead, LegacyPlanRead, SizesRead
 from controller.core.model import (
     BlockedBy,
@@ -388,7 +388,7 @@ def test_deleted_log_counts_in_an_estimate_until_the_delay_has_passed() -> None:
         BlockedBy.DISK_FULL,
         "broker 4, /data: 50 GB needed, 49 GB free above min_free (10 GB)",
     )
-    after(driver, DELETE_DELAY_S - 10)
+    after(driver, KEPT_S - 10)
     driver.observe(reported(driver, {4: one(109 * GB, is_estimate=True)}, sizes))
     assert waits(driver, 1) is None
 
