@@ -142,7 +142,11 @@ class AskRules:
     def _nothing_left(
         self, session: int, broker: BrokerId, answer: ControlledShutdownResponse
     ) -> None:
-        """Judge that the broker leads only what is named; partitions with one replica are not."""
+        """
+        Judge that the broker leads only what is named, or what no other replica can lead.
+
+        A step that begins in the cycle of the answer may give the partition a second replica.
+        """
         self.applied[AskRule.NOTHING_LEFT] += 1
         controller = self._fabric.zookeeper.get(paths.CONTROLLER)
         if controller is None or controller.ephemeral_owner != session:
@@ -155,7 +159,7 @@ class AskRules:
             if state.leader != broker or not isinstance(topic, TopicAssignment):
                 continue
             assignment = topic.partitions.get(partition.partition)
-            is_spared = assignment is None or len(assignment.replicas) == 1
+            is_spared = assignment is None or state.isr == (broker,)
             self._ensure(
                 is_spared or partition.topic in deletions or partition in answer.remaining,
                 f"{partition}: broker {broker} leads, and hears {answer}: {state}",
