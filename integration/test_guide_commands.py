@@ -162,15 +162,16 @@ def scene(cluster: Cluster, nothing_turned: None) -> Iterator[Scene]:
         assert script is not None
         (directory / "notify").write_text(script[1], encoding="utf-8")
         (directory / "notify").chmod(0o755)
-        cluster.create_topic(TOPIC, BEFORE, {"min.insync.replicas": "2"})
-        with Traffic(cluster.bootstrap_servers, {TOPIC: len(BEFORE)}) as traffic:
-            eventually(lambda: len(traffic.acknowledged) >= RECORDS, within_s=60)
         try:
+            cluster.create_topic(TOPIC, BEFORE, {"min.insync.replicas": "2"})
+            with Traffic(cluster.bootstrap_servers, {TOPIC: len(BEFORE)}) as traffic:
+                eventually(lambda: len(traffic.acknowledged) >= RECORDS, within_s=60)
             yield Scene(cluster, directory, port)
         finally:
             forget(cluster)
             eventually(cluster.controller_broker, within_s=30, what="a broker is the controller")
             cluster.delete_topics(TOPIC)
+            cluster.await_deletions()  # the next document takes the same name
             port.close()
 
 
