@@ -454,7 +454,7 @@ class BrokerAsked:
 
 @dataclass(frozen=True, slots=True)
 class ClientAsked:
-    """A client sent a request to the controller, which allows it, and waits for the answer."""
+    """A client sent a request to the controller, as a broker permits it, and waits."""
 
     ticket: int
     """As in ``BrokerAsked``; the numbers of both are one sequence."""
