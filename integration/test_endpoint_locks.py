@@ -18,6 +18,7 @@ from integration.rigs.locked_clusters import LockedCluster, LockedOptions
 from integration.rigs.locks import BROKER, SCRAM, Locks
 from integration.rigs.plans import await_tenure
 from integration.rigs.servers import BrokerOptions
+from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 from integration.test_locked_clusters import allow_as_documented
 
@@ -56,27 +57,36 @@ def test_brokers_authenticate_and_survive_a_wrong_password(row: str) -> None:
             *who,
             *(("--endpoint-principals", CERTIFICATE) if by_certificate else ()),
         )
+        last = cluster.controller_broker()
+        hanging = next(b for b in (2, 3) if b != last)
+        others = {1, 2, 3} - {hanging}
         daemon.start()
         await_tenure(daemon)
-        if not by_certificate:
-            cluster.brokers[3].freeze()
-            eventually(
-                lambda: '"reason": "unauthenticated"' in daemon.log.read_text(),
-                within_s=30,
-                what="a broker cannot authenticate",
-            )
-            producers = [Producer(_idempotent(cluster)) for _ in range(20)]
-            for producer in producers:
-                producer.produce(topic, b"x", partition=0)
-            users.write_text(f"{BROKER}:{cluster.keys.passwords[BROKER]}\n")
-        for _ in range(2):
-            cluster.brokers[3].freeze()
-            eventually(lambda: cluster.isr(topic, 0) == {1, 2}, within_s=40, what="it shrinks")
-            cluster.brokers[3].thaw()
-            eventually(lambda: cluster.isr(topic, 0) == {1, 2, 3}, within_s=40, what="it expands")
-            cluster.keys.authority.issue("endpoint")
-        if not by_certificate:
-            assert all(producer.flush(60) == 0 for producer in producers)
+        security = cluster.client_security
+        with Traffic(cluster.bootstrap_servers, {topic: 1}, security=security) as traffic:
+            traffic.await_flow()
+            if not by_certificate:
+                cluster.brokers[hanging].freeze()
+                eventually(
+                    lambda: '"reason": "unauthenticated"' in daemon.log.read_text(),
+                    within_s=30,
+                    what="a broker cannot authenticate",
+                )
+                producers = [Producer(_idempotent(cluster)) for _ in range(20)]
+                for producer in producers:
+                    producer.produce(topic, b"x", key=b"-1", partition=0)
+                users.write_text(f"{BROKER}:{cluster.keys.passwords[BROKER]}\n")
+            for _ in range(2):
+                cluster.brokers[hanging].freeze()
+                eventually(lambda: cluster.isr(topic, 0) == others, within_s=40, what="shrinks")
+                cluster.brokers[hanging].thaw()
+                eventually(lambda: cluster.isr(topic, 0) == {1, 2, 3}, within_s=40, what="expands")
+                cluster.keys.authority.issue("endpoint")
+            if not by_certificate:
+                assert all(producer.flush(60) == 0 for producer in producers)
+            traffic.await_flow()
+            traffic.stop()
+        assert traffic.failed == {}
         for broker in cluster.brokers.values():
             assert broker.is_alive
             assert not broker.has_written("FATAL")

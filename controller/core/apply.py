@@ -186,6 +186,8 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             pass  # Their time begins when the tenure has ended.
         case records.UpdateRefusedRecord(why=why):
             view.role.rejected_by_brokers = why
+        case records.EndpointUnreachedRecord(why=why):
+            view.role.unreached = why
         case records.LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = tenure.leader_moves.get(broker, (at, 0))

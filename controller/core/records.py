@@ -388,6 +388,14 @@ class UpdateRefusedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointUnreachedRecord:
+    """Volatile: the role is given up because brokers cannot reach the controller endpoint."""
+
+    brokers: frozenset[BrokerId]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedRecord:
     """Volatile: this many entries of a submitted znode, from the first on, are settled."""
 
@@ -474,6 +482,7 @@ Record = (
     | IdleRecord
     | YieldedRecord
     | UpdateRefusedRecord
+    | EndpointUnreachedRecord
 )
 
 

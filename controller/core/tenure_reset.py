@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core import apply, events, model, phases
+from controller.core import apply, events, model, options, phases
 from controller.core.controllership import client_asks
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.topic_deletions import begin_to_yield, note_yielded
@@ -43,6 +43,8 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
     view.due.forget_brokers()
     view.cluster.read_generation += 1
     note_yielded(view, now)
+    if view.options.engine is options.EngineName.NATIVE:
+        view.role.unreached = None
     before = view.tenure
     view.tenure = TenureState(
         held=Tenure(event.epoch, now),
@@ -155,7 +157,8 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     # work, it is claimed with the next plan, before a broker begins to carry that out.
     is_idle = ended.resigning and ended.idle_since is not None
     view.role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
-    if ended.resigning and view.role.rejected_by_brokers is not None:
+    is_unheeded = view.role.rejected_by_brokers is not None or view.role.unreached is not None
+    if ended.resigning and is_unheeded:
         view.role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
     if ended.resigning and client_asks.is_role_wanted(view) is not None:
         view.role.retry_claim_at = Instant(now + CEDED_S)

@@ -280,6 +280,7 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     records.IdleRecord: (),
     records.YieldedRecord: (),
     records.UpdateRefusedRecord: (),
+    records.EndpointUnreachedRecord: (),
 }
 _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.TIME_CAME: (

@@ -87,7 +87,7 @@ def change_events(change: records.Change) -> Iterator[LogEvent]:
         yield from _of_record(record, moves=moves)
 
 
-def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
+def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912, PLR0915 - one arm per record
     match record:
         case records.SpecRecord() if not moves:
             fields = {**json_fields(record.spec), **json_fields(record)}
@@ -135,6 +135,8 @@ def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  #
             yield info("preferred_election_ended")
         case records.ShutdownBegunRecord():
             yield LogEvent("shutdown_begun", Level.INFO, record)
+        case records.EndpointUnreachedRecord(brokers=brokers, why=why):
+            yield warning("endpoint_unreached", brokers=sorted(brokers), why=why)
         case records.YieldedRecord(topics=topics):
             yield info("yielded", topics=topics)
         case records.BlockedRecord(blocked=blocked) if blocked is not None:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable
 from controller.core import events
 from controller.core.controllership.engines import holds_role
 from controller.core.model import BrokerId
-from controller.core.records import Change, RefusalRecord, SpecEndedRecord, SpecRecord
+from controller.core.records import (
+    Change,
+    EndpointUnreachedRecord,
+    RefusalRecord,
+    SpecEndedRecord,
+    SpecRecord,
+)
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest
 from controller.telemetry import rpc_names
@@ -106,6 +112,9 @@ class Measurements:
                 case RefusalRecord(refusals=refusals):
                     for refusal in refusals:
                         self._metrics.refusals.labels(refusal.reason.value).inc()
+                case EndpointUnreachedRecord(brokers=brokers):
+                    for broker in brokers:
+                        self._metrics.endpoint_unreached.labels(str(broker)).inc()
                 case _:
                     pass
 

@@ -233,6 +233,11 @@ class Metrics:
             "Connections that the controller endpoint closed, by reason",
             ["reason"],
         )
+        self.endpoint_unreached = counter(
+            "reassigner_endpoint_unreached_total",
+            "Tenures given up because this broker did not reach the controller endpoint",
+            ["broker"],
+        )
         # --- the delegated engine
         self.orders = counter(
             "reassigner_orders_total",

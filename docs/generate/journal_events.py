@@ -229,6 +229,10 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "The daemon resigns: brokers reject its controller requests.",
         {"why": (TEXT, "their errors")},
     ),
+    "endpoint_unreached": Kind(
+        "The daemon resigns: brokers cannot reach the controller endpoint.",
+        {"brokers": (IDS, "they lead and sent no request"), "why": (TEXT, "evidence")},
+    ),
     "shutdown_begun": Kind(
         "A broker asked to lose its leaderships before it stops.",
         {"broker": _BROKER, "epoch": _EPOCH},

@@ -20,6 +20,8 @@ def native_refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against claiming ``/controller`` here; empty when there is none."""
     endpoint = view.options.endpoint
     reasons = list(_unserved(view) if endpoint is None else _unreachable(view, endpoint))
+    if view.options.engine is EngineName.AUTO and view.role.unreached is not None:
+        reasons.append(view.role.unreached)
     if view.options.controller_id in view.cluster.brokers:
         reasons.append(
             f"controller id {view.options.controller_id} is the id of a broker: that broker would "
@@ -144,4 +146,5 @@ def refusals(view: ClusterView) -> tuple[str, ...]:
 
 def _rejections(view: ClusterView) -> tuple[str, ...]:
     """Return why brokers refuse requests; the role is claimed again only after a back-off."""
-    return () if view.role.rejected_by_brokers is None else (view.role.rejected_by_brokers,)
+    role = view.role
+    return tuple(why for why in (role.rejected_by_brokers, role.unreached) if why is not None)

@@ -12,7 +12,13 @@ broker lasts as long as the daemon leads.
 from __future__ import annotations
 
 from controller.core import effects, options, records
-from controller.core.controllership import client_asks, eligibility, responses, topic_deletions
+from controller.core.controllership import (
+    client_asks,
+    eligibility,
+    reachability,
+    responses,
+    topic_deletions,
+)
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Blocked, BlockedBy, Instant, Route
 from controller.core.reassignments import START
@@ -180,6 +186,10 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     in_vain = responses.refusal_by_brokers(view, now)
     if in_vain is not None:
         return _resign(view, in_vain, records.UpdateRefusedRecord(in_vain))
+    silent = reachability.silent_leaders(view, now)
+    if silent:
+        why = reachability.unreached(view, silent)
+        return _resign(view, why, records.EndpointUnreachedRecord(silent, why))
     if not tenure.accepted_by_broker:
         until = Instant(tenure.held.since + responses.ACCEPTANCE_PATIENCE_S)
         return Decision(effects=(effects.SetTimer(ACCEPTANCE_TIMER, until),))

@@ -7,7 +7,7 @@ of their new replicas show their progress. Only the space guard waits for an unk
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,8 @@ After so long without a copy or a deletion, such a broker is queried once per ``
 
 That is twice the time for which brokers keep a deleted log, unless they are configured otherwise.
 """
+APART_S: Final = 2.0
+"""How far apart the reports of leader and follower may be that are compared, in seconds."""
 
 
 def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
@@ -205,11 +207,32 @@ def _note_copied(
         return
     if load is None or not load.incoming or not held:
         work.copied.pop(partition, None)
+        view.tenure.whole_since.pop(partition, None)
         return
     copied = sum(held.get(broker, 0) for broker in load.incoming)
     if copied > work.copied.get(partition, 0):
         view.note_progress(partition, now)
     work.copied[partition] = copied
+    _note_whole(view, partition, load.incoming, held, now)
+
+
+def _note_whole(
+    view: ClusterView,
+    partition: TopicPartition,
+    incoming: Collection[BrokerId],
+    held: Mapping[BrokerId, int],
+    now: Instant,
+) -> None:
+    """Note since when the added replicas have all that the leader has, if it reported as well."""
+    state = view.tenure.states.get(partition)
+    whole = None if state is None else held.get(state.leader)
+    if whole is None:
+        return
+    slack = view.work.growth.get(partition, 0.0) * APART_S
+    if all(held.get(broker, -1) >= whole - slack for broker in incoming):
+        view.tenure.whole_since.setdefault(partition, now)
+    else:
+        view.tenure.whole_since.pop(partition, None)
 
 
 def forget_size(view: ClusterView, partition: TopicPartition) -> None:
@@ -220,6 +243,7 @@ def forget_size(view: ClusterView, partition: TopicPartition) -> None:
     work.growth.pop(partition, None)
     work.unmeasured.pop(partition, None)
     work.copied.pop(partition, None)
+    view.tenure.whole_since.pop(partition, None)
 
 
 # --- throttles that copies cannot keep up with -------------------------------------------------

@@ -80,6 +80,12 @@ class RoleState:
     retry_claim_at: Instant = START
     rejected_by_brokers: str | None = None
     """The reason for which brokers refused the last tenure, until one accepts a request."""
+    unreached: str | None = None
+    """
+    The reason for which brokers could not reach the endpoint in the last tenure.
+
+    With ``native`` until the next claim, with ``auto`` as long as the process lasts.
+    """
     deletions_since: dict[str, Instant] = field(default_factory=dict)
     """
     Since when each topic deletion has been pending.
