@@ -60,11 +60,11 @@ def test_brokers_authenticate_and_survive_a_wrong_password(row: str) -> None:
         last = cluster.controller_broker()
         hanging = next(b for b in (2, 3) if b != last)
         others = {1, 2, 3} - {hanging}
-        daemon.start()
-        await_tenure(daemon)
         security = cluster.client_security
         with Traffic(cluster.bootstrap_servers, {topic: 1}, security=security) as traffic:
-            traffic.await_flow()
+            traffic.await_flow()  # has its producer id before brokers cannot get any
+            daemon.start()
+            await_tenure(daemon)
             if not by_certificate:
                 cluster.brokers[hanging].freeze()
                 eventually(
