@@ -70,8 +70,6 @@ class FakePlans:
 
     def __init__(self) -> None:
         self.submitted: list[tuple[PlacedPlan, RequestOptions]] = []
-        self.may_end = threading.Event()
-        self.may_end.set()
 
     def drain(self, broker: BrokerId) -> PlacedPlan:
         """Move one partition."""
@@ -85,7 +83,6 @@ class FakePlans:
 
     def preview(self, plan: PlacedPlan, options: RequestOptions) -> PlanPreview:
         """Show what is in the plan."""
-        assert self.may_end.wait(WITHIN_S)
         table = PreviewTable("Brokers", ("broker", "in"), (("<4>", "1 GB"),))
         return PlanPreview(
             entries=len(plan.entries),
