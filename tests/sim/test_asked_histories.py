@@ -23,6 +23,7 @@ from controller.znodes.states import encode_state
 from tests.core.builders import replicas, tp
 from tests.sim.ask_rules import AskRule, AskRules
 from tests.sim.asked_campaigns import asked_plot_of, asked_world, attempt
+from tests.sim.daemons import CONTROLLER_ID
 from tests.sim.histories import reactors
 from tests.sim.judges import InvariantViolationError
 from tests.sim.plots import OPTIONS
@@ -175,3 +176,43 @@ def test_plots_differ_from_those_of_the_campaign_by_the_asking_brokers_only() ->
     plot = asked_plot_of(3)
     assert plot.weights.broker_shut_down > 0
     assert asked_world(3, plot).fabric.asks
+
+
+def place_on_the_daemon(world: World) -> dict[int, list[int]]:
+    """Let a broker create a topic by itself, as of Kafka 2.8; return its replicas."""
+    own = int(CONTROLLER_ID)
+    placed = {0: [own, 1], 1: [2, own], 2: [own]}
+    world.create_topic("auto", placed)
+    return placed
+
+
+def test_topic_that_a_broker_placed_on_the_daemon_is_on_brokers_only() -> None:
+    """Its first states and its replicas are one write."""
+    world, _ = held()
+    place_on_the_daemon(world)
+    world.run_until(world.all_healthy, within_s=20.0)
+    found = {n: a.replicas for n, a in world.topic("auto").partitions.items()}
+    assert [len(found[n]) for n in range(3)] == [2, 2, 1]
+    assert CONTROLLER_ID not in {r for replicas in found.values() for r in replicas}
+
+
+def test_daemon_that_dies_before_the_repair_leaves_it_to_the_next() -> None:
+    """Kafka's controller creates what has another replica; the rest has no state until then."""
+    world, _ = held()
+    (daemon,) = world.daemons
+    daemon.crash_after(0)
+    placed = place_on_the_daemon(world)
+    world.run_for(60.0)
+    assert not daemon.is_alive
+    states = [world.state(tp(n, "auto")) for n in range(3)]
+    assert [None if s is None else s.isr for s in states] == [replicas(1), replicas(2), None]
+    assert world.topic("auto").partitions[0].replicas == tuple(placed[0])
+    world.add_daemon(reactors(HOLDING))
+    world.run_for(20.0)
+    (replica,) = world.topic("auto").partitions[2].replicas
+    state = world.state(tp(2, "auto"))
+    assert state is not None
+    assert state.isr == (replica,)
+    assert replica in world.brokers
+    # Only a plan changes the replicas of partitions that have a state.
+    assert CONTROLLER_ID in world.topic("auto").partitions[0].replicas
