@@ -36,6 +36,7 @@ from controller.core.options import (
     TenurePolicy,
     UnderMinIsr,
 )
+from controller.credentials import Password
 from controller.setting_values import (
     OCCASIONS,
     SASL_SERVED,
@@ -101,6 +102,15 @@ class SaslMechanism(StrEnum):
     GSSAPI = "GSSAPI"
 
 
+IN_FILES: Final = (
+    "zookeeper_auth_credential",
+    "zookeeper_sasl_password",
+    "zookeeper_tls_password",
+    "ssl_password",
+    "sasl_password",
+)
+"""Secrets that may be in a file, which the setting with ``_file`` names."""
+
 JUTE_MAXBUFFER: Final = 0xFFFFF
 """ZooKeeper's default of ``jute.maxbuffer``."""
 
@@ -139,11 +149,17 @@ class Settings(BaseSettings):
     zookeeper_auth_credential: SecretStr | None = Field(
         None, description="Credential of that scheme, for example user:password."
     )
+    zookeeper_auth_credential_file: Path | None = Field(
+        None, description="File with that credential, read again at each connection."
+    )
     zookeeper_sasl_mechanism: Literal["DIGEST-MD5", "GSSAPI"] | None = Field(
         None, description="SASL mechanism for ZooKeeper; use the principal of the brokers."
     )
     zookeeper_sasl_username: str | None = Field(None, description="User name for DIGEST-MD5.")
     zookeeper_sasl_password: SecretStr | None = Field(None, description="Password for DIGEST-MD5.")
+    zookeeper_sasl_password_file: Path | None = Field(
+        None, description="File with that password, read again at each connection."
+    )
     zookeeper_sasl_service: str = Field(
         "zookeeper", description="Service part of ZooKeeper's Kerberos principal."
     )
@@ -161,6 +177,9 @@ class Settings(BaseSettings):
         None, description="Private key of that certificate (PEM)."
     )
     zookeeper_tls_password: SecretStr | None = Field(None, description="Password of that key.")
+    zookeeper_tls_password_file: Path | None = Field(
+        None, description="File with that password, read again at each connection."
+    )
     zookeeper_tls_check_hostname: bool = Field(
         default=True, description="Verify the host name in ZooKeeper's certificate."
     )
@@ -294,12 +313,18 @@ class Settings(BaseSettings):
     ssl_certfile: Path | None = Field(None, description="Client certificate for brokers (PEM).")
     ssl_keyfile: Path | None = Field(None, description="Private key of that certificate (PEM).")
     ssl_password: SecretStr | None = Field(None, description="Password of that key.")
+    ssl_password_file: Path | None = Field(
+        None, description="File with that password, read again at each connection."
+    )
     ssl_check_hostname: bool = Field(
         default=True, description="Verify the host name in a broker's certificate."
     )
     sasl_mechanism: SaslMechanism | None = Field(None, description="SASL mechanism for brokers.")
     sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
     sasl_password: SecretStr | None = Field(None, description="Password for PLAIN and SCRAM.")
+    sasl_password_file: Path | None = Field(
+        None, description="File with that password, read again at each connection."
+    )
     control_plane_listener: str | None = Field(
         None, description="The brokers' control.plane.listener.name, if it is set."
     )
@@ -489,17 +514,21 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
-        if (self.zookeeper_auth_scheme is None) != (self.zookeeper_auth_credential is None):
+        for name in IN_FILES:
+            if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
+                raise _about(f"{name}_file", f"cannot be given together with {name}")
+        credential = self.password("zookeeper_auth_credential")
+        if (self.zookeeper_auth_scheme is None) != (credential is None):
             raise _about("zookeeper_auth_scheme", "needs zookeeper_auth_credential and vice versa")
         if self.zookeeper_sasl_mechanism == "DIGEST-MD5" and not (
-            self.zookeeper_sasl_username and self.zookeeper_sasl_password
+            self.zookeeper_sasl_username and self.password("zookeeper_sasl_password")
         ):
             raise _about("zookeeper_sasl_mechanism", "DIGEST-MD5 needs a user name and a password")
         is_sasl = self.security_protocol.value.startswith("SASL")
         if is_sasl and self.sasl_mechanism is None:
             raise _about("security_protocol", f"{self.security_protocol} needs sasl_mechanism")
         if self.sasl_mechanism not in (None, SaslMechanism.GSSAPI) and not (
-            self.sasl_username and self.sasl_password
+            self.sasl_username and self.password("sasl_password")
         ):
             raise _about(
                 "sasl_mechanism", f"{self.sasl_mechanism} needs a user name and a password"
@@ -507,6 +536,11 @@ class Settings(BaseSettings):
         if (self.http_tls_certfile is None) != (self.http_tls_keyfile is None):
             raise _about("http_tls_certfile", "needs http_tls_keyfile and vice versa")
         return self
+
+    def password(self, name: str) -> Password | None:
+        """Return a password that a setting holds, or a file; None where there is none."""
+        value, file = getattr(self, name), getattr(self, f"{name}_file")
+        return None if value is None and file is None else Password(name, value, file)
 
     @property
     def http_access(self) -> HttpAccess:

@@ -230,17 +230,18 @@ def cluster_id_of(
 
 def client_settings(security: Security) -> dict[str, str | bool]:
     """Return the security settings under librdkafka's names."""
+    tls = security.tls
     wanted = {
         "security.protocol": security.security_protocol,
-        "ssl.ca.location": security.ssl_cafile,
-        "ssl.certificate.location": security.ssl_certfile,
-        "ssl.key.location": security.ssl_keyfile,
-        "ssl.key.password": security.ssl_password,
+        "ssl.ca.location": tls.cafile,
+        "ssl.certificate.location": tls.certfile,
+        "ssl.key.location": tls.keyfile or tls.certfile,
+        "ssl.key.password": None if tls.password is None else tls.password.reveal(),
         "sasl.mechanism": security.sasl_mechanism,
-        "sasl.username": security.sasl_plain_username,
-        "sasl.password": security.sasl_plain_password,
+        "sasl.username": security.sasl_username,
+        "sasl.password": security.password(),
     }
-    found: dict[str, str | bool] = {k: v for k, v in wanted.items() if v is not None}
-    if not security.ssl_check_hostname:
+    found: dict[str, str | bool] = {k: str(v) for k, v in wanted.items() if v is not None}
+    if not tls.check_hostname:
         found["ssl.endpoint.identification.algorithm"] = "none"
     return found

@@ -78,6 +78,9 @@ _SOCKET_OPTIONS: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 )
 _TLS: Final = frozenset({"SSL", "SASL_SSL"})
+_SASL: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+_LOGIN_AGAIN_S: Final = 0.02
+"""The pause before a connection asks again whether it may log in."""
 _UNDECODABLE: Final = (
     ValueError,
     IndexError,
@@ -147,6 +150,24 @@ class _TlsTransport(_GatedTransport, KafkaSSLTransport):  # type: ignore[misc]
 
 class _Conversation(KafkaConnection):  # type: ignore[misc]
     """ApiVersions, SASL and the matching of responses with requests."""
+
+    def __init__(self, io: IoThread, where: str, security: Security, **settings: Any) -> None:  # noqa: ANN401 - kafka-python's
+        super().__init__(io.net, **settings, **security.sasl_settings())
+        self._where = where
+        self._security = security
+
+    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        """Log in with the present password, also to renew a login that expires (KIP-368)."""
+        security, logins = self._security, self._security.logins
+        login = security.sasl_settings()
+        self.config.update(login)
+        password = login["sasl_plain_password"]
+        while not logins.begin(self._where, password):
+            if timeout_at is not None and time.monotonic() >= timeout_at:
+                raise kafka_errors.KafkaTimeoutError("another connection tries the same login")
+            await self.net.sleep(_LOGIN_AGAIN_S)
+        with logins.verdict(self._where, password):
+            await super()._sasl_authenticate(timeout_at)
 
     def data_received(self, data: bytes) -> None:
         """Close the connection on undecodable bytes, after which it would deliver no answers."""
@@ -230,6 +251,8 @@ async def connect(
     deadline = time.monotonic() + limits.connect_timeout_s
     addresses = await io.resolve(endpoint.host, endpoint.port)
     with _translated(where), ExitStack() as undo:
+        if endpoint.security_protocol in _SASL:
+            security.logins.check(where, security.password())
         sock = await _first_that_answers(io, addresses, deadline)
         undo.callback(sock.close)
         transport = _transport(io, sock, endpoint, security)
@@ -238,12 +261,13 @@ async def connect(
         transport.deadline = deadline
         await transport.handshake()
         conversation = _Conversation(
-            io.net,
+            io,
+            where,
+            security,
             client_id=limits.client_id,
             receive_message_max_bytes=limits.receive_bytes_max,
             request_timeout_ms=limits.request_timeout_s * 1000,
             security_protocol=endpoint.security_protocol,
-            **security.sasl_settings(),
         )
         conversation.connection_made(transport)
         await conversation.initialize(timeout_at=deadline)
@@ -278,7 +302,7 @@ def _transport(
     io: IoThread, sock: socket.socket, endpoint: Endpoint, security: Security
 ) -> _PlainTransport | _TlsTransport:
     if endpoint.security_protocol in _TLS:
-        return _TlsTransport(io.net, sock, host=endpoint.host, **security.tls_settings())
+        return _TlsTransport(io.net, sock, host=endpoint.host, ssl_context=security.tls.context())
     return _PlainTransport(io.net, sock, host=endpoint.host)
 
 
@@ -288,6 +312,8 @@ def _translated(where: str) -> Iterator[None]:
         yield
     except (kafka_errors.KafkaError, OSError, ValueError, OverflowError) as error:
         raise _verdict(where, error) from error
+    except errors.InvalidInputError as error:  # of a file that may be replaced meanwhile
+        raise errors.BrokerUnreachableError(f"{where}: {error}") from error
 
 
 async def _settled(future: Future) -> Future:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from controller.brokers.login_attempts import LoginAttempts
 from controller.core.model import Endpoint, LiveBroker
+from controller.credentials import ClientTls, Password
 from controller.errors import BrokerUnreachableError
 from controller.settings import Settings
 
@@ -24,52 +26,40 @@ SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {
 """Ids of org.apache.kafka.common.security.auth.SecurityProtocol."""
 
 
-class TokenProvider(Protocol):
-    """A source of OAuth bearer tokens."""
-
-    def token(self) -> str:
-        """Return a token that is valid now."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Security:
-    """TLS and SASL settings, named as in kafka-python; a ``repr`` contains no secret."""
+    """TLS and SASL settings; a ``repr`` contains no secret."""
 
     security_protocol: str = "PLAINTEXT"
-    ssl_cafile: str | None = None
-    ssl_certfile: str | None = None
-    ssl_keyfile: str | None = None
-    ssl_password: str | None = field(default=None, repr=False)
-    ssl_crlfile: str | None = None
-    ssl_check_hostname: bool = True
+    tls: ClientTls = field(default_factory=ClientTls)
     sasl_mechanism: str | None = None
-    sasl_plain_username: str | None = None
-    sasl_plain_password: str | None = field(default=None, repr=False)
-    sasl_kerberos_service_name: str = "kafka"
-    sasl_kerberos_domain_name: str | None = None
-    sasl_oauth_token_provider: TokenProvider | None = field(default=None, repr=False)
+    sasl_username: str | None = None
+    sasl_password: Password | None = None
+    logins: LoginAttempts = field(default_factory=LoginAttempts, compare=False, repr=False)
+    """Shared by all connections."""
 
-    def tls_settings(self) -> dict[str, Any]:
-        """Return the settings of a TLS transport."""
-        return {
-            "ssl_cafile": self.ssl_cafile,
-            "ssl_certfile": self.ssl_certfile,
-            "ssl_keyfile": self.ssl_keyfile,
-            "ssl_password": self.ssl_password,
-            "ssl_crlfile": self.ssl_crlfile,
-            "ssl_check_hostname": self.ssl_check_hostname,
-        }
+    def password(self) -> str | None:
+        """
+        Return the present password, None for mechanisms without one.
+
+        Raises:
+            InvalidInputError: its file cannot be used.
+
+        """
+        return None if self.sasl_password is None else self.sasl_password.reveal()
 
     def sasl_settings(self) -> dict[str, Any]:
-        """Return the settings of a SASL exchange."""
+        """
+        Return the settings of a SASL exchange under kafka-python's names.
+
+        Raises:
+            InvalidInputError: the file of the password cannot be used.
+
+        """
         return {
             "sasl_mechanism": self.sasl_mechanism,
-            "sasl_plain_username": self.sasl_plain_username,
-            "sasl_plain_password": self.sasl_plain_password,
-            "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
-            "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
-            "sasl_oauth_token_provider": self.sasl_oauth_token_provider,
+            "sasl_plain_username": self.sasl_username,
+            "sasl_plain_password": self.password(),
         }
 
 
@@ -118,22 +108,21 @@ class ListenerChoice:
 
 def security_of(settings: Settings) -> Security:
     """Return the security settings for connections to brokers."""
+    tls = ClientTls(
+        prefix="ssl",
+        cafile=settings.ssl_cafile,
+        certfile=settings.ssl_certfile,
+        keyfile=settings.ssl_keyfile,
+        password=settings.password("ssl_password"),
+        check_hostname=settings.ssl_check_hostname,
+    )
     return Security(
         security_protocol=settings.security_protocol.value,
-        ssl_cafile=None if settings.ssl_cafile is None else str(settings.ssl_cafile),
-        ssl_certfile=None if settings.ssl_certfile is None else str(settings.ssl_certfile),
-        ssl_keyfile=None if settings.ssl_keyfile is None else str(settings.ssl_keyfile),
-        ssl_password=_secret(settings.ssl_password),
-        ssl_check_hostname=settings.ssl_check_hostname,
+        tls=tls,
         sasl_mechanism=None if settings.sasl_mechanism is None else settings.sasl_mechanism.value,
-        sasl_plain_username=settings.sasl_username,
-        sasl_plain_password=_secret(settings.sasl_password),
+        sasl_username=settings.sasl_username,
+        sasl_password=settings.password("sasl_password"),
     )
-
-
-def _secret(value: object) -> str | None:
-    reveal = getattr(value, "get_secret_value", None)
-    return None if reveal is None else str(reveal())
 
 
 def listeners_of(settings: Settings) -> ListenerChoice:

@@ -15,17 +15,22 @@ from __future__ import annotations
 
 import importlib.util
 import select
+import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
 
+import structlog
 from kazoo.client import KazooClient
-from kazoo.exceptions import SessionExpiredError
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect
+from kazoo.protocol.states import KeeperState
 
 from controller.core.model import Instant
+from controller.credentials import ClientTls
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
 from controller.settings import Settings
@@ -35,6 +40,12 @@ _READABLE: Final = ~select.POLLOUT
 _WRITABLE: Final = ~select.POLLIN
 
 
+REFUSED_MOST_S: Final = 60.0
+"""The longest pause before credentials that ZooKeeper refused are tried again."""
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
 class _Socket(Protocol):
     def fileno(self) -> int:
         """Return the descriptor, below 0 for a socket that is closed."""
@@ -42,7 +53,53 @@ class _Socket(Protocol):
 
 
 class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
-    """kazoo's own handler, except that it waits by ``poll``."""
+    """kazoo's own handler, except that it waits by ``poll`` and has its own TLS."""
+
+    def __init__(self, tls: ClientTls | None = None) -> None:
+        """
+        Prepare.
+
+        Args:
+            tls: For connections to ZooKeeper; None: without TLS. kazoo itself would also trust
+                every authority of the system, and ignore a key that is in the certificate's file.
+
+        """
+        super().__init__()
+        self._tls = tls
+        self.problem: str | None = None
+        """Why the last connection was not made."""
+
+    def create_connection(self, *arguments: Any, **options: Any) -> socket.socket:  # noqa: ANN401 - kazoo's
+        """
+        Connect to a server, with TLS by the present files if there is any.
+
+        Raises:
+            OSError: there is no connection.
+
+        """
+        try:
+            connection = self._connection(*arguments, **options)
+        except OSError as error:
+            self.problem = str(error)
+            raise
+        self.problem = None
+        return connection
+
+    def _connection(self, *arguments: Any, **options: Any) -> socket.socket:  # noqa: ANN401 - kazoo's
+        if self._tls is None:
+            made: socket.socket = super().create_connection(*arguments, **options)
+            return made
+        try:
+            context = self._tls.context()
+        except InvalidInputError as error:  # of a file that may be replaced meanwhile
+            raise ConnectionError(str(error)) from error
+        connection = socket.create_connection(options["address"], options["timeout"])
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return context.wrap_socket(connection, server_hostname=options["hostname"])
+        except BaseException:
+            connection.close()
+            raise
 
     def select(
         self,
@@ -65,11 +122,11 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
 
         """
         poll = select.poll()
-        for socket in writing:
-            poll.register(_descriptor(socket), select.POLLOUT)
-        for socket in reading:
-            also = select.POLLOUT if socket in writing else 0
-            poll.register(_descriptor(socket), select.POLLIN | also)
+        for each in writing:
+            poll.register(_descriptor(each), select.POLLOUT)
+        for each in reading:
+            also = select.POLLOUT if each in writing else 0
+            poll.register(_descriptor(each), select.POLLIN | also)
         ready = dict(poll.poll(None if timeout is None else max(0.0, timeout) * 1000))
         if any(events & select.POLLNVAL for events in ready.values()):
             raise ValueError("a socket was closed while it was waited for")
@@ -80,8 +137,8 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
         )
 
 
-def _descriptor(socket: _Socket) -> int:
-    descriptor = socket.fileno()
+def _descriptor(open_socket: _Socket) -> int:
+    descriptor = open_socket.fileno()
     if descriptor < 0:
         raise ValueError("the socket is closed")
     return descriptor
@@ -137,18 +194,27 @@ class ClientLease:
 
 
 class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
-    """A client with the certain life of its session."""
+    """
+    A client with the certain life of its session, which is connected once it is logged in.
+
+    A login that is refused is retried with pauses; kazoo itself would give up for ever.
+    """
 
     _connection: Any
 
-    def __init__(self, clock: Clock, **options: Any) -> None:  # noqa: ANN401 - kazoo's options
+    def __init__(self, clock: Clock, login: Login | None = None, **options: Any) -> None:  # noqa: ANN401 - kazoo's
         """Build kazoo's client; ``timeout`` is required among its options."""
         super().__init__(**options)
+        self.login = login
         self.lease = ClientLease(clock, options["timeout"])
         made = self._connection
         self._connection = _LeasedConnection(
             self, made.retry_sleeper, logger=made.logger, sasl_options=made.sasl_options
         )
+
+    def _session_callback(self, state: str) -> None:
+        if state != KeeperState.CONNECTED or self._connection.is_logged_in:
+            super()._session_callback(state)
 
 
 class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
@@ -159,6 +225,57 @@ class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no
         self._lease = client.lease
         self._asked: deque[Instant] = deque()
         self._pinged: deque[Instant] = deque()
+        self._logged_in = False
+        self._refusals = 0
+        """The number of refusals in a row."""
+        self._tried: Credentials | None = None
+        self._refused: Credentials | None = None
+        """The credentials that were refused last."""
+
+    @property
+    def is_logged_in(self) -> bool:
+        """Whether the present connection has passed SASL, if that is configured."""
+        return self.sasl_options is None or self._logged_in
+
+    def _connect(self, host: str, hostip: str, port: int) -> Any:  # noqa: ANN401 - kazoo's
+        """Connect with the present credentials, after a pause if the former were refused."""
+        self._logged_in = False
+        if self.client.login is not None:
+            try:
+                self._log_in(self.client.login)
+            except InvalidInputError as error:
+                raise ConnectionDropped(str(error)) from error
+        return super()._connect(host, hostip, port)
+
+    def _log_in(self, login: Login) -> None:
+        present = login.present()
+        if present != self._refused:
+            self._refusals = 0
+        elif self._refusals:
+            # Ends early when the client stops.
+            self.client._stopped.wait(_login_pause_s(self._refusals))  # noqa: SLF001 - kazoo's
+            present = login.present()
+        self._tried = present
+        self.sasl_options, self.client.auth_data = present.sasl, set(present.auth_data)
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        try:
+            super()._authenticate_with_sasl(host, timeout)
+        except AuthFailedError as error:
+            self._refused, self._refusals = self._tried, self._refusals + 1
+            tried = self.sasl_options or {}
+            _log.error(
+                "zookeeper login refused",
+                mechanism=tried.get("mechanism"),
+                user=tried.get("username") or tried.get("principal"),
+                error=str(error.__cause__ or error),
+                refusals=self._refusals,
+                retry_in_s=_login_pause_s(self._refusals),
+            )
+            raise ConnectionDropped("ZooKeeper refuses the login") from error
+        self._refusals = 0
+        self._logged_in = True
+        self.client._session_callback(KeeperState.CONNECTED)  # noqa: SLF001 - held back until now
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:  # noqa: ANN401 - kazoo's
         if not isinstance(request, Connect):
@@ -191,56 +308,90 @@ class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no
         return answer
 
 
+class Credentials(NamedTuple):
+    """kazoo's arguments for a login."""
+
+    sasl: dict[str, str] | None
+    auth_data: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The login to ZooKeeper, whose files are read at each connection."""
+
+    settings: Settings
+
+    def present(self) -> Credentials:
+        """
+        Return the present credentials.
+
+        Raises:
+            InvalidInputError: a file cannot be used.
+
+        """
+        settings = self.settings
+        credential = settings.password("zookeeper_auth_credential")
+        scheme = settings.zookeeper_auth_scheme
+        auth = () if credential is None or scheme is None else ((scheme, credential.reveal()),)
+        return Credentials(self._sasl(), auth)
+
+    def _sasl(self) -> dict[str, str] | None:
+        settings = self.settings
+        password = settings.password("zookeeper_sasl_password")
+        match settings.zookeeper_sasl_mechanism:
+            case "DIGEST-MD5" if settings.zookeeper_sasl_username and password is not None:
+                return {
+                    "mechanism": "DIGEST-MD5",
+                    "username": settings.zookeeper_sasl_username,
+                    "password": password.reveal(),
+                }
+            case "GSSAPI":
+                principal = settings.zookeeper_sasl_principal
+                named = {"principal": principal} if principal else {}
+                return {"mechanism": "GSSAPI", "service": settings.zookeeper_sasl_service, **named}
+            case _:
+                return None
+
+
 def client_options(settings: Settings) -> dict[str, Any]:
     """
     Return the arguments of kazoo's client for the settings of the connection.
 
     Raises:
-        InvalidInputError: they ask for SASL and the library for it is not installed.
+        InvalidInputError: they ask for SASL and the library for it is not installed, or a file of
+            theirs cannot be used.
 
     """
     if settings.zookeeper_sasl_mechanism and importlib.util.find_spec("puresasl") is None:
         raise InvalidInputError("zookeeper_sasl_mechanism needs the Python package pure-sasl")
-    credential = settings.zookeeper_auth_credential
+    credentials = Login(settings).present()
+    tls = zookeeper_tls(settings)
+    if tls is not None:
+        tls.context()
     return {
         "hosts": settings.zookeeper,
-        "handler": PollHandler(),
+        "handler": PollHandler(tls),
         "timeout": settings.zookeeper_session_timeout_s,
-        "auth_data": (
-            [(settings.zookeeper_auth_scheme, credential.get_secret_value())]
-            if credential
-            else None
-        ),
-        "sasl_options": _sasl_options(settings),
-        "use_ssl": settings.zookeeper_tls,
-        "ca": _text(settings.zookeeper_tls_cafile),
-        "certfile": _text(settings.zookeeper_tls_certfile),
-        "keyfile": _text(settings.zookeeper_tls_keyfile),
-        "keyfile_password": (
-            settings.zookeeper_tls_password.get_secret_value()
-            if settings.zookeeper_tls_password
-            else None
-        ),
-        "check_hostname": settings.zookeeper_tls_check_hostname,
+        "auth_data": list(credentials.auth_data) or None,
+        "sasl_options": credentials.sasl,
+        "use_ssl": tls is not None,
     }
 
 
-def _sasl_options(settings: Settings) -> dict[str, str] | None:
-    password = settings.zookeeper_sasl_password
-    match settings.zookeeper_sasl_mechanism:
-        case "DIGEST-MD5" if settings.zookeeper_sasl_username and password:
-            return {
-                "mechanism": "DIGEST-MD5",
-                "username": settings.zookeeper_sasl_username,
-                "password": password.get_secret_value(),
-            }
-        case "GSSAPI":
-            principal = settings.zookeeper_sasl_principal
-            named = {"principal": principal} if principal else {}
-            return {"mechanism": "GSSAPI", "service": settings.zookeeper_sasl_service, **named}
-        case _:
-            return None
+def zookeeper_tls(settings: Settings) -> ClientTls | None:
+    """Return TLS towards ZooKeeper, None where it is not configured."""
+    if not settings.zookeeper_tls:
+        return None
+    return ClientTls(
+        prefix="zookeeper_tls",
+        cafile=settings.zookeeper_tls_cafile,
+        certfile=settings.zookeeper_tls_certfile,
+        keyfile=settings.zookeeper_tls_keyfile,
+        password=settings.password("zookeeper_tls_password"),
+        check_hostname=settings.zookeeper_tls_check_hostname,
+    )
 
 
-def _text(path: object) -> str | None:
-    return None if path is None else str(path)
+def _login_pause_s(refusals: int) -> float:
+    """Return the pause after so many refusals of the same credentials in a row."""
+    return float(min(REFUSED_MOST_S, 2.0 ** min(refusals - 1, 30)))

@@ -77,8 +77,10 @@ class Connection:
             self.close()
             if is_refused:
                 raise errors.RefusedError(f"ZooKeeper at {self._hosts} refuses our credentials")
+            problem = self._client.handler.problem
             raise errors.SessionSuspendedError(
                 f"ZooKeeper at {self._hosts} cannot be reached within {self._connect_s:g} s"
+                + (f": {problem}" if problem else "")
             )
         with self._translated():
             found = self._ask(self._client.exists_async(paths.BROKER_IDS))

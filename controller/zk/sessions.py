@@ -24,7 +24,7 @@ from controller import errors
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
-from controller.zk.clients import ClientLease, LeasedClient, client_options
+from controller.zk.clients import ClientLease, LeasedClient, Login, client_options
 from controller.znodes import paths
 
 _BROKEN: Final = (
@@ -107,7 +107,8 @@ def build_client(settings: Settings, clock: Clock) -> LeasedClient:
         InvalidInputError: the settings ask for SASL and the library for it is not installed.
 
     """
-    return LeasedClient(clock, connection_retry=dict(RECONNECT), **client_options(settings))
+    options = client_options(settings)
+    return LeasedClient(clock, Login(settings), connection_retry=dict(RECONNECT), **options)
 
 
 class Session:

@@ -90,7 +90,10 @@ class Keys:
         passwords: The password of each user of the brokers' listeners.
         zookeeper_passwords: The password of each user of ZooKeeper.
         key_password: Encrypts the daemon's private key.
-        daemon_identity: The daemon's certificate.
+        password_file: The daemon's password for brokers.
+        zookeeper_password_file: Its password for ZooKeeper.
+        key_password_file: The password of its key.
+        daemon_identity: Its certificate.
     """
 
     def __init__(self, directory: Path, locks: Locks) -> None:
@@ -100,6 +103,9 @@ class Keys:
         self.passwords = {user: secret(user) for user in (BROKER, ADMIN, DAEMON)}
         self.zookeeper_passwords = {user: secret(f"zk-{user}") for user in (BROKER, SUPER)}
         self.key_password = secret("key")
+        self.password_file = self._write("password", self.passwords[DAEMON])
+        self.zookeeper_password_file = self._write("zk-password", self.zookeeper_passwords[BROKER])
+        self.key_password_file = self._write("key-password", self.key_password + "\n")
         self._admin = self.authority.issue(f"{ADMIN}-node")
         self._zookeeper = self.authority.issue("zookeeper")
         self.daemon_identity = self.authority.issue(f"{DAEMON}-node", password=self.key_password)
@@ -125,21 +131,21 @@ class Keys:
             given["ssl_cafile"] = self.authority.file
         if locks.by_certificate:
             given["ssl_certfile"], given["ssl_keyfile"] = own.certificate, own.key
-            given["ssl_password"] = self.key_password
+            given["ssl_password_file"] = self.key_password_file
         if locks.mechanism is not None:
             given["sasl_mechanism"], given["sasl_username"] = locks.mechanism, DAEMON
-            given["sasl_password"] = self.passwords[DAEMON]
+            given["sasl_password_file"] = self.password_file
         if locks.control_plane:
             given["control_plane_listener"], given["inter_broker_listener"] = CONTROL, CLIENTS
         if locks.zookeeper_sasl is not None:
             given["zookeeper_sasl_mechanism"] = locks.zookeeper_sasl
             given["zookeeper_sasl_username"] = BROKER
-            given["zookeeper_sasl_password"] = self.zookeeper_passwords[BROKER]
+            given["zookeeper_sasl_password_file"] = self.zookeeper_password_file
         if locks.zookeeper_tls:
             given["zookeeper_tls"], given["zookeeper_tls_cafile"] = "true", self.authority.file
             given["zookeeper_tls_certfile"] = own.certificate
             given["zookeeper_tls_keyfile"] = own.key
-            given["zookeeper_tls_password"] = self.key_password
+            given["zookeeper_tls_password_file"] = self.key_password_file
         return {f"REASSIGNER_{name.upper()}": str(value) for name, value in given.items()}
 
     # --- the rig's own clients -----------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from controller.brokers.cluster_survey import (
     HeldReplica,
@@ -17,6 +19,7 @@ from controller.brokers.cluster_survey import (
 )
 from controller.brokers.endpoints import Security
 from controller.core.model import BrokerId, LogDir
+from controller.credentials import ClientTls, Password
 from controller.errors import BrokerUnreachableError
 from tests.core.builders import tp
 
@@ -125,11 +128,10 @@ def test_settings_have_librdkafkas_names() -> None:
     assert client_settings(Security()) == {"security.protocol": "PLAINTEXT"}
     strict = Security(
         security_protocol="SASL_SSL",
-        ssl_cafile="/ca.pem",
-        ssl_check_hostname=False,
+        tls=ClientTls(cafile=Path("/ca.pem"), check_hostname=False),
         sasl_mechanism="SCRAM-SHA-256",
-        sasl_plain_username="ann",
-        sasl_plain_password="secret",  # noqa: S106 - an example
+        sasl_username="ann",
+        sasl_password=Password("sasl_password", SecretStr("secret")),
     )
     assert client_settings(strict) == {
         "security.protocol": "SASL_SSL",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import SecretStr
 
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.credentials import ClientTls, Password
 from controller.errors import BrokerUnreachableError
 
 BROKER = LiveBroker(
@@ -54,5 +56,7 @@ def test_broker_without_a_usable_listener_is_unreachable(
 
 def test_secrets_do_not_show() -> None:
     """Settings can be logged."""
-    shown = repr(Security(sasl_plain_password="hunter2", ssl_password="hunter3"))  # noqa: S106
+    password, key = (Password("ssl_password", SecretStr(f"hunter{n}")) for n in (2, 3))
+    shown = repr(Security(sasl_password=password, tls=ClientTls(password=key)))
+    assert "ssl_password" in shown
     assert "hunter" not in shown

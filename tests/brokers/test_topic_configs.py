@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from controller.core.model import (
     LiveBroker,
     TopicConfig,
 )
+from controller.credentials import ClientTls
 from tests.brokers.fakes import (
     KAFKA_2_6,
     WAIT_S,
@@ -122,7 +124,7 @@ def test_every_topic_is_answered_when_no_broker_answers(
 
 def test_settings_a_connection_cannot_be_made_with_are_answered(inbox: CollectingInbox) -> None:
     """A wrong certificate path is a reason, not an error that escapes."""
-    security = Security("SSL", ssl_cafile="/nowhere/ca.pem")
+    security = Security("SSL", tls=ClientTls(cafile=Path("/nowhere/ca.pem")))
     endpoint = Endpoint("SSL", "127.0.0.1", 1, "SSL")
     configs = TopicConfigQuery(inbox, security, ListenerChoice("SSL"))
     configs.start()
