@@ -7,9 +7,10 @@ test for each row, as a cluster takes longer to start than its questions take.
 
 from __future__ import annotations
 
-import json
 import shlex
+import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +18,10 @@ import pytest
 from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, make_acl
 
+from integration.rigs.daemon_process import Daemon
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
-from integration.rigs.locks import BROKER, DIGEST, Locks
+from integration.rigs.locks import BROKER, DAEMON, DIGEST, PLANTED, Locks
+from integration.rigs.operator_actions import plan_file
 from integration.rigs.plans import (
     await_broker_controller,
     await_end,
@@ -27,14 +30,21 @@ from integration.rigs.plans import (
     configured,
     fill,
     is_reassigning,
-    plan_of,
 )
 from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 
 GUIDE: Final = Path(__file__).parents[1] / "docs" / "guide" / "security.md"
 SESSION_S: Final = 4
-OPTIONS: Final = ("--zookeeper-session-timeout", str(SESSION_S), "--tenure-linger", "1")
+OPTIONS: Final = (
+    *("--zookeeper-session-timeout", str(SESSION_S)),
+    *("--tenure-linger", "1"),
+    *("--log-level", "debug"),
+)
+HTTP_PATHS: Final = (
+    *("/", "/status", "/metrics", "/healthz", "/readyz", "/history"),
+    "/explain?partition=moved-0",
+)
 
 ROWS: Final[Mapping[str, Locks]] = {
     "scram": Locks(),
@@ -68,15 +78,14 @@ def test_a_plan_is_carried_out_behind_locks_through_crash_and_takeover(
         allow_as_documented(cluster)
         topic = cluster.create_topic("moved", dict.fromkeys(range(4), (1, 2)))
         targets = {(topic, n): (3, 1) if n % 2 else (2, 3) for n in range(4)}
-        plan = tmp_path / "plan.json"
-        plan.write_text(json.dumps(plan_of(targets)))
+        plan = plan_file(tmp_path, targets)
         security = cluster.client_security
         with Traffic(cluster.bootstrap_servers, {topic: 4}, security=security) as traffic:
             traffic.await_flow()
             first = cluster.make_daemon("first", *OPTIONS, "--engine", engine)
             first.start()
             fill(cluster, targets)
-            for command in (("throttle", "10KB"), ("execute", str(plan))):
+            for command in (("throttle", "10KB"), ("execute", plan)):
                 said = cluster.reassigner(*command)
                 assert said.code == 0, said.stdout
             eventually(lambda: is_reassigning(cluster, topic), within_s=20, what="it begins")
@@ -97,10 +106,114 @@ def test_a_plan_is_carried_out_behind_locks_through_crash_and_takeover(
         assert traffic.failed == {}
         found = traffic.audited()
         assert found.is_clean, str(found)
-        said = cluster.reassigner("verify", str(plan))
+        said = cluster.reassigner("verify", plan)
         assert said.code == 0, said.stdout
         await_broker_controller(cluster, within_s=10)
         assert wrong_permissions(cluster) == {}
+        assert leaks(first, second) == {}
+        assert second.stop() == 0, second.log_tail()
+
+
+# --- what is wrong, and what changes, while a daemon runs ----------------------------------------
+
+
+def test_a_wrong_password_is_reported_and_seldom_tried() -> None:
+    """
+    All connections to all brokers share the pauses; the corrected file is used at once.
+
+    The daemon waits for ZooKeeper in the same way, and commands say what is wrong.
+    """
+    with LockedCluster.running(LockedOptions()) as cluster:
+        allow_as_documented(cluster)
+        keys = cluster.keys
+        keys.password_file.write_text(f"{PLANTED}-wrong")
+        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
+        before = refused_logins(cluster)
+        begun = time.monotonic()
+        daemon.start()
+        eventually(
+            lambda: set(unreachable(daemon)) == {"1", "2", "3"}, within_s=20, what="it is reported"
+        )
+        time.sleep(max(0.0, begun + 14.0 - time.monotonic()))  # past two pauses, of 5 and 10 s
+        assert all("Authentication failed" in why for why in unreachable(daemon).values())
+        assert 1 <= refused_logins(cluster) - before <= 2
+        keys.password_file.write_text(keys.passwords[DAEMON])
+        eventually(lambda: not unreachable(daemon), within_s=5, what="the right one is used")
+        assert daemon.stop() == 0, daemon.log_tail()
+
+        keys.zookeeper_password_file.write_text(f"{PLANTED}-wrong")
+        said = cluster.reassigner("list")
+        assert said.code != 0
+        assert "ZooKeeper" in said.stdout
+        second = cluster.make_daemon("second", *OPTIONS)
+        second.spawn()
+        eventually(lambda: second.has_written("zookeeper login refused"), within_s=20)
+        time.sleep(6)  # pauses of 1, 2 and 4 s
+        refusals = second.log.read_text().count("zookeeper login refused")
+        assert refusals <= 4
+        assert second.is_alive
+        keys.zookeeper_password_file.write_text(keys.zookeeper_passwords[BROKER])
+        second.await_ready()
+        assert leaks(daemon, second, said=said.stdout) == {}
+        assert second.stop() == 0, second.log_tail()
+
+
+def test_a_changed_password_is_used_without_a_restart() -> None:
+    """A broker that bounces asks for the new one; ZooKeeper gets a new one as well."""
+    with LockedCluster.running(LockedOptions()) as cluster:
+        allow_as_documented(cluster)
+        keys = cluster.keys
+        topic = cluster.create_topic("moved", {0: (1, 2)})
+        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
+        daemon.start()
+        await_tenure(daemon)
+        old = keys.passwords[DAEMON]
+        cluster.change_password(DAEMON)
+        cluster.brokers[1].restart()
+        eventually(lambda: "1" in unreachable(daemon), within_s=20, what="the old one is refused")
+        keys.password_file.write_text(keys.passwords[DAEMON])
+        eventually(lambda: not unreachable(daemon), within_s=10, what="the new one is used")
+        move(cluster, topic, (3, 1))
+        cluster.change_zookeeper_password()
+        await_tenure(daemon, within_s=60)
+        move(cluster, topic, (2, 3))
+        assert old != keys.passwords[DAEMON]
+        assert leaks(daemon) == {}
+        assert daemon.stop() == 0, daemon.log_tail()
+
+
+def test_rotated_certificates_are_used_and_bad_ones_are_reported() -> None:
+    """
+    An expired certificate of the daemon is refused by brokers, and a new one is taken at once.
+
+    A broker whose certificate is for another host, or has expired, gets no request.
+    """
+    locks = ROWS["certificates"]
+    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
+        allow_as_documented(cluster)
+        keys = cluster.keys
+        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
+        daemon.start()
+        await_tenure(daemon)
+        keys.issue_daemon(valid_for=timedelta(minutes=-1))
+        cluster.brokers[1].restart()
+        await_reason(daemon, "1", "the broker refuses the daemon's certificate")
+        keys.issue_daemon()
+        eventually(lambda: not unreachable(daemon), within_s=10, what="the new one is used")
+
+        keys.issue_broker(2, hosts=["elsewhere.example"])
+        cluster.brokers[2].stop()
+        cluster.brokers[2].spawn()
+        await_reason(daemon, "2", "certificate is not valid for '127.0.0.1'")
+        keys.issue_broker(3, valid_for=timedelta(seconds=25))
+        expiry = time.monotonic() + 25
+        cluster.brokers[3].restart()
+        time.sleep(expiry - time.monotonic())
+        assert daemon.stop() == 0, daemon.log_tail()
+        second = cluster.make_daemon("second", *OPTIONS, "--tenure", "permanent")
+        second.start()
+        await_reason(second, "3", "certificate has expired")
+        assert leaks(daemon, second) == {}
         assert second.stop() == 0, second.log_tail()
 
 
@@ -157,3 +270,48 @@ def permissions(cluster: LockedCluster, path: str) -> dict[str, list[ACL]]:
                 continue
             unread.append(child)
     return found
+
+
+def unreachable(daemon: Daemon) -> dict[str, str]:
+    """Return the brokers that a daemon cannot reach, and why, by its status."""
+    return dict(daemon.status()["unreachable_brokers"])
+
+
+def await_reason(daemon: Daemon, broker: str, reason: str) -> None:
+    """Wait until the daemon cannot reach a broker for this reason."""
+    eventually(
+        lambda: reason in unreachable(daemon).get(broker, ""),
+        within_s=30,
+        what=lambda: f"broker {broker}: {reason}; found {unreachable(daemon)}",
+        tolerating=(OSError,),
+    )
+
+
+def refused_logins(cluster: LockedCluster) -> int:
+    """Return how many logins the brokers refused."""
+    return sum(
+        broker.log.read_text().count("invalid credentials") for broker in cluster.brokers.values()
+    )
+
+
+def leaks(*daemons: Daemon, said: str = "") -> dict[str, str]:
+    """Return where secrets show, present, former or wrong ones, with what is there."""
+    shown = {"a command": said}
+    for daemon in daemons:
+        shown[f"log of {daemon.name}"] = daemon.log.read_text()
+        for file in daemon.journal_directory.rglob("*"):
+            if file.is_file():
+                shown[str(file)] = file.read_text()
+        if daemon.is_alive:
+            shown["process list"] = Path(f"/proc/{daemon.pid}/cmdline").read_text()
+            for path in HTTP_PATHS:
+                shown[f"{daemon.name} {path}"] = daemon.get(path)[1]
+    return {where: text for where, text in shown.items() if PLANTED in text}
+
+
+def move(cluster: LockedCluster, topic: str, replicas: tuple[int, ...]) -> None:
+    """Move the only partition of a topic, and wait until it has moved."""
+    targets = {(topic, 0): replicas}
+    said = cluster.reassigner("execute", plan_file(cluster.directory, targets))
+    assert said.code == 0, said.stdout
+    await_end(cluster, targets, within_s=60)

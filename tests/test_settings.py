@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -11,6 +13,7 @@ from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 from controller.setting_values import OCCASIONS, HttpAddress, advertised, parse_address
 from controller.settings import (
+    IN_FILES,
     Settings,
     flag_of,
     is_secret,
@@ -165,6 +168,21 @@ def test_secrets_are_not_shown() -> None:
     assert "hunter2" not in repr(settings) + str(settings) + settings.model_dump_json()
     assert settings.zookeeper_auth_credential is not None
     assert settings.zookeeper_auth_credential.get_secret_value() == "user:hunter2"
+
+
+@pytest.mark.parametrize("name", IN_FILES)
+def test_a_secret_is_given_once_itself_or_in_a_file(name: str) -> None:
+    """The file counts as the secret; both would leave open which one is used."""
+    options = {"zookeeper": "zk:1", "zookeeper_auth_scheme": "digest"}
+    digest = {"REASSIGNER_ZOOKEEPER_AUTH_CREDENTIAL": "u:p"}
+    variable = variable_of(name)
+    environ = {} if name == "zookeeper_auth_credential" else digest
+    settings = load_settings({**options, f"{name}_file": "/etc/secret"}, environ)
+    password = settings.password(name)
+    assert password is not None
+    assert password.file == Path("/etc/secret")
+    with pytest.raises(InvalidInputError, match=f"cannot be given together with {name}"):
+        load_settings({**options, f"{name}_file": "/etc/secret"}, {**digest, variable: "hunter2"})
 
 
 def test_names_leave_the_unit_out() -> None:

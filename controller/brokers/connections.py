@@ -78,6 +78,13 @@ _SOCKET_OPTIONS: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 )
 _TLS: Final = frozenset({"SSL", "SASL_SSL"})
+_CERTIFICATE_ALERTS: Final = (
+    "ALERT_CERTIFICATE",
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_UNSUPPORTED_CERTIFICATE",
+)
+"""Beginnings of OpenSSL's names of the TLS alerts for a client's certificate."""
 _SASL: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 _LOGIN_AGAIN_S: Final = 0.02
 """The pause before a connection asks again whether it may log in."""
@@ -328,6 +335,11 @@ def _verdict(
     where: str, error: BaseException
 ) -> errors.TransientError | errors.RemoteProtocolError:
     said = str(error) or type(error).__name__
+    if any(alert in said for alert in _CERTIFICATE_ALERTS):
+        said = (
+            "the broker refuses the daemon's certificate, as it does when it has expired or when "
+            f"the broker does not trust its authority ({said})"
+        )
     if isinstance(error, kafka_errors.RequestTimedOutError | kafka_errors.KafkaTimeoutError):
         return errors.RequestTimeoutError(f"{where}: no answer in time ({said})")
     if isinstance(error, kafka_errors.KafkaProtocolError):

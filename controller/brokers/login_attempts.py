@@ -67,6 +67,7 @@ class LoginAttempts:
         self._proven: set[str] = set()
         self._refused: dict[str, _Refusals] = {}
         self._all = _Refusals()
+        self._why = ""
 
     def check(self, where: str, password: str | None) -> None:
         """
@@ -95,8 +96,8 @@ class LoginAttempts:
         if left_s > 0:
             times = max(here.count, self._all.count)
             raise ConnectionError(
-                f"the login was refused {times} times in a row; the next attempt is in "
-                f"{left_s:.0f} s, or when its password changes"
+                f"logins were refused {times} times in a row ({self._why}); the next attempt is "
+                f"in {left_s:.0f} s, or when the password changes"
             )
 
     def begin(self, where: str, password: str | None) -> bool:
@@ -121,8 +122,9 @@ class LoginAttempts:
         """Note the verdict on the password: accepted, unless an exception says otherwise."""
         try:
             yield
-        except SaslAuthenticationFailedError:
+        except SaslAuthenticationFailedError as refusal:
             self._note(where, password, is_accepted=False)
+            self._why = f"{where}: {refusal}"
             raise
         except BaseException:
             self._note(where, password, is_accepted=None)

@@ -31,6 +31,11 @@ from controller.telemetry.log_events import LINES_MAX, Level, LogEvent
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
+# Local variables hold passwords.
+_TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
+
 LIBRARIES: Final = ("kazoo", "kafka", "confluent_kafka")
 """Loggers of libraries, of which warnings and errors are logged."""
 
@@ -86,14 +91,16 @@ def _shared(log_format: LogFormat) -> list[Processor]:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if log_format is LogFormat.JSON:
-        processors.append(structlog.processors.dict_tracebacks)
+        processors.append(_TRACEBACKS)
     return processors
 
 
 def _renderer(log_format: LogFormat, stream: TextIO) -> Processor:
     if log_format is LogFormat.JSON:
         return structlog.processors.JSONRenderer()
-    return structlog.dev.ConsoleRenderer(colors=stream.isatty())
+    return structlog.dev.ConsoleRenderer(
+        colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
 
 
 QUEUE_MAX: Final = 10_000

@@ -1,5 +1,5 @@
 """
-kazoo's client from the settings, its waiting for sockets, and the certain life of its session.
+kazoo's client: its waiting for sockets, its login, and the certain life of its session.
 
 kazoo does not expose the session timeout that the server granted, and reports a silent server only
 after two thirds of it. The session's life is counted from the sending of the last request that was
@@ -18,12 +18,16 @@ import select
 import socket
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
+from kazoo.exceptions import (
+    ConnectionDropped,
+    ConnectionLoss,
+    KazooException,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect
@@ -34,16 +38,18 @@ from controller.credentials import ClientTls
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
 from controller.settings import Settings
+from controller.zk.logins import Credentials, Login, login_pause_s, zookeeper_tls
 
 _READABLE: Final = ~select.POLLOUT
 """An error, or the end of the connection, wakes readers and writers."""
 _WRITABLE: Final = ~select.POLLIN
 
 
-REFUSED_MOST_S: Final = 60.0
-"""The longest pause before credentials that ZooKeeper refused are tried again."""
-
 _log = structlog.stdlib.get_logger(__name__)
+
+
+_LOOK_S: Final = 0.5
+"""Between two looks for other credentials while a pause passes."""
 
 
 class _Socket(Protocol):
@@ -248,29 +254,32 @@ class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no
         return super()._connect(host, hostip, port)
 
     def _log_in(self, login: Login) -> None:
-        present = login.present()
+        ends = self._lease.now() + (login_pause_s(self._refusals) if self._refusals else 0.0)
+        while (present := login.present()) == self._refused and self._lease.now() < ends:
+            if self.client._stopped.wait(_LOOK_S):  # noqa: SLF001 - kazoo's
+                raise ConnectionDropped("the client stops")
         if present != self._refused:
             self._refusals = 0
-        elif self._refusals:
-            # Ends early when the client stops.
-            self.client._stopped.wait(_login_pause_s(self._refusals))  # noqa: SLF001 - kazoo's
-            present = login.present()
         self._tried = present
         self.sasl_options, self.client.auth_data = present.sasl, set(present.auth_data)
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         try:
             super()._authenticate_with_sasl(host, timeout)
-        except AuthFailedError as error:
+        except (ConnectionDropped, ConnectionLoss):
+            raise
+        except (KazooException, RuntimeError) as error:
+            # kazoo gives up at the first, and its thread ends with the others, such as
+            # SessionClosedRequireSaslError of a server that enforces logins.
             self._refused, self._refusals = self._tried, self._refusals + 1
             tried = self.sasl_options or {}
             _log.error(
                 "zookeeper login refused",
                 mechanism=tried.get("mechanism"),
                 user=tried.get("username") or tried.get("principal"),
-                error=str(error.__cause__ or error),
+                error=repr(error.__cause__ or error),
                 refusals=self._refusals,
-                retry_in_s=_login_pause_s(self._refusals),
+                retry_in_s=login_pause_s(self._refusals),
             )
             raise ConnectionDropped("ZooKeeper refuses the login") from error
         self._refusals = 0
@@ -308,51 +317,6 @@ class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no
         return answer
 
 
-class Credentials(NamedTuple):
-    """kazoo's arguments for a login."""
-
-    sasl: dict[str, str] | None
-    auth_data: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The login to ZooKeeper, whose files are read at each connection."""
-
-    settings: Settings
-
-    def present(self) -> Credentials:
-        """
-        Return the present credentials.
-
-        Raises:
-            InvalidInputError: a file cannot be used.
-
-        """
-        settings = self.settings
-        credential = settings.password("zookeeper_auth_credential")
-        scheme = settings.zookeeper_auth_scheme
-        auth = () if credential is None or scheme is None else ((scheme, credential.reveal()),)
-        return Credentials(self._sasl(), auth)
-
-    def _sasl(self) -> dict[str, str] | None:
-        settings = self.settings
-        password = settings.password("zookeeper_sasl_password")
-        match settings.zookeeper_sasl_mechanism:
-            case "DIGEST-MD5" if settings.zookeeper_sasl_username and password is not None:
-                return {
-                    "mechanism": "DIGEST-MD5",
-                    "username": settings.zookeeper_sasl_username,
-                    "password": password.reveal(),
-                }
-            case "GSSAPI":
-                principal = settings.zookeeper_sasl_principal
-                named = {"principal": principal} if principal else {}
-                return {"mechanism": "GSSAPI", "service": settings.zookeeper_sasl_service, **named}
-            case _:
-                return None
-
-
 def client_options(settings: Settings) -> dict[str, Any]:
     """
     Return the arguments of kazoo's client for the settings of the connection.
@@ -369,29 +333,10 @@ def client_options(settings: Settings) -> dict[str, Any]:
     if tls is not None:
         tls.context()
     return {
-        "hosts": settings.zookeeper,
         "handler": PollHandler(tls),
+        "hosts": settings.zookeeper,
         "timeout": settings.zookeeper_session_timeout_s,
         "auth_data": list(credentials.auth_data) or None,
         "sasl_options": credentials.sasl,
         "use_ssl": tls is not None,
     }
-
-
-def zookeeper_tls(settings: Settings) -> ClientTls | None:
-    """Return TLS towards ZooKeeper, None where it is not configured."""
-    if not settings.zookeeper_tls:
-        return None
-    return ClientTls(
-        prefix="zookeeper_tls",
-        cafile=settings.zookeeper_tls_cafile,
-        certfile=settings.zookeeper_tls_certfile,
-        keyfile=settings.zookeeper_tls_keyfile,
-        password=settings.password("zookeeper_tls_password"),
-        check_hostname=settings.zookeeper_tls_check_hostname,
-    )
-
-
-def _login_pause_s(refusals: int) -> float:
-    """Return the pause after so many refusals of the same credentials in a row."""
-    return float(min(REFUSED_MOST_S, 2.0 ** min(refusals - 1, 30)))

@@ -24,7 +24,8 @@ from controller import errors
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
-from controller.zk.clients import ClientLease, LeasedClient, Login, client_options
+from controller.zk.clients import ClientLease, LeasedClient, client_options
+from controller.zk.logins import Login
 from controller.znodes import paths
 
 _BROKEN: Final = (

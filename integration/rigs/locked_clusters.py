@@ -12,7 +12,8 @@ from kazoo.security import make_acl
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.kafka_tools import ToolResult
-from integration.rigs.locks import BROKER, SCRAM, Keys, Locks, scram_credential
+from integration.rigs.locks import BROKER, SCRAM, Keys, Locks, scram_credential, secret
+from integration.rigs.plans import configure
 from integration.rigs.servers import BrokerOptions, ZooKeeperServer
 
 ACLS: Final = "kafka.admin.AclCommand"
@@ -69,6 +70,23 @@ class LockedCluster(Cluster):
         config = str(self.keys.admin_properties())
         where = ("--bootstrap-server", self.bootstrap_servers, "--command-config", config)
         return self.run_tool(main_class, *where, *arguments)
+
+    def change_password(self, user: str) -> None:
+        """Give a user of the brokers another password (SCRAM), as ``kafka-configs`` does."""
+        password = self.keys.passwords[user] = secret(user)
+        configure(self, f"users/{user}", {SCRAM: scram_credential(password)})
+
+    def change_zookeeper_password(self) -> None:
+        """
+        Give the brokers and the daemon another password for ZooKeeper.
+
+        ZooKeeper and brokers read theirs when they start, the daemon when it connects.
+        """
+        self.keys.change_zookeeper_password()
+        for broker in self.brokers.values():
+            broker.kill()
+        self.zookeeper.restart()
+        self.start_brokers(*self.brokers)
 
     def _make_zookeepers(self) -> list[ZooKeeperServer]:
         server = ZooKeeperServer(

@@ -108,13 +108,7 @@ class Keys:
         self.key_password_file = self._write("key-password", self.key_password + "\n")
         self._admin = self.authority.issue(f"{ADMIN}-node")
         self._zookeeper = self.authority.issue("zookeeper")
-        self.daemon_identity = self.authority.issue(f"{DAEMON}-node", password=self.key_password)
-
-    @property
-    def secrets(self) -> frozenset[str]:
-        """Every password, old ones that were replaced not included."""
-        users = (*self.passwords.values(), *self.zookeeper_passwords.values())
-        return frozenset({self.key_password, *users})
+        self.daemon_identity = self.issue_daemon()
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -147,6 +141,10 @@ class Keys:
             given["zookeeper_tls_keyfile"] = own.key
             given["zookeeper_tls_password_file"] = self.key_password_file
         return {f"REASSIGNER_{name.upper()}": str(value) for name, value in given.items()}
+
+    def issue_daemon(self, **options: Any) -> Identity:  # noqa: ANN401 - see issue
+        """Issue the certificate of the daemon, over its former one; see ``issue``."""
+        return self.authority.issue(f"{DAEMON}-node", password=self.key_password, **options)
 
     # --- the rig's own clients -----------------------------------------------------------------
 
@@ -207,6 +205,13 @@ class Keys:
             factory = "org.apache.zookeeper.server.NettyServerCnxnFactory"
             properties["zookeeper.serverCnxnFactory"] = factory
         return properties
+
+    def change_zookeeper_password(self) -> None:
+        """Write another password of the brokers and the daemon for ZooKeeper."""
+        self.zookeeper_passwords[BROKER] = secret(f"zk-{BROKER}")
+        self.zookeeper_password_file.write_text(self.zookeeper_passwords[BROKER])
+        self.write_zookeeper_logins()
+        self.write_broker_logins()
 
     def write_zookeeper_logins(self) -> Path:
         """Write the users of ZooKeeper; it reads them when it starts."""

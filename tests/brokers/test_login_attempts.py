@@ -99,5 +99,5 @@ def test_the_message_says_when_it_is_tried_again() -> None:
     """So that an operator knows that nothing hangs."""
     rig = Rig()
     rig.log_in("a", accepted=False)
-    with pytest.raises(ConnectionError, match=f"refused 1 times .* in {FIRST_S:.0f} s"):
+    with pytest.raises(ConnectionError, match=f"refused 1 times .*a: .* in {FIRST_S:.0f} s"):
         rig.attempts.check("a", "p")

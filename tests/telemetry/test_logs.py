@@ -92,6 +92,23 @@ def test_an_exception_stays_one_line_of_json(stream: io.StringIO) -> None:
     assert line["exception"][0]["exc_type"] == "ValueError"
 
 
+@pytest.mark.parametrize("log_format", LogFormat)
+def test_a_trace_shows_no_local_variable(stream: io.StringIO, log_format: LogFormat) -> None:
+    """They hold passwords while a connection is made."""
+    configure_logging(log_format, LogLevel.INFO, stream)
+
+    def log_in(password: str) -> None:
+        raise ValueError(f"refused after {len(password)} characters")
+
+    try:
+        log_in(f"hunter{2}")
+    except ValueError:
+        structlog.stdlib.get_logger("controller.test").exception("crashed")
+    written()
+    assert "refused after 7 characters" in stream.getvalue()
+    assert "hunter2" not in stream.getvalue()
+
+
 def test_console_format_is_aligned_text(stream: io.StringIO) -> None:
     """Without colours if there is no terminal."""
     configure_logging(LogFormat.CONSOLE, LogLevel.INFO, stream)
