@@ -320,6 +320,9 @@ class Settings(BaseSettings):
         default=True, description="Verify the host name in a broker's certificate."
     )
     sasl_mechanism: SaslMechanism | None = Field(None, description="SASL mechanism for brokers.")
+    sasl_service: str = Field(
+        "kafka", description="Service part of the brokers' Kerberos principal (GSSAPI)."
+    )
     sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
     sasl_password: SecretStr | None = Field(None, description="Password for PLAIN and SCRAM.")
     sasl_password_file: Path | None = Field(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Final
 
 from controller.brokers.login_attempts import LoginAttempts
 from controller.core.model import Endpoint, LiveBroker
 from controller.credentials import ClientTls, Password
-from controller.errors import BrokerUnreachableError
-from controller.settings import Settings
+from controller.errors import BrokerUnreachableError, InvalidInputError
+from controller.settings import SaslMechanism, Settings
 
 SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {
     "PLAINTEXT": 0,
@@ -33,6 +34,8 @@ class Security:
     security_protocol: str = "PLAINTEXT"
     tls: ClientTls = field(default_factory=ClientTls)
     sasl_mechanism: str | None = None
+    sasl_service: str = "kafka"
+    """Service part of the brokers' Kerberos principal."""
     sasl_username: str | None = None
     sasl_password: Password | None = None
     logins: LoginAttempts = field(default_factory=LoginAttempts, compare=False, repr=False)
@@ -58,6 +61,7 @@ class Security:
         """
         return {
             "sasl_mechanism": self.sasl_mechanism,
+            "sasl_kerberos_service_name": self.sasl_service,
             "sasl_plain_username": self.sasl_username,
             "sasl_plain_password": self.password(),
         }
@@ -107,7 +111,15 @@ class ListenerChoice:
 
 
 def security_of(settings: Settings) -> Security:
-    """Return the security settings for connections to brokers."""
+    """
+    Return the security settings for connections to brokers.
+
+    Raises:
+        InvalidInputError: a file cannot be used, or a library is not installed.
+
+    """
+    if settings.sasl_mechanism is SaslMechanism.GSSAPI and find_spec("gssapi") is None:
+        raise InvalidInputError("sasl_mechanism GSSAPI needs the Python package gssapi")
     tls = ClientTls(
         prefix="ssl",
         cafile=settings.ssl_cafile,
@@ -116,13 +128,18 @@ def security_of(settings: Settings) -> Security:
         password=settings.password("ssl_password"),
         check_hostname=settings.ssl_check_hostname,
     )
-    return Security(
+    security = Security(
         security_protocol=settings.security_protocol.value,
         tls=tls,
         sasl_mechanism=None if settings.sasl_mechanism is None else settings.sasl_mechanism.value,
+        sasl_service=settings.sasl_service,
         sasl_username=settings.sasl_username,
         sasl_password=settings.password("sasl_password"),
     )
+    security.password()
+    if security.security_protocol.endswith("SSL"):
+        tls.context()
+    return security
 
 
 def listeners_of(settings: Settings) -> ListenerChoice:

@@ -328,6 +328,9 @@ def client_options(settings: Settings) -> dict[str, Any]:
     """
     if settings.zookeeper_sasl_mechanism and importlib.util.find_spec("puresasl") is None:
         raise InvalidInputError("zookeeper_sasl_mechanism needs the Python package pure-sasl")
+    is_kerberos = settings.zookeeper_sasl_mechanism == "GSSAPI"
+    if is_kerberos and importlib.util.find_spec("kerberos") is None:
+        raise InvalidInputError("zookeeper_sasl_mechanism GSSAPI needs the Python package kerberos")
     credentials = Login(settings).present()
     tls = zookeeper_tls(settings)
     if tls is not None:

@@ -12,7 +12,7 @@ from kazoo.security import make_acl
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.kafka_tools import ToolResult
-from integration.rigs.locks import BROKER, SCRAM, Keys, Locks, scram_credential, secret
+from integration.rigs.locks import BROKER, GSSAPI, SCRAM, Keys, Locks, scram_credential, secret
 from integration.rigs.plans import configure
 from integration.rigs.servers import BrokerOptions, ZooKeeperServer
 
@@ -54,11 +54,12 @@ class LockedCluster(Cluster):
         return made
 
     def close(self) -> None:
-        """Kill the daemons, too."""
+        """Kill the daemons and the realm, too."""
         for daemon in self._daemons:
             daemon.kill()
             daemon.port.close()
         super().close()
+        self.keys.close()
 
     def reassigner(self, *arguments: str) -> ToolResult:
         """Run a command of the reassigner with the daemon's keys."""
@@ -110,7 +111,7 @@ class LockedCluster(Cluster):
 
     def _before_brokers(self) -> None:
         """Write users as ``kafka-configs --zookeeper`` does, with its permissions."""
-        if self.locks.mechanism != SCRAM:
+        if self.locks.mechanism not in {SCRAM, GSSAPI}:
             return
         own = make_acl("sasl", BROKER, all=True)
         private = None if self.locks.zookeeper_sasl is None else [own]

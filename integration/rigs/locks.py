@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from integration.rigs.certificates import CertificateAuthority, Identity
+from integration.rigs.kerberos import REALM, Realm
+from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
 
 PLANTED: Final = "planted"
 """Begins every secret."""
@@ -35,13 +37,20 @@ CONTROL: Final = "CONTROL"
 
 SCRAM: Final = "SCRAM-SHA-512"
 DIGEST: Final = "DIGEST-MD5"
+GSSAPI: Final = "GSSAPI"
 ITERATIONS: Final = 4096
 
 _MODULES: Final[Mapping[str, str]] = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     SCRAM: "org.apache.kafka.common.security.scram.ScramLoginModule",
     DIGEST: "org.apache.zookeeper.server.auth.DigestLoginModule",
+    GSSAPI: "com.sun.security.auth.module.Krb5LoginModule",
 }
+_BROKER_SERVICE: Final = f"{BROKER}/{LOCALHOST}"
+_ZOOKEEPER_SERVICE: Final = f"zookeeper/{LOCALHOST}"
+_DAEMON: Final = f"{BROKER}/{DAEMON}"
+"""Kerberos principals; without its second part, the daemon's is that of the brokers."""
+_NAME_OF_PRINCIPAL: Final = f"RULE:[2:$1;$2]({BROKER};{DAEMON})s/.*/{DAEMON}/,DEFAULT"
 _LOGINS: Final = "java.security.auth.login.config"
 _NAME_OF_CERTIFICATE: Final = "RULE:^CN=([a-z]+)-node$/$1/,DEFAULT"
 
@@ -70,6 +79,11 @@ class Locks:
     def by_certificate(self) -> bool:
         """Whether brokers know their clients by certificates."""
         return self.protocol == "SSL"
+
+    @property
+    def has_realm(self) -> bool:
+        """Whether brokers and ZooKeeper are in a Kerberos realm."""
+        return GSSAPI in {self.mechanism, self.zookeeper_sasl}
 
     @property
     def listeners(self) -> tuple[str, ...]:
@@ -103,12 +117,31 @@ class Keys:
         self.passwords = {user: secret(user) for user in (BROKER, ADMIN, DAEMON)}
         self.zookeeper_passwords = {user: secret(f"zk-{user}") for user in (BROKER, SUPER)}
         self.key_password = secret("key")
+        self.realm_port = ReservedPort() if locks.has_realm else None
+        self.realm = self._make_realm()
         self.password_file = self._write("password", self.passwords[DAEMON])
         self.zookeeper_password_file = self._write("zk-password", self.zookeeper_passwords[BROKER])
         self.key_password_file = self._write("key-password", self.key_password + "\n")
         self._admin = self.authority.issue(f"{ADMIN}-node")
         self._zookeeper = self.authority.issue("zookeeper")
         self.daemon_identity = self.issue_daemon()
+
+    def close(self) -> None:
+        """Stop what was started for the keys."""
+        if self.realm is not None and self.realm_port is not None:
+            self.realm.close()
+            self.realm_port.close()
+
+    def _make_realm(self) -> Realm | None:
+        """Start a Kerberos realm if one is needed."""
+        if self.realm_port is None:
+            return None
+        realm = Realm(self._directory / "realm", self.realm_port.number)
+        realm.start()
+        self._tables = {
+            name: realm.key_table(name) for name in (_BROKER_SERVICE, _ZOOKEEPER_SERVICE, _DAEMON)
+        }
+        return realm
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -127,12 +160,14 @@ class Keys:
             given["ssl_certfile"], given["ssl_keyfile"] = own.certificate, own.key
             given["ssl_password_file"] = self.key_password_file
         if locks.mechanism is not None:
-            given["sasl_mechanism"], given["sasl_username"] = locks.mechanism, DAEMON
-            given["sasl_password_file"] = self.password_file
+            given["sasl_mechanism"] = locks.mechanism
+        if locks.mechanism not in {None, GSSAPI}:
+            given["sasl_username"], given["sasl_password_file"] = DAEMON, self.password_file
         if locks.control_plane:
             given["control_plane_listener"], given["inter_broker_listener"] = CONTROL, CLIENTS
         if locks.zookeeper_sasl is not None:
             given["zookeeper_sasl_mechanism"] = locks.zookeeper_sasl
+        if locks.zookeeper_sasl == DIGEST:
             given["zookeeper_sasl_username"] = BROKER
             given["zookeeper_sasl_password_file"] = self.zookeeper_password_file
         if locks.zookeeper_tls:
@@ -140,7 +175,12 @@ class Keys:
             given["zookeeper_tls_certfile"] = own.certificate
             given["zookeeper_tls_keyfile"] = own.key
             given["zookeeper_tls_password_file"] = self.key_password_file
-        return {f"REASSIGNER_{name.upper()}": str(value) for name, value in given.items()}
+        settings = {f"REASSIGNER_{name.upper()}": str(value) for name, value in given.items()}
+        if self.realm is not None:
+            settings |= self.realm.environment
+            settings["KRB5_CLIENT_KTNAME"] = str(self._tables[_DAEMON])
+            settings["KRB5CCNAME"] = f"FILE:{self._directory / 'tickets'}"
+        return settings
 
     def issue_daemon(self, **options: Any) -> Identity:  # noqa: ANN401 - see issue
         """Issue the certificate of the daemon, over its former one; see ``issue``."""
@@ -158,7 +198,9 @@ class Keys:
             security["ssl.certificate.location"] = str(self._admin.certificate)
             security["ssl.key.location"] = str(self._admin.key)
         if locks.mechanism is not None:
-            security["sasl.mechanism"], security["sasl.username"] = locks.mechanism, ADMIN
+            # The wheels of librdkafka have no GSSAPI.
+            mechanism = SCRAM if locks.mechanism == GSSAPI else locks.mechanism
+            security["sasl.mechanism"], security["sasl.username"] = mechanism, ADMIN
             security["sasl.password"] = self.passwords[ADMIN]
         return security
 
@@ -166,7 +208,7 @@ class Keys:
         """Write the configuration of a Java client that is ``admin``; return its file."""
         settings = {"security.protocol": self._locks.protocol, **self._java("", ADMIN, self._admin)}
         if self._locks.mechanism is not None:
-            settings["sasl.mechanism"] = self._locks.mechanism
+            settings["sasl.mechanism"] = self.client_security()["sasl.mechanism"]
         return self._write("admin.properties", "".join(f"{k}={v}\n" for k, v in settings.items()))
 
     def zookeeper_client(self) -> dict[str, Any]:
@@ -176,6 +218,8 @@ class Keys:
             password = self.zookeeper_passwords[SUPER]
             login = {"mechanism": DIGEST, "username": SUPER, "password": password}
             client["sasl_options"] = login
+        if self._locks.zookeeper_sasl == GSSAPI:
+            client["auth_data"] = [("digest", f"{SUPER}:{self.zookeeper_passwords[SUPER]}")]
         if self._locks.zookeeper_tls:
             client |= {"use_ssl": True, "check_hostname": True, "ca": str(self.authority.file)}
             client["certfile"] = str(self._admin.certificate)
@@ -190,7 +234,10 @@ class Keys:
         if self._locks.zookeeper_sasl is not None:
             provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
             settings |= {"authProvider.1": provider, "enforce.auth.enabled": "true"}
-            settings["enforce.auth.schemes"] = "sasl"
+            settings["enforce.auth.schemes"] = "sasl,digest"
+        if self._locks.zookeeper_sasl == GSSAPI:
+            settings["kerberos.removeHostFromPrincipal"] = "true"
+            settings["kerberos.removeRealmFromPrincipal"] = "true"
         if self._locks.zookeeper_tls:
             settings["ssl.keyStore.location"] = str(self._zookeeper.bundle)
             settings["ssl.trustStore.location"] = str(self.authority.file)
@@ -201,6 +248,12 @@ class Keys:
         properties: dict[str, str] = {}
         if self._locks.zookeeper_sasl is not None:
             properties[_LOGINS] = str(self.write_zookeeper_logins())
+        if self._locks.zookeeper_sasl == GSSAPI:
+            user = f"{SUPER}:{self.zookeeper_passwords[SUPER]}"
+            digest = base64.b64encode(hashlib.sha1(user.encode()).digest()).decode()  # noqa: S324 - ZooKeeper's
+            super_digest = "zookeeper.DigestAuthenticationProvider.superDigest"
+            properties[super_digest] = f"{SUPER}:{digest}"
+        properties |= self._realm_properties()
         if self._locks.zookeeper_tls:
             factory = "org.apache.zookeeper.server.NettyServerCnxnFactory"
             properties["zookeeper.serverCnxnFactory"] = factory
@@ -214,7 +267,11 @@ class Keys:
         self.write_broker_logins()
 
     def write_zookeeper_logins(self) -> Path:
-        """Write the users of ZooKeeper; it reads them when it starts."""
+        """Write the users of ZooKeeper, or its own login; it reads them when it starts."""
+        if self._locks.zookeeper_sasl == GSSAPI:
+            return self._write(
+                "zookeeper.jaas", f"Server {{ {self._ticket(_ZOOKEEPER_SERVICE)} }};\n"
+            )
         users = {f"user_{user}": password for user, password in self.zookeeper_passwords.items()}
         return self._write("zookeeper.jaas", f"Server {{ {_login(_MODULES[DIGEST], users)} }};\n")
 
@@ -230,6 +287,11 @@ class Keys:
             settings |= self._java(f"listener.name.{listener.lower()}.", BROKER, own)
         if locks.mechanism is not None:
             settings["sasl.enabled.mechanisms"] = locks.mechanism
+        if locks.mechanism == GSSAPI:
+            settings["sasl.enabled.mechanisms"] = f"{GSSAPI},{SCRAM}"
+            settings["sasl.kerberos.service.name"] = BROKER
+            settings["sasl.kerberos.principal.to.local.rules"] = _NAME_OF_PRINCIPAL
+        if locks.mechanism is not None:
             settings["sasl.mechanism.inter.broker.protocol"] = locks.mechanism
         if locks.by_certificate:
             settings["ssl.client.auth"] = "required"
@@ -251,11 +313,26 @@ class Keys:
     def broker_properties(self) -> dict[str, str]:
         """Return the Java system properties of brokers."""
         if self._locks.zookeeper_sasl is None:
+            return self._realm_properties()
+        return {_LOGINS: str(self.write_broker_logins()), **self._realm_properties()}
+
+    def _realm_properties(self) -> dict[str, str]:
+        if self.realm is None:
             return {}
-        return {_LOGINS: str(self.write_broker_logins())}
+        return {
+            "java.security.krb5.conf": str(self.realm.configuration),
+            "zookeeper.sasl.client.canonicalize.hostname": "false",
+        }
+
+    def _ticket(self, principal: str) -> str:
+        """Return the login of a Java program with a key table."""
+        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(self._tables[principal])}
+        return _login(_MODULES[GSSAPI], {**options, "principal": f"{principal}@{REALM}"})
 
     def write_broker_logins(self) -> Path:
         """Write the login of the brokers to ZooKeeper; they read it when they start."""
+        if self._locks.zookeeper_sasl == GSSAPI:
+            return self._write("broker.jaas", f"Client {{ {self._ticket(_BROKER_SERVICE)} }};\n")
         user = {"username": BROKER, "password": self.zookeeper_passwords[BROKER]}
         return self._write("broker.jaas", f"Client {{ {_login(_MODULES[DIGEST], user)} }};\n")
 
@@ -271,12 +348,15 @@ class Keys:
             settings |= _stores(f"{prefix}ssl.truststore", self.authority.file)
         if locks.has_tls and (prefix or locks.by_certificate):
             settings |= _stores(f"{prefix}ssl.keystore", own.bundle)
+        if prefix and locks.mechanism == GSSAPI:
+            settings[f"{prefix}gssapi.sasl.jaas.config"] = self._ticket(_BROKER_SERVICE)
         if locks.mechanism is not None:
+            mechanism = SCRAM if locks.mechanism == GSSAPI else locks.mechanism
             login = {"username": user, "password": self.passwords[user]}
-            if prefix and locks.mechanism == "PLAIN":
+            if prefix and mechanism == "PLAIN":
                 login |= {f"user_{name}": password for name, password in self.passwords.items()}
-            name = f"{prefix}{locks.mechanism.lower()}." if prefix else ""
-            settings[f"{name}sasl.jaas.config"] = _login(_MODULES[locks.mechanism], login)
+            name = f"{prefix}{mechanism.lower()}." if prefix else ""
+            settings[f"{name}sasl.jaas.config"] = _login(_MODULES[mechanism], login)
         return settings
 
     def _write(self, name: str, text: str) -> Path:
