@@ -126,6 +126,12 @@ class Keys:
         self._zookeeper = self.authority.issue("zookeeper")
         self.daemon_identity = self.issue_daemon()
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Every present password."""
+        users = (*self.passwords.values(), *self.zookeeper_passwords.values())
+        return frozenset({self.key_password, *users})
+
     def close(self) -> None:
         """Stop what was started for the keys."""
         if self.realm is not None and self.realm_port is not None:
