@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 import structlog
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    AuthFailedError,
     ConnectionDropped,
     ConnectionLoss,
     KazooException,
@@ -199,6 +200,33 @@ class ClientLease:
         self._ends = max(self._ends, Instant(asked_at + self._timeout_s))
 
 
+class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
+    """kazoo's own connection, whose thread survives every refusal of a login."""
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        try:
+            super()._authenticate_with_sasl(host, timeout)
+        except (AuthFailedError, ConnectionDropped, ConnectionLoss):
+            raise
+        except (KazooException, RuntimeError) as error:
+            # Such as SessionClosedRequireSaslError of a server that enforces logins.
+            raise AuthFailedError(repr(error)) from error
+
+
+class CommandClient(KazooClient):  # type: ignore[misc] # as above
+    """A client for one command, which gives up when its login is refused."""
+
+    _connection: Any
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - kazoo's
+        """Build kazoo's client."""
+        super().__init__(**options)
+        made = self._connection
+        self._connection = _Connection(
+            self, made.retry_sleeper, logger=made.logger, sasl_options=made.sasl_options
+        )
+
+
 class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
     """
     A client with the certain life of its session, which is connected once it is logged in.
@@ -223,7 +251,7 @@ class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
             super()._session_callback(state)
 
 
-class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
+class _LeasedConnection(_Connection):
     """kazoo's own connection; it also notes when each answered request was sent."""
 
     def __init__(self, client: LeasedClient, *args: Any, **options: Any) -> None:  # noqa: ANN401 - kazoo's
@@ -261,16 +289,14 @@ class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no
         if present != self._refused:
             self._refusals = 0
         self._tried = present
-        self.sasl_options, self.client.auth_data = present.sasl, set(present.auth_data)
+        # kazoo adds to the options.
+        self.sasl_options = None if present.sasl is None else dict(present.sasl)
+        self.client.auth_data = set(present.auth_data)
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         try:
             super()._authenticate_with_sasl(host, timeout)
-        except (ConnectionDropped, ConnectionLoss):
-            raise
-        except (KazooException, RuntimeError) as error:
-            # kazoo gives up at the first, and its thread ends with the others, such as
-            # SessionClosedRequireSaslError of a server that enforces logins.
+        except AuthFailedError as error:
             self._refused, self._refusals = self._tried, self._refusals + 1
             tried = self.sasl_options or {}
             _log.error(

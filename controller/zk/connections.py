@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kazoo import exceptions
-from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
@@ -24,7 +23,7 @@ from controller.core.model import ZkVersion, Zxid
 from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.acls import acl_at, cluster_acl
-from controller.zk.clients import client_options
+from controller.zk.clients import CommandClient, client_options
 from controller.zk.multis import Refused, fill, multi_answer
 from controller.zk.readers import znode_of
 from controller.zk.znode_reads import WINDOW, Key, Value, Znode, ahead
@@ -55,7 +54,7 @@ class Connection:
         self._connect_s = connect_s
         self.request_bytes = settings.request_bytes
         """ZooKeeper closes the connection at a larger request."""
-        self._client = KazooClient(logger=_LOG, **client_options(settings))
+        self._client = CommandClient(logger=_LOG, **client_options(settings))
         self._hidden: set[str] | None = None
         """Paths that may not be read; None: such a path is an error."""
         self._unreadable: dict[str, str] | None = None
