@@ -7,12 +7,8 @@ test for each row, as a cluster takes longer to start than its questions take.
 
 from __future__ import annotations
 
-import importlib.util
-import re
 import shlex
-import time
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +17,8 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, make_acl
 
 from integration.rigs.daemon_process import Daemon
-from integration.rigs.kerberos import missing_programs
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
-from integration.rigs.locks import BROKER, DAEMON, GSSAPI, PLANTED, Locks
+from integration.rigs.locks import BROKER, DAEMON, PLANTED, Locks
 from integration.rigs.operator_actions import plan_file
 from integration.rigs.plans import (
     await_broker_controller,
@@ -44,15 +39,6 @@ OPTIONS: Final = (
     *("--tenure-linger", "1"),
     *("--log-level", "debug"),
 )
-_LACKING: Final = [
-    *missing_programs(),
-    *(each for each in ("gssapi", "kerberos") if importlib.util.find_spec(each) is None),
-]
-NEEDS_KERBEROS: Final = pytest.mark.skipif(
-    bool(_LACKING),
-    reason=f"a Kerberos realm needs {', '.join(_LACKING)} (krb5-kdc, pip install '.[kerberos]')",
-)
-_REFUSED: Final = re.compile(r"Failed authentication with .*?\(channelId=([^)]+)\)")
 HTTP_PATHS: Final = (
     *("/", "/status", "/metrics", "/healthz", "/readyz", "/history"),
     "/explain?partition=moved-0",
@@ -63,7 +49,6 @@ ROWS: Final[Mapping[str, Locks]] = {
     "certificates": Locks(protocol="SSL", mechanism=None, zookeeper_sasl=None),
     "zookeeper-tls": Locks(mechanism="PLAIN", zookeeper_tls=True),
     "control-plane": Locks(mechanism="PLAIN", zookeeper_sasl=None, control_plane=True),
-    "kerberos": Locks(mechanism=GSSAPI, zookeeper_sasl=GSSAPI),
 }
 
 
@@ -76,8 +61,6 @@ ROWS: Final[Mapping[str, Locks]] = {
         ("certificates", "delegated"),
         ("zookeeper-tls", "native"),
         ("control-plane", "native"),
-        pytest.param("kerberos", "native", marks=NEEDS_KERBEROS),
-        pytest.param("kerberos", "delegated", marks=NEEDS_KERBEROS),
     ],
 )
 def test_a_plan_is_carried_out_behind_locks_through_crash_and_takeover(
@@ -132,47 +115,6 @@ def test_a_plan_is_carried_out_behind_locks_through_crash_and_takeover(
 # --- what is wrong, and what changes, while a daemon runs ----------------------------------------
 
 
-def test_a_wrong_password_is_reported_and_seldom_tried() -> None:
-    """
-    All connections to all brokers share the pauses; the corrected file is used at once.
-
-    The daemon waits for ZooKeeper in the same way, and commands say what is wrong.
-    """
-    with LockedCluster.running(LockedOptions()) as cluster:
-        allow_as_documented(cluster)
-        keys = cluster.keys
-        keys.password_file.write_text(f"{PLANTED}-wrong")
-        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
-        before = refused_logins(cluster)
-        begun = time.monotonic()
-        daemon.start()
-        eventually(
-            lambda: set(unreachable(daemon)) == {"1", "2", "3"}, within_s=20, what="it is reported"
-        )
-        time.sleep(max(0.0, begun + 14.0 - time.monotonic()))  # past two pauses, of 5 and 10 s
-        assert all("Authentication failed" in why for why in unreachable(daemon).values())
-        assert 1 <= refused_logins(cluster) - before <= 2
-        keys.password_file.write_text(keys.passwords[DAEMON])
-        eventually(lambda: not unreachable(daemon), within_s=5, what="the right one is used")
-        assert daemon.stop() == 0, daemon.log_tail()
-
-        keys.zookeeper_password_file.write_text(f"{PLANTED}-wrong")
-        said = cluster.reassigner("list")
-        assert said.code != 0
-        assert "ZooKeeper" in said.stdout
-        second = cluster.make_daemon("second", *OPTIONS)
-        second.spawn()
-        eventually(lambda: second.has_written("zookeeper login refused"), within_s=20)
-        time.sleep(6)  # pauses of 1, 2 and 4 s
-        refusals = second.log.read_text().count("zookeeper login refused")
-        assert refusals <= 4
-        assert second.is_alive
-        keys.zookeeper_password_file.write_text(keys.zookeeper_passwords[BROKER])
-        second.await_ready()
-        assert leaks(daemon, second, said=said.stdout) == {}
-        assert second.stop() == 0, second.log_tail()
-
-
 def test_a_changed_password_is_used_without_a_restart() -> None:
     """A broker that bounces asks for the new one; ZooKeeper gets a new one as well."""
     with LockedCluster.running(LockedOptions()) as cluster:
@@ -195,41 +137,6 @@ def test_a_changed_password_is_used_without_a_restart() -> None:
         assert old != keys.passwords[DAEMON]
         assert leaks(daemon) == {}
         assert daemon.stop() == 0, daemon.log_tail()
-
-
-def test_rotated_certificates_are_used_and_bad_ones_are_reported() -> None:
-    """
-    An expired certificate of the daemon is refused by brokers, and a new one is taken at once.
-
-    A broker whose certificate is for another host, or has expired, gets no request.
-    """
-    locks = ROWS["certificates"]
-    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
-        allow_as_documented(cluster)
-        keys = cluster.keys
-        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
-        daemon.start()
-        await_tenure(daemon)
-        keys.issue_daemon(valid_for=timedelta(minutes=-1))
-        cluster.brokers[1].restart()
-        await_reason(daemon, "1", "the broker refuses the daemon's certificate")
-        keys.issue_daemon()
-        eventually(lambda: not unreachable(daemon), within_s=10, what="the new one is used")
-
-        keys.issue_broker(2, hosts=["elsewhere.example"])
-        cluster.brokers[2].stop()
-        cluster.brokers[2].spawn()
-        await_reason(daemon, "2", "certificate is not valid for '127.0.0.1'")
-        keys.issue_broker(3, valid_for=timedelta(seconds=25))
-        expiry = time.monotonic() + 25
-        cluster.brokers[3].restart()
-        time.sleep(expiry - time.monotonic())
-        assert daemon.stop() == 0, daemon.log_tail()
-        second = cluster.make_daemon("second", *OPTIONS, "--tenure", "permanent")
-        second.start()
-        await_reason(second, "3", "certificate has expired")
-        assert leaks(daemon, second) == {}
-        assert second.stop() == 0, second.log_tail()
 
 
 def allow_as_documented(cluster: LockedCluster) -> None:
@@ -290,22 +197,6 @@ def permissions(cluster: LockedCluster, path: str) -> dict[str, list[ACL]]:
 def unreachable(daemon: Daemon) -> dict[str, str]:
     """Return the brokers that a daemon cannot reach, and why, by its status."""
     return dict(daemon.status()["unreachable_brokers"])
-
-
-def await_reason(daemon: Daemon, broker: str, reason: str) -> None:
-    """Wait until the daemon cannot reach a broker for this reason."""
-    eventually(
-        lambda: reason in unreachable(daemon).get(broker, ""),
-        within_s=30,
-        what=lambda: f"broker {broker}: {reason}; found {unreachable(daemon)}",
-        tolerating=(OSError,),
-    )
-
-
-def refused_logins(cluster: LockedCluster) -> int:
-    """Return on how many connections the brokers refused a login; they log some repeatedly."""
-    logs = (broker.log.read_text() for broker in cluster.brokers.values())
-    return len({channel for log in logs for channel in _REFUSED.findall(log)})
 
 
 def leaks(*daemons: Daemon, said: str = "") -> dict[str, str]:

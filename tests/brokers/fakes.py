@@ -24,6 +24,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from controller.brokers.messages import (
     LeaderAndIsrRequest,
@@ -53,9 +54,11 @@ REQUESTS: Final[Mapping[int, type[ApiMessage]]] = {
     4: LeaderAndIsrRequest,
     5: StopReplicaRequest,
     6: UpdateMetadataRequest,
+    17: SaslHandshakeRequest,
     32: DescribeConfigsRequest,
     34: AlterReplicaLogDirsRequest,
     35: DescribeLogDirsRequest,
+    36: SaslAuthenticateRequest,
     43: ElectLeadersRequest,
     45: AlterPartitionReassignmentsRequest,
 }

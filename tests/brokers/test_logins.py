@@ -1,0 +1,121 @@
+"""Logins of many connections to brokers that are sockets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.topic_configs import TopicConfigQuery
+from controller.core.model import NEVER_ASKED, LiveBroker
+from controller.credentials import Password
+from tests.brokers.builders import CONTROLLER
+from tests.brokers.fakes import (
+    KAFKA_2_6,
+    WAIT_S,
+    Answer,
+    CollectingInbox,
+    FakeBroker,
+    Reaction,
+    Received,
+    succeed,
+)
+
+PROTOCOL = "SASL_PLAINTEXT"
+UNDERSTOOD = {**KAFKA_2_6, SaslHandshakeRequest.API_KEY: (0, 1), 36: (0, 1)}
+REFUSED = 58
+"""SASL_AUTHENTICATION_FAILED."""
+
+
+class Directory:
+    """The passwords behind all brokers; counts what is tried."""
+
+    def __init__(self, password: str) -> None:
+        self.password = password
+        self.tried: list[bytes] = []
+
+    def script(self, received: Received) -> Reaction:
+        """React as a broker with PLAIN."""
+        if received.api_key == SaslHandshakeRequest.API_KEY:
+            return Answer(
+                SaslHandshakeResponse(version=received.version, error_code=0, mechanisms=["PLAIN"])
+            )
+        if received.api_key != SaslAuthenticateRequest.API_KEY:
+            return succeed(received)
+        token = bytes(received.message.auth_bytes)
+        self.tried.append(token)
+        is_right = token.endswith(b"\0" + self.password.encode())
+        return Answer(
+            SaslAuthenticateResponse(
+                version=received.version,
+                error_code=0 if is_right else REFUSED,
+                error_message=None if is_right else "Authentication failed: wrong password",
+                auth_bytes=b"",
+                session_lifetime_ms=0,
+            )
+        )
+
+
+def registration(broker: FakeBroker) -> LiveBroker:
+    """Return a registration whose listener requires a login."""
+    plain = broker.registration()
+    endpoints = tuple(e._replace(security_protocol=PROTOCOL) for e in plain.endpoints)
+    return replace(plain, endpoints=endpoints)
+
+
+def test_a_wrong_password_is_tried_once_and_the_right_one_at_once(tmp_path: Path) -> None:
+    """Four connections to three brokers, which retry several times a second."""
+    file = tmp_path / "password"
+    file.write_text("wrong\n")
+    directory = Directory("right")
+    security = Security(
+        PROTOCOL,
+        sasl_mechanism="PLAIN",
+        sasl_username="reassigner",
+        sasl_password=Password("sasl_password", file=file),
+    )
+    listeners = ListenerChoice(PROTOCOL)
+    inbox = CollectingInbox()
+    with ExitStack() as stack:
+        brokers = [
+            registration(stack.enter_context(FakeBroker(n, directory.script, UNDERSTOOD)))
+            for n in (1, 2, 3)
+        ]
+        channels = BrokerChannels(
+            inbox, ChannelOptions(CONTROLLER, security=security, listeners=listeners)
+        )
+        configs = TopicConfigQuery(inbox, security, listeners)
+        for each in (channels, configs):
+            each.start()
+            stack.callback(each.stop)
+        configs.update_brokers(brokers)
+        configs.describe(["orders"], NEVER_ASKED)
+        for broker in brokers:
+            channels.open(broker)
+        until(lambda: len(directory.tried) > 0)
+        time.sleep(1.0)
+        assert directory.tried == [b"reassigner\0reassigner\0wrong"]
+        reasons = {str(state.last_error) for state in channels.describe().values()}
+        assert all("Authentication failed: wrong password" in reason for reason in reasons)
+        file.write_text("right\n")
+        until(lambda: all(state.connected for state in channels.describe().values()))
+    assert directory.tried.count(b"reassigner\0reassigner\0wrong") == 1
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
