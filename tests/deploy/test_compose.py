@@ -20,7 +20,16 @@ SERVICES: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").r
     "services"
 ]
 BROKERS: Final = {name: service for name, service in SERVICES.items() if name.startswith("kafka-")}
+DAEMONS: Final = ("reassigner", "standby")
 CONNECT: Final = "zookeeper:2181/kafka"
+_DEFAULTED: Final = re.compile(r"\$\{(\w+_IMAGE):-([^}]+)\}")
+
+
+def variable_and_image(service: dict[str, Any]) -> tuple[str, str]:
+    """Return the variable that names another image for a service, and its default."""
+    found = _DEFAULTED.fullmatch(service["image"])
+    assert found is not None, f"{service['image']} is not a variable with a default"
+    return found[1], found[2]
 
 
 def _listeners(text: str) -> dict[str, tuple[str, int]]:
@@ -31,7 +40,7 @@ def _listeners(text: str) -> dict[str, tuple[str, int]]:
 
 def test_there_are_a_zookeeper_five_brokers_the_daemon_and_those_who_watch() -> None:
     """The cluster is the one that the documentation promises."""
-    assert set(SERVICES) == {"zookeeper", "reassigner", "prometheus", "grafana", *BROKERS}
+    assert set(SERVICES) == {"zookeeper", *DAEMONS, "prometheus", "grafana", *BROKERS}
     assert len(BROKERS) == 5
 
 
@@ -47,20 +56,23 @@ def test_it_is_what_compose_takes() -> None:
 
 def test_every_image_is_pinned_and_still_runs_zookeeper_mode() -> None:
     """Kafka 4 has no ZooKeeper mode: nothing newer than 7.9 (Kafka 3.9) may slip in."""
-    images = {service["image"] for service in SERVICES.values()}
-    assert all(re.fullmatch(r"[a-z0-9/-]+:v?\d+\.\d+\.\d+", image) for image in images), images
-    named = [image.rpartition(":") for image in images if image.startswith("confluentinc/")]
-    assert {name for name, _, _ in named} == {"confluentinc/cp-kafka", "confluentinc/cp-zookeeper"}
+    images = {image for _, image in map(variable_and_image, SERVICES.values())}
+    assert all(re.fullmatch(r"[a-z0-9./-]+:v?\d+\.\d+\.\d+", image) for image in images), images
+    named = [image.rpartition(":") for image in images if "confluentinc/" in image]
+    assert {name.rpartition("/")[2] for name, _, _ in named} == {"cp-kafka", "cp-zookeeper"}
     versions = {version for _, _, version in named}
     assert len(versions) == 1
     assert re.fullmatch(r"7\.9\.\d+", versions.pop())
 
 
 def test_what_the_image_is_built_on_is_pinned() -> None:
-    """Both stages begin with the same, down to the patch."""
+    """Both stages begin with the same, down to the patch; compose and the Dockerfile agree."""
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
-    assert len(set(bases)) == 1
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", bases[0])
+    assert set(bases) == {"${PYTHON_IMAGE}"}
+    (default,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert re.fullmatch(r"docker\.io/library/python:3\.\d+\.\d+-slim-\w+", default)
+    argument = SERVICES["reassigner"]["build"]["args"]["PYTHON_IMAGE"]
+    assert argument == f"${{PYTHON_IMAGE:-{default}}}"
 
 
 @pytest.mark.parametrize("name", sorted(BROKERS))
@@ -100,16 +112,31 @@ def test_nothing_is_published_beyond_this_machine() -> None:
 
 def test_the_daemon_waits_for_every_broker_and_meets_them_under_their_chroot() -> None:
     """It starts when all brokers serve, on the ZooKeeper path they registered under."""
-    daemon = SERVICES["reassigner"]
-    assert set(daemon["depends_on"]) == set(BROKERS)
-    assert {one["condition"] for one in daemon["depends_on"].values()} == {"service_healthy"}
     assert all("healthcheck" in service for service in BROKERS.values())
-    assert daemon["environment"]["REASSIGNER_ZOOKEEPER"] == CONNECT
+    for name in DAEMONS:
+        daemon = SERVICES[name]
+        assert set(daemon["depends_on"]) == set(BROKERS)
+        assert {one["condition"] for one in daemon["depends_on"].values()} == {"service_healthy"}
+        assert daemon["environment"]["REASSIGNER_ZOOKEEPER"] == CONNECT
+
+
+@pytest.mark.parametrize("name", DAEMONS)
+def test_a_daemon_may_write_its_journal_alone(name: str) -> None:
+    """A journal of its own, /tmp in memory, no capability, no way to more rights."""
+    daemon = SERVICES[name]
+    assert daemon["read_only"] is True
+    assert daemon["tmpfs"] == ["/tmp"]  # noqa: S108 - the container's
+    assert daemon["cap_drop"] == ["ALL"]
+    assert daemon["security_opt"] == ["no-new-privileges:true"]
+    (volume,) = daemon["volumes"]
+    others = [SERVICES[other]["volumes"] for other in DAEMONS if other != name]
+    assert [volume] not in others
 
 
 def test_the_leader_publishes_the_name_of_its_service() -> None:
     """By that every container finds it; the name of the container changes with each start."""
-    assert SERVICES["reassigner"]["environment"]["REASSIGNER_HTTP_ADVERTISE"] in SERVICES
+    for name in DAEMONS:
+        assert SERVICES[name]["environment"]["REASSIGNER_HTTP_ADVERTISE"] == name
 
 
 def test_only_settings_that_exist_are_set() -> None:
@@ -123,7 +150,9 @@ def test_only_settings_that_exist_are_set() -> None:
 def test_the_image_is_named_after_the_version_it_holds() -> None:
     """The tag in the compose file follows the package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert SERVICES["reassigner"]["image"] == f"{project['name']}:{project['version']}"
+    for name in DAEMONS:
+        _, image = variable_and_image(SERVICES[name])
+        assert image == f"{project['name']}:{project['version']}"
 
 
 def test_the_image_is_built_from_files_that_exist() -> None:
@@ -159,7 +188,7 @@ def test_a_service_is_waited_for_only_if_it_says_when_it_is_healthy() -> None:
     """Else compose would wait for ever; the daemon's check is in its image."""
     for service in SERVICES.values():
         for name in service.get("depends_on", {}):
-            assert "healthcheck" in SERVICES[name] or name == "reassigner"
+            assert "healthcheck" in SERVICES[name] or name in DAEMONS
 
 
 def test_prometheus_scrapes_the_daemon_and_grafana_asks_prometheus() -> None:
@@ -168,7 +197,7 @@ def test_prometheus_scrapes_the_daemon_and_grafana_asks_prometheus() -> None:
     config = yaml.safe_load((prometheus / "prometheus.yml").read_text())
     (job,) = config["scrape_configs"]
     assert job["job_name"] == "reassigner"
-    assert job["static_configs"] == [{"targets": ["reassigner:8095"]}]
+    assert job["static_configs"] == [{"targets": [f"{name}:8095" for name in DAEMONS]}]
     assert {file.name for file in prometheus.glob("*.rules.yml")} == set(config["rule_files"])
     provisioning = ROOT / "deploy" / "grafana" / "provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())[

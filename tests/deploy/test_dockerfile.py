@@ -11,6 +11,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 TEXT: Final = (ROOT / "deploy" / "Dockerfile").read_text()
 KNOWN: Final = frozenset(
     [
+        "ARG",
         "FROM",
         "RUN",
         "CMD",
@@ -53,6 +54,16 @@ def test_the_last_stage_holds_nothing_that_builds() -> None:
     assert re.findall(r"^COPY (\S+)", last, re.MULTILINE) == ["--from=build"]
     assert "pip" not in last
     assert "apt" not in TEXT
+
+
+def test_what_is_installed_fits_together_and_is_listed() -> None:
+    """The build fails where a requirement is not met; the list goes with the environment."""
+    (install,) = (run for run in every("RUN") if "pip" in run)
+    steps = [step.strip() for step in install.split("&&")]
+    assert [step for step in steps if step.endswith(" check")]
+    (listing,) = (step for step in steps if "cyclonedx-py" in step)
+    assert "/opt/reassigner/sbom.cdx.json" in listing
+    assert "--without-pip /opt/reassigner" in install
 
 
 def test_the_process_gets_the_signals() -> None:
