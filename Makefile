@@ -23,9 +23,12 @@ COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
 SIM_ASKED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.asked_campaigns
+# Containers start slowly on a busy machine: a long limit. The log says what was built, and when.
+ON_CONTAINERS := --cluster containers --timeout 1200 --durations 8 \
+	-o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(asctime)s %(message)s'
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture cast help setup check unit test test-all integration smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture cast help setup check unit test test-all integration containers smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,8 +56,11 @@ unit: $(READY) ## the fast tests: no network, no sleeping; and the first histori
 smoke: $(READY) ## the few tests on real brokers that stand for the rest
 	$(BIN)/python -m pytest integration -m smoke --timeout 300
 
-integration: $(READY) ## every test on real brokers
-	$(BIN)/python -m pytest integration --timeout 600
+integration: $(READY) ## every test on real brokers; CLUSTER=containers: those that run on the compose file's
+	$(BIN)/python -m pytest integration --timeout 600 $(if $(filter containers,$(CLUSTER)),$(ON_CONTAINERS))
+
+containers: $(READY) ## what is deployed, on real containers: the image, the compose file, the systemd unit
+	$(BIN)/python -m pytest integration/containers $(ON_CONTAINERS)
 
 test: setup check unit smoke ## what has to pass before a change goes in
 

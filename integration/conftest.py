@@ -3,6 +3,9 @@ Fixtures on real servers: one cluster for the whole run, whole again before and 
 
 Tests take fresh topics rather than fresh clusters; a test that needs another shape of cluster makes
 its own with ``Cluster.running``.
+
+With ``--cluster containers`` the cluster is that of the compose file: the tests of what is deployed
+(``integration/containers``) run, and those marked ``any_cluster``.
 """
 
 from __future__ import annotations
@@ -11,11 +14,15 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import pytest
 from confluent_kafka import KafkaException
 
+from integration.containers.container_cluster import container_cluster
+from integration.containers.deployment import Deployment
+from integration.containers.engines import Engine, running_engine
+from integration.containers.images import images
 from integration.rigs.cluster import Cluster
 from integration.rigs.operator_actions import forget
 from integration.rigs.plans import Daemons
@@ -24,6 +31,8 @@ from integration.rigs.scratch_directories import scratch_directory
 from integration.rigs.servers import ZooKeeperServer
 from integration.rigs.transaction_log import writes
 from integration.rigs.write_laws import broken_laws
+
+CONTAINERS: Final = Path(__file__).with_name("containers")
 
 
 class MakeTopic(Protocol):
@@ -38,9 +47,38 @@ class MakeTopic(Protocol):
         ...
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the cluster be chosen."""
+    parser.addoption(
+        "--cluster",
+        choices=("processes", "containers"),
+        default="processes",
+        help="which cluster the tests share: child processes, or containers of docker-compose.yml",
+    )
+
+
 def pytest_configure() -> None:
     """Clean up when the run is asked to end, too."""
     exit_on_sigterm()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the tests of containers out where none are asked for."""
+    on_processes = config.getoption("--cluster") == "processes"
+    return True if on_processes and collection_path == CONTAINERS else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On containers, keep what is about them and what takes any cluster."""
+    if config.getoption("--cluster") == "processes":
+        return
+    kept = [
+        item
+        for item in items
+        if CONTAINERS in item.path.parents or item.get_closest_marker("any_cluster")
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")
@@ -57,9 +95,38 @@ def zookeeper() -> Iterator[ZooKeeperServer]:
 
 
 @pytest.fixture(scope="session")
-def shared_cluster() -> Iterator[Cluster]:
+def engine() -> Iterator[Engine]:
+    """Give the program that runs containers."""
+    with running_engine() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def built_images(engine: Engine) -> dict[str, str]:
+    """Give the image for each variable of the compose file."""
+    return images(engine)
+
+
+@pytest.fixture(scope="session")
+def deployment(engine: Engine, built_images: dict[str, str]) -> Iterator[Deployment]:
+    """Give what the compose file describes, up until the end of the run."""
+    with scratch_directory() as directory:
+        deployment = Deployment(engine, built_images, directory)
+        with deployment.running():
+            yield deployment
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Give the five brokers of this run; tests take ``cluster`` instead."""
-    with Cluster.running() as cluster:
+    if request.config.getoption("--cluster") == "processes":
+        with Cluster.running() as cluster:
+            yield cluster
+        return
+    with (
+        scratch_directory() as directory,
+        container_cluster(request.getfixturevalue("deployment"), directory) as cluster,
+    ):
         yield cluster
 
 

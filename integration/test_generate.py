@@ -36,6 +36,7 @@ def test_sizes_come_from_the_brokers_disks(cluster: Cluster, make_topic: MakeTop
     assert found["bytes"]["1"][1] == 0
 
 
+@pytest.mark.any_cluster
 def test_a_proposal_is_carried_out(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -33,6 +33,7 @@ from integration.rigs.waiting import eventually
 ONE_AT_A_TIME = ("--tenure", "permanent", "--max-partitions-in-flight", "1")
 
 
+@pytest.mark.any_cluster
 def test_a_plan_written_before_the_daemon_starts_is_taken_up(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -75,6 +75,7 @@ def deleted(cluster: Cluster, topic: str, partition: int) -> set[int]:
     }
 
 
+@pytest.mark.any_cluster
 @pytest.mark.smoke
 def test_a_plan_under_load_is_carried_out_and_no_acknowledged_record_is_lost(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
@@ -166,6 +167,7 @@ def test_a_deleted_log_keeps_its_disk_until_the_delay_has_passed(
     assert time.monotonic() - ended_at > DELETE_DELAY_S - 10
 
 
+@pytest.mark.any_cluster
 def test_a_single_jump_goes_through_the_classic_rows(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_single_jump_goes_through_the_classic_rows(
     ]
 
 
+@pytest.mark.any_cluster
 def test_replication_factor_and_order_change_and_a_target_already_reached_is_done(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -50,6 +50,7 @@ FILLERS: Final = 45_000
 """Entries of no partition that exists: with them a plan is larger than one znode may be."""
 
 
+@pytest.mark.any_cluster
 @pytest.mark.smoke
 def test_several_requests_at_once_are_accepted_then_deleted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
@@ -78,6 +79,7 @@ def test_several_requests_at_once_are_accepted_then_deleted(
     await_broker_controller(cluster, within_s=15)
 
 
+@pytest.mark.any_cluster
 def test_execute_submits_a_plan_and_follows_it_to_its_end(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_dry_run_says_what_acceptance_says(
     assert f"{topic}-0 -> [3] was refused: {why}" in text
 
 
+@pytest.mark.any_cluster
 def test_requests_made_while_no_daemon_ran_are_carried_out(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -78,15 +78,7 @@ class Cluster:
             **self.zookeeper_client,
         )
         self.brokers = {
-            broker_id: Broker(
-                broker_id,
-                directory / f"broker-{broker_id}",
-                zookeeper=self.zookeeper_connect,
-                options=self._broker_options(broker_id),
-                rack=options.racks[n % len(options.racks)] if options.racks else None,
-                is_registered=self.is_registered,
-            )
-            for n, broker_id in enumerate(range(1, options.brokers + 1))
+            broker_id: self._make_broker(broker_id) for broker_id in range(1, options.brokers + 1)
         }
 
     @classmethod
@@ -158,15 +150,28 @@ class Cluster:
             if broker.link is not None:
                 broker.link.close()
 
-    # --- what locked clusters change -----------------------------------------------------------
+    # --- what other kinds of clusters change ---------------------------------------------------
 
     zookeeper_client: Mapping[str, Any] = MappingProxyType({})
     """Further arguments of kazoo's clients."""
     client_security: Mapping[str, str] = MappingProxyType({})
     """librdkafka's security settings."""
+    daemon_options: Sequence[str] = ()
+    """What daemons on this machine need to reach the brokers."""
 
     def _make_zookeepers(self) -> list[ZooKeeperServer]:
         return ensemble(self.directory, self.options.zookeepers, self.options.zookeeper_heap_mb)
+
+    def _make_broker(self, broker_id: int) -> Broker:
+        racks = self.options.racks
+        return Broker(
+            broker_id,
+            self.directory / f"broker-{broker_id}",
+            zookeeper=self.zookeeper_connect,
+            options=self._broker_options(broker_id),
+            rack=racks[(broker_id - 1) % len(racks)] if racks else None,
+            is_registered=self.is_registered,
+        )
 
     def _broker_options(self, _broker_id: int) -> BrokerOptions:
         return self.options.broker

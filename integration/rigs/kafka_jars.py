@@ -9,17 +9,16 @@ directory that gets its final name only when it is complete; the others wait.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from integration.rigs.caches import alone, cache_directory
 
 POM: Final = Path(__file__).with_name("pom.xml")
 CLIENTS_POM: Final = Path(__file__).parents[1] / "decoder_gate" / "pom.xml"
@@ -106,12 +105,11 @@ def clients_classpath(version: str) -> str:
 
 
 def _resolved(name: str, pom: Path, properties: Mapping[str, str]) -> Path:
-    root = _cache_root()
+    root = cache_directory("jars")
     directory = root / name
     if directory.is_dir():
         return directory
-    root.mkdir(parents=True, exist_ok=True)
-    with _alone(root / "lock"):
+    with alone(root / "lock"):
         if not directory.is_dir():
             scratch = Path(tempfile.mkdtemp(prefix="resolving-", dir=root))
             try:
@@ -123,20 +121,8 @@ def _resolved(name: str, pom: Path, properties: Mapping[str, str]) -> Path:
     return directory
 
 
-def _cache_root() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kafka-reassigner" / "jars"
-
-
 def _key(pom: Path, release: str) -> str:
     return hashlib.sha256(pom.read_bytes() + release.encode()).hexdigest()[:12]
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # released with the file, also if the process dies
-        yield
 
 
 def _resolve(pom: Path, properties: Mapping[str, str], into: Path) -> None:

@@ -321,6 +321,7 @@ class Daemons:
             self._directory,
             "--zookeeper-session-timeout",
             str(SESSION_S),
+            *self._cluster.daemon_options,
             *options,
             name=f"reassigner-{len(self._started) + 1}",
             failpoint=failpoint,

@@ -32,7 +32,8 @@ _QUIET_SAMPLES: Final = 6
 def running_daemon(cluster: Cluster, *options: str) -> Iterator[Daemon]:
     """Yield a daemon that is ready; afterwards it ended well and the role is a broker's again."""
     name = f"reassigner-{uuid.uuid4().hex[:6]}"
-    daemon = Daemon(cluster.zookeeper_connect, cluster.directory, *options, name=name)
+    everything = (*cluster.daemon_options, *options)
+    daemon = Daemon(cluster.zookeeper_connect, cluster.directory, *everything, name=name)
     try:
         daemon.start()
         yield daemon
