@@ -57,6 +57,7 @@ class Page:
 
 NAME: Final = "names the command; the examples have its arguments"
 MINUTES: Final = "takes minutes; runs what other tests run"
+CONTAINERS: Final = "builds an image and starts containers, for minutes; it is a test of its own"
 DOCKER: Final = "needs a Docker engine"
 INSTALLS: Final = "installs from a package index; `make setup` made the environment of this test"
 ACLS: Final = (
@@ -99,6 +100,7 @@ PAGES: Final = {
             "make setup": "made the environment in which this test runs",
             "make cluster": "runs until Ctrl-C; these tests start the same cluster",
             "docker compose up --build --wait": DOCKER,
+            "make containers": CONTAINERS,
         },
     ),
     "coexistence.md": Page(steps=(DAEMON, DOCTOR, Run("reassigner pause", "everything is paused"))),
@@ -126,7 +128,12 @@ PAGES: Final = {
             "docker build -f deploy/Dockerfile -t kafka-reassigner:0.1.0 .": DOCKER,
             "docker compose up --build --wait": DOCKER,
             "kubectl apply --kustomize deploy/kubernetes": "needs a Kubernetes cluster",
+            "make containers": CONTAINERS,
+            "make integration CLUSTER=containers": CONTAINERS,
             "make unit": MINUTES,
+            "pip check": "runs in the image; integration/containers/test_image.py sees to it",
+            "reassigner pipeline": NAME,
+            "reassigner verify": NAME,
         },
     ),
     "engines.md": Page(
@@ -301,6 +308,8 @@ PAGES: Final = {
     "security.md": Page(
         steps=(),
         not_run={
+            "pip install '.[kerberos]'": INSTALLS,
+            "pip install '.[zookeeper-sasl]'": INSTALLS,
             "kafka-acls.sh --bootstrap-server broker1:9093 --command-config admin.properties \\\n"
             "--add --allow-principal User:reassigner --cluster \\\n"
             "--operation ClusterAction --operation Describe --operation Alter": ACLS,
