@@ -131,7 +131,7 @@ PAGES: Final = {
             "make containers": CONTAINERS,
             "make integration CLUSTER=containers": CONTAINERS,
             "make unit": MINUTES,
-            "pip check": "runs in the image; integration/containers/test_image.py sees to it",
+            "pip check": "a step of the build of the image",
             "reassigner pipeline": NAME,
             "reassigner verify": NAME,
         },
