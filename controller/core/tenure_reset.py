@@ -157,8 +157,10 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     # work, it is claimed with the next plan, before a broker begins to carry that out.
     is_idle = ended.resigning and ended.idle_since is not None
     view.role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
-    is_unheeded = view.role.rejected_by_brokers is not None or view.role.unreached is not None
-    if ended.resigning and is_unheeded:
+    is_native = view.options.engine is options.EngineName.NATIVE
+    is_unheeded = view.role.rejected_by_brokers is not None
+    # With auto, the delegated engine works from now on.
+    if ended.resigning and (is_unheeded or (is_native and view.role.unreached is not None)):
         view.role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
     if ended.resigning and client_asks.is_role_wanted(view) is not None:
         view.role.retry_claim_at = Instant(now + CEDED_S)

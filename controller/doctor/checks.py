@@ -19,6 +19,7 @@ Check = Callable[[Snapshot], Iterator[Finding]]
 
 CHECKS: Final[tuple[Check, ...]] = (
     environment_checks.eligibility,
+    environment_checks.endpoint_modes,
     environment_checks.mixed_protocols,
     environment_checks.daemons,
     environment_checks.unreachable_brokers,
@@ -57,6 +58,7 @@ NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
         paths.MIGRATION,
         paths.BROKER_IDS,
     ),
+    environment_checks.endpoint_modes: (paths.BROKER_IDS,),
     environment_checks.daemons: (paths.LEADER,),
     znode_checks.lost_records: (paths.TOPICS,),
     znode_checks.dead_targets: (paths.BROKER_IDS,),

@@ -40,6 +40,34 @@ def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
+def endpoint_modes(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find which modes of the controller endpoint the listeners permit, from protocol 2.7 on."""
+    brokers = list(snapshot.znodes.brokers.values())
+    if not any(b.has_features for b in brokers):
+        return
+    shared = set.intersection(*({e.listener for e in b.endpoints} for b in brokers))
+    private = sorted(shared) if all(len(b.endpoints) > 1 for b in brokers) else []
+    plain = {
+        e.listener for e in brokers[0].endpoints if not e.security_protocol.endswith("SSL")
+    } & shared
+    modes = []
+    if private:
+        modes.append(f"private under one of {', '.join(private)} that clients do not use")
+    else:
+        modes.append("not private: brokers have one listener, which clients use as well")
+    if plain:
+        modes.append(f"public under {', '.join(sorted(plain))}")
+    else:
+        modes.append("not public: every common listener has TLS, or there is none")
+    yield Finding(
+        "endpoint_modes",
+        Severity.INFO,
+        "the cluster",
+        "; ".join(modes),
+        "set controller_endpoint to run the native engine here (docs/guide/engines.md)",
+    )
+
+
 def mixed_protocols(snapshot: Snapshot) -> Iterator[Finding]:
     """Find brokers of different inter-broker protocols: an unfinished rolling upgrade."""
     modern = sorted(b.id for b in snapshot.znodes.brokers.values() if b.has_features)

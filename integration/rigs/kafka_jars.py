@@ -54,6 +54,11 @@ class Release:
         return self._minor >= (2, 4)
 
     @property
+    def may_forget_isr_changes(self) -> bool:
+        """True if a leader may not repeat what it asked of a controller that died (AlterIsr)."""
+        return (2, 7) <= self._minor < (3, 0)
+
+    @property
     def _minor(self) -> tuple[int, ...]:
         return tuple(int(part) for part in self.kafka.split(".")[:2])
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from controller.core.events import ClaimGuardsRead
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, Endpoint
 from controller.doctor.environment_checks import (
     NOTIFICATIONS_MAX,
     OPEN_ACL,
     daemons,
     eligibility,
+    endpoint_modes,
     large_znodes,
     mixed_protocols,
     notifications,
@@ -42,6 +43,21 @@ def test_what_forbids_being_the_controller_is_found() -> None:
     assert "delegated" in finding.advice
     (finding,) = eligibility(SnapshotBuilder(7).with_parts(controller_id=7).build())
     assert "is the id of a broker" in finding.evidence
+
+
+def test_modes_of_the_endpoint_follow_from_the_listeners() -> None:
+    """Private needs a listener that clients do not use, public one without TLS."""
+    assert found(endpoint_modes, SnapshotBuilder(1)) == []
+    (finding,) = endpoint_modes(SnapshotBuilder().with_znodes(brokers=modern(1, 2)).build())
+    assert finding.evidence.startswith("not private: brokers have one listener")
+    assert "public under PLAINTEXT" in finding.evidence
+    secret = Endpoint("INTERNAL", "localhost", 9999, "SASL_SSL")
+    both = {
+        BrokerId(b): replace(broker(b), endpoints=(*broker(b).endpoints, secret), has_features=True)
+        for b in (1, 2)
+    }
+    (finding,) = endpoint_modes(SnapshotBuilder().with_znodes(brokers=both).build())
+    assert finding.evidence.startswith("private under one of INTERNAL, PLAINTEXT")
 
 
 def test_a_migration_forbids_either_engine() -> None:

@@ -123,7 +123,7 @@ def outcome_of(frame: bytes) -> str:
         return "refused"
     finally:
         assert time.process_time() - began < SECONDS_MAX
-    answer = _answer_of(request)
+    answer = answer_to(request)
     if answer is None:
         codec.api_versions_response(header)
     else:
@@ -146,7 +146,7 @@ def _client_outcome_of(frame: bytes) -> str:
     return "relayed"
 
 
-def _answer_of(request: codec.Request) -> codec.Answer | None:
+def answer_to(request: codec.Request) -> codec.Answer | None:
     """Return an answer that contains what the request contains; None for ApiVersions."""
     match request:
         case broker_requests.AlterPartition():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.broker_requests import AlterPartition
-from controller.core.controllership.eligibility import choice_of, native_refusals, refusals
+from controller.core.controllership.eligibility import native_refusals, refusals
 from controller.core.controllership.reachability import UNMEASURED_S, WHOLE_S
 from controller.core.effects import ResignController
 from controller.core.events import (
@@ -125,9 +125,11 @@ def test_native_claims_the_role_again_after_a_back_off() -> None:
 def test_auto_delegates_from_then_on() -> None:
     """As long as the process lasts: the next claim would freeze the ISRs again."""
     driver = copying(EngineName.AUTO)
-    driver.view.role.unreached = "broker 1 sent no request"
-    assert native_refusals(driver.view) == ("broker 1 sent no request",)
-    choice = choice_of(driver.view)
-    assert choice is not None
-    assert choice[0] is EngineName.DELEGATED
+    report(driver, GB)
+    (why,) = wait(driver, WHOLE_S)
+    driver.observe(Deposed("resigned"))
+    driver.observe(*driver.own_records())
+    assert driver.view.role.retry_claim_at < driver.now + REJECTED_RETRY_S
+    assert native_refusals(driver.view) == (why,)
+    assert driver.view.role.engine is EngineName.DELEGATED
     assert refusals(driver.view) == ()
