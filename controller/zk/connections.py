@@ -81,8 +81,12 @@ class Connection:
                 f"ZooKeeper at {self._hosts} cannot be reached within {self._connect_s:g} s"
                 + (f": {problem}" if problem else "")
             )
-        with self._translated():
-            found = self._ask(self._client.exists_async(paths.BROKER_IDS))
+        try:
+            with self._translated():
+                found = self._ask(self._client.exists_async(paths.BROKER_IDS))
+        except errors.ControllerError:
+            self.close()
+            raise
         if found is None:
             self.close()
             raise errors.InvalidInputError(

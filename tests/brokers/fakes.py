@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
@@ -137,12 +138,14 @@ class FakeBroker:
         broker: int = 1,
         script: Script = succeed,
         understood: Mapping[int, tuple[int, int]] = KAFKA_2_6,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.received: queue.Queue[Received] = queue.Queue()
         self.script = script
         self.connections = 0
         self._broker = broker
         self._understood = understood
+        self._tls = tls
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
@@ -181,6 +184,12 @@ class FakeBroker:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
+        if self._tls is not None:
+            try:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                connection.close()
+                return
         with connection, connection.makefile("rb") as incoming:
             while True:
                 try:
