@@ -121,9 +121,7 @@ class Deployment:
 
     def container(self, service: str) -> str:
         """Return the container of a service."""
-        names = (f"project={_PROJECT}", f"service={service}")
-        filters = [p for n in names for p in ("--filter", f"label=com.docker.compose.{n}")]
-        (found,) = self.engine.run("ps", "--all", "--quiet", *filters).split()
+        (found,) = self._containers(service)
         return found
 
     @property
@@ -171,6 +169,11 @@ class Deployment:
         """Return what a service wrote."""
         return self.engine.tried("logs", self.container(service)).stdout
 
+    def _containers(self, service: str) -> list[str]:
+        names = (f"project={_PROJECT}", f"service={service}")
+        filters = [p for n in names for p in ("--filter", f"label=com.docker.compose.{n}")]
+        return self.engine.run("ps", "--all", "--quiet", *filters).split()
+
     def _await_healthy(self, service: str) -> None:
         container = self.container(service)
         eventually(
@@ -206,8 +209,9 @@ class Deployment:
             ].items()
         }
         for service, paths in places.items():
-            command = ["exec", "--user", "0", self.container(service), "chmod", "-R", "a+rwX"]
-            self.engine.tried(*command, *paths)
+            for container in self._containers(service):  # none where the start failed before it
+                command = ("exec", "--user", "0", container, "chmod", "-R", "a+rwX")
+                self.engine.tried(*command, *paths)
 
 
 def get(port: int, path: str) -> str:
