@@ -15,7 +15,7 @@ import pytest
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon
-from integration.rigs.plans import Daemons, Targets, await_end, fill
+from integration.rigs.plans import Daemons, Targets, await_end, fill, what_is_missing
 from integration.rigs.requests import cancel, reassigner, submit_request
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.small_disks import DiskWatch, MountRefusedError, free_bytes
@@ -155,5 +155,23 @@ def test_a_broker_and_the_daemon_are_killed_while_disks_are_almost_full(
             cluster.brokers[2].kill()
             cluster.start_brokers(2)
             daemon.start()
-        await_end(cluster, targets, within_s=300)
+        if cluster.options.broker.leaders_ask:
+            await_end_but_strays(cluster, targets, killed=2)
+        else:
+            await_end(cluster, targets, within_s=300)
     judge(cluster, disks)
+
+
+def await_end_but_strays(cluster: Cluster, targets: Targets, *, killed: int) -> None:
+    """
+    Wait until the plan is carried out; a broker that was killed may keep logs that it lost.
+
+    Kafka's controller does not repeat a deletion that a dying broker did not receive, and a daemon
+    that died with it cannot know of it. Such a log takes no part in the partition any more.
+    """
+
+    def missing() -> list[str]:
+        stray = {f"{t}-{n} is on the disks of { {killed, *rs} }" for (t, n), rs in targets.items()}
+        return [m for m in what_is_missing(cluster, targets) if m not in stray]
+
+    eventually(lambda: not missing(), within_s=300, every_s=0.2, what=lambda: f"{missing()}")
