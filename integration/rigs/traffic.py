@@ -20,6 +20,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
+    KafkaException,
     Message,
     Producer,
     TopicPartition,
@@ -213,6 +214,11 @@ class Traffic:
                 )
             except BufferError:
                 self._producer.poll(0.1)  # the queue is full: the cluster is slow
+                continue
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._UNKNOWN_TOPIC:  # noqa: SLF001 - its name
+                    raise
+                self._producer.poll(0.1)  # a broker that just started knows no topic yet
                 continue
             key += 1
             due += self._interval_s
