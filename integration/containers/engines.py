@@ -243,8 +243,12 @@ class Podman(Engine):
         return self.tried("healthcheck", "run", container).code == 0
 
     def close(self) -> None:
-        """End the process that holds the mount namespace open, and with it the namespace."""
-        if self._holder is not None:
+        """
+        End the process that holds the mount namespace open, and with it the namespace.
+
+        It stays while containers run: only from there they can be removed with their networks.
+        """
+        if self._holder is not None and not self.tried("ps", "--quiet").stdout.strip():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._holder, signal.SIGKILL)
 
