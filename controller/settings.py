@@ -503,8 +503,11 @@ class Settings(BaseSettings):
                 f"needs endpoint_certfile and endpoint_keyfile with {protocol}",
             )
         if mode is EndpointMode.PUBLIC:
-            if protocol.endswith("SSL"):
-                raise _about("controller_endpoint", "public is not available with TLS; use private")
+            if protocol == "SSL":
+                raise _about(
+                    "controller_endpoint",
+                    "public is not available with SSL: certificates of clients cannot be relayed",
+                )
             return self
         if protocol.startswith("SASL") and self.endpoint_users is None:
             raise _about("controller_endpoint", f"private needs endpoint_users with {protocol}")
