@@ -47,6 +47,9 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
         seeing = ("--operation", "Describe", "--topic", "*")
         allowed = ("--add", "--allow-principal", f"User:{DAEMON}", *seeing)
         assert cluster.run_admin_tool(ACLS, *allowed).code == 0
+        altering = ("--cluster", "--operation", "Alter", "--force")
+        revoked = ("--remove", "--allow-principal", f"User:{DAEMON}", *altering)
+        assert cluster.run_admin_tool(ACLS, *revoked).code == 0
         topic = cluster.create_topic("moved", dict.fromkeys(range(4), (1, 2)))
         targets = {(topic, n): (3, 1) if n % 2 else (2, 3) for n in range(4)}
         other = cluster.create_topic("other", {0: (1, 2)})
