@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from kafka.errors import SaslAuthenticationFailedError
+from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
 FIRST_S: Final = 5.0
 MOST_S: Final = 300.0
@@ -125,6 +125,13 @@ class LoginAttempts:
         except SaslAuthenticationFailedError as refusal:
             self._note(where, password, is_accepted=False)
             self._why = f"{where}: {refusal}"
+            raise
+        except KafkaConnectionError as lost:
+            # The end of a connection can overtake the refusal that the broker sent before it.
+            is_doubtful = not self._trusted
+            self._note(where, password, is_accepted=False if is_doubtful else None)
+            if is_doubtful:
+                self._why = f"{where}: the connection ended during the login ({lost})"
             raise
         except BaseException:
             self._note(where, password, is_accepted=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from kafka.errors import SaslAuthenticationFailedError
+from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
 from controller.brokers.login_attempts import FIRST_S, MOST_S, PROVEN_S, LoginAttempts
 
@@ -93,6 +93,21 @@ def test_a_lost_connection_is_no_verdict() -> None:
     with pytest.raises(OSError, match="gone"), attempts.verdict("a", "p"):
         raise OSError("gone")
     assert attempts.begin("b", "p")
+
+
+def test_an_end_of_the_connection_counts_as_a_refusal_until_the_password_is_trusted() -> None:
+    """It can overtake the broker's answer; with a trusted password, brokers just bounce."""
+    rig = Rig()
+    for is_trusted in (False, True):
+        assert rig.attempts.begin("a", "p")
+        with pytest.raises(KafkaConnectionError), rig.attempts.verdict("a", "p"):
+            raise KafkaConnectionError("socket disconnected")
+        if not is_trusted:
+            assert not rig.log_in("b", accepted=True)
+            rig.now += FIRST_S
+            assert rig.log_in("b", accepted=True)
+            rig.now += FIRST_S
+    assert rig.log_in("b", accepted=True)
 
 
 def test_the_message_says_when_it_is_tried_again() -> None:
