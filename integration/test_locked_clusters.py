@@ -8,7 +8,9 @@ test for each row, as a cluster takes longer to start than its questions take.
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -139,6 +141,41 @@ def test_a_changed_password_is_used_without_a_restart() -> None:
         assert daemon.stop() == 0, daemon.log_tail()
 
 
+def test_rotated_certificates_are_used_and_bad_ones_are_reported() -> None:
+    """
+    An expired certificate of the daemon is refused by brokers, and a new one is taken at once.
+
+    A broker whose certificate is for another host, or has expired, gets no request.
+    """
+    locks = ROWS["certificates"]
+    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
+        allow_as_documented(cluster)
+        keys = cluster.keys
+        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
+        daemon.start()
+        await_tenure(daemon)
+        keys.issue_daemon(valid_for=timedelta(minutes=-1))
+        cluster.brokers[1].restart()
+        await_reason(daemon, "1", "the broker refuses the daemon's certificate")
+        keys.issue_daemon()
+        eventually(lambda: not unreachable(daemon), within_s=10, what="the new one is used")
+
+        keys.issue_broker(2, hosts=["elsewhere.example"])
+        cluster.brokers[2].stop()
+        cluster.brokers[2].spawn()
+        await_reason(daemon, "2", "certificate is not valid for '127.0.0.1'")
+        keys.issue_broker(3, valid_for=timedelta(seconds=25))
+        expiry = time.monotonic() + 25
+        cluster.brokers[3].restart()
+        time.sleep(expiry - time.monotonic())
+        assert daemon.stop() == 0, daemon.log_tail()
+        second = cluster.make_daemon("second", *OPTIONS, "--tenure", "permanent")
+        second.start()
+        await_reason(second, "3", "certificate has expired")
+        assert leaks(daemon, second) == {}
+        assert second.stop() == 0, second.log_tail()
+
+
 def allow_as_documented(cluster: LockedCluster) -> None:
     """Run the commands of the guide against the cluster."""
     for command in documented_commands():
@@ -197,6 +234,16 @@ def permissions(cluster: LockedCluster, path: str) -> dict[str, list[ACL]]:
 def unreachable(daemon: Daemon) -> dict[str, str]:
     """Return the brokers that a daemon cannot reach, and why, by its status."""
     return dict(daemon.status()["unreachable_brokers"])
+
+
+def await_reason(daemon: Daemon, broker: str, reason: str) -> None:
+    """Wait until the daemon cannot reach a broker for this reason."""
+    eventually(
+        lambda: reason in unreachable(daemon).get(broker, ""),
+        within_s=30,
+        what=lambda: f"broker {broker}: {reason}; found {unreachable(daemon)}",
+        tolerating=(OSError,),
+    )
 
 
 def leaks(*daemons: Daemon, said: str = "") -> dict[str, str]:
