@@ -74,7 +74,7 @@ def shrink_and_expand(cluster: Cluster, topic: str, last: int | None) -> None:
     Args:
         cluster: Under load, without which a follower does not lag.
         topic: With one partition.
-        last: The broker that was the controller last. Another one hangs: a leader would wait for
+        last: The broker that was the controller last. Another one hangs: a leader may wait for
             its answer for half a minute.
 
     """

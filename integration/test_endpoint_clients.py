@@ -66,7 +66,6 @@ MESSAGES: Final = 4000
 
 
 ROWS: Final = (KAFKA_3_9, KAFKA_3_5, KAFKA_3_2, KAFKA_2_8, KAFKA_2_7)
-SLOW_ROWS: Final = (KAFKA_3_9, KAFKA_2_7)
 
 
 @pytest.fixture(scope="module", params=ROWS, ids=lambda release: release.kafka)
@@ -183,8 +182,6 @@ def test_topics_are_created_grown_and_deleted(
 
     The daemon gives the role back for each of them, and takes it again.
     """
-    if cluster.options.broker.release not in SLOW_ROWS:
-        pytest.skip("a minute and a half, as on the first and the last release")
     name = f"late-{uuid.uuid4().hex[:8]}"
     where = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", name)
     with tenure(cluster, daemons, make_topic):
