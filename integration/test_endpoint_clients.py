@@ -99,7 +99,8 @@ def tool(cluster: Cluster, tmp_path: Path) -> Callable[..., ToolResult]:
 
 def sees_daemon(cluster: Cluster) -> bool:
     """Return whether every broker names the daemon as the controller."""
-    found = [AdminClient({"bootstrap.servers": b.address}) for b in cluster.brokers.values()]
+    servers = [b.address for b in cluster.brokers.values()]
+    found = [AdminClient({"bootstrap.servers": s, **cluster.client_security}) for s in servers]
     return all(a.list_topics(timeout=10).controller_id == DAEMON_ID for a in found)
 
 

@@ -18,14 +18,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     NewTopic,
 )
 
-from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, ToolResult
+from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, TOPICS, ToolResult
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
 from integration.rigs.locks import CLIENTS, DAEMON, SCRAM, Locks
-from integration.rigs.plans import await_end, await_tenure, configured, fill, plan_of
+from integration.rigs.plans import await_end, await_tenure, configured, fill, plan_of, specs
+from integration.rigs.running_daemons import controller_epoch
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
-from integration.test_endpoint_clients import DAEMON_ID, PUBLIC
+from integration.test_endpoint_clients import DAEMON_ID, PUBLIC, sees_daemon
 from integration.test_locked_clusters import allow_as_documented
 
 OPTIONS = (*PUBLIC, "--inter-broker-listener", CLIENTS)
@@ -44,9 +45,7 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
     locks = Locks(protocol=protocol, mechanism=mechanism, zookeeper_sasl=None)
     with LockedCluster.running(LockedOptions(locks=locks, broker=BROKERS)) as cluster:
         allow_as_documented(cluster)
-        seeing = ("--operation", "Describe", "--topic", "*")
-        allowed = ("--add", "--allow-principal", f"User:{DAEMON}", *seeing)
-        assert cluster.run_admin_tool(ACLS, *allowed).code == 0
+        allow_daemon(cluster, "--topic", "*", "--operation", "Describe")
         altering = ("--cluster", "--operation", "Alter", "--force")
         revoked = ("--remove", "--allow-principal", f"User:{DAEMON}", *altering)
         assert cluster.run_admin_tool(ACLS, *revoked).code == 0
@@ -77,12 +76,15 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
             eventually(lambda: configured(cluster, "brokers/3"), within_s=20, what="it is limited")
             eventually(lambda: sees_daemon(cluster), within_s=20)
 
-            listed = cluster.run_admin_tool(REASSIGN_PARTITIONS, "--list").stdout
+            listed = run_as_daemon(cluster, REASSIGN_PARTITIONS, "--list").stdout
             assert f"{topic}-0: replicas: 2,3,1. adding: 3. removing: 1." in listed
             execute = ("--reassignment-json-file", str(later), "--execute", "--additional")
-            refused = run_as_daemon(cluster, *execute).stdout
-            assert "Cluster authorization failed" in refused
-            started = cluster.run_admin_tool(REASSIGN_PARTITIONS, *execute).stdout
+            refused = run_as_daemon(cluster, REASSIGN_PARTITIONS, *execute).stdout
+            assert f"{other}-0: Request" in refused
+            assert "is not authorized." in refused
+            assert f"{other}-0" not in specs(cluster)
+            allow_daemon(cluster, "--cluster", "--operation", "Alter")
+            started = run_as_daemon(cluster, REASSIGN_PARTITIONS, *execute).stdout
             assert "Successfully started partition reassignment for other-0" in started
 
             said = cluster.reassigner("throttle", "100MB")
@@ -112,27 +114,18 @@ def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
             assert said.code == 0, said.stdout
         await_tenure(daemon)
         eventually(lambda: sees_daemon(cluster), within_s=20)
+        epoch = controller_epoch(cluster)
         stranger = AdminClient(security_of_daemon(cluster))
         with pytest.raises(KafkaException, match="NOT_CONTROLLER"):
             stranger.create_topics([NewTopic("theirs", 1, 1)])["theirs"].result(timeout=60)
         assert cluster.controller() == DAEMON_ID
-        told = cluster.run_admin_tool(
-            "TopicCommand", "--create", "--topic", "ours", "--partitions", "1"
-        )
-        assert told.code == 0, told.stdout
+        assert controller_epoch(cluster) == epoch
+        allow_daemon(cluster, "--cluster", "--operation", "Create")
+        made = run_as_daemon(cluster, TOPICS, "--create", "--topic", "ours", "--partitions", "1")
+        assert made.code == 0, made.stdout
         assert cluster.topic("ours") is not None
         assert cluster.topic("theirs") is None
-
-
-def sees_daemon(cluster: LockedCluster) -> bool:
-    """Return whether a broker names the daemon as the controller."""
-    return all(
-        AdminClient({"bootstrap.servers": broker.address, **cluster.client_security})
-        .list_topics(timeout=10)
-        .controller_id
-        == DAEMON_ID
-        for broker in cluster.brokers.values()
-    )
+        assert controller_epoch(cluster) > epoch
 
 
 def security_of_daemon(cluster: LockedCluster) -> dict[str, Any]:
@@ -145,13 +138,19 @@ def security_of_daemon(cluster: LockedCluster) -> dict[str, Any]:
     }
 
 
-def run_as_daemon(cluster: LockedCluster, *arguments: str) -> ToolResult:
-    """Run the stock tool as the user that the daemon is, who may not alter the cluster."""
+def allow_daemon(cluster: LockedCluster, *rights: str) -> None:
+    """Give rights to the user that the daemon is."""
+    allowed = cluster.run_admin_tool(
+        ACLS, "--add", "--allow-principal", f"User:{DAEMON}", *rights, "--force"
+    )
+    assert allowed.code == 0, allowed.stdout
+
+
+def run_as_daemon(cluster: LockedCluster, main_class: str, *arguments: str) -> ToolResult:
+    """Run a stock tool as the user that the daemon is."""
     text = cluster.keys.admin_properties().read_text()
     text = text.replace(cluster.keys.passwords["admin"], cluster.keys.passwords[DAEMON])
     properties = cluster.directory / "daemon.properties"
     properties.write_text(text.replace('username="admin"', f'username="{DAEMON}"'))
     where = ("--bootstrap-server", cluster.bootstrap_servers)
-    return cluster.run_tool(
-        REASSIGN_PARTITIONS, *where, "--command-config", str(properties), *arguments
-    )
+    return cluster.run_tool(main_class, *where, "--command-config", str(properties), *arguments)
