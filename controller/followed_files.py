@@ -55,14 +55,14 @@ class FollowedFiles(Generic[Content]):
                     self._problem(str(error))
             return self._content
 
-    def _stamps(self) -> list[tuple[int, int, int]]:
+    def _stamps(self) -> list[tuple[int, int, int, int]]:
         return [_stamp(path) for path in self._paths]
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def _stamp(path: Path) -> tuple[int, int, int, int]:
     """Return what differs between two versions of a file; zeros where there is none."""
     try:
         found = path.stat()
     except OSError:
-        return 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        return 0, 0, 0, 0
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode

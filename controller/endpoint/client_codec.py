@@ -29,8 +29,8 @@ from kafka.protocol.api_message import ApiMessage
 from controller.core import client_requests
 from controller.core.client_requests import ClientAnswer, ClientAsk, PartitionResult
 from controller.core.model import BrokerId, TopicPartition
-from controller.endpoint.codec import FRAME_MAX, RequestHeader, header_of, respond
-from controller.endpoint.strict_decoding import Cursor, Fields, reader_of
+from controller.endpoint.codec import RequestHeader, read_request, respond
+from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError, RemoteProtocolError
 
 LIST_GROUPS: Final = 16
@@ -69,9 +69,6 @@ RESOURCE_BROKER: Final = 4
 RESOURCE_BROKER_LOGGER: Final = 8
 NO_TIMEOUT_S: Final = 60.0
 
-_HEADER_NUMBERS_SIZE: Final = 8
-"""API key, version and correlation id."""
-
 
 class Unclean:
     """An ElectLeaders that only Kafka's controller carries out."""
@@ -94,37 +91,6 @@ def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk | Unclea
     """
     header, body = read_request(frame, _REQUESTS, SERVED)
     return header, _ASKS[header.api_key](body, client)
-
-
-def read_request(
-    frame: bytes, messages: Mapping[int, Any], offered: Mapping[int, tuple[int, int]]
-) -> tuple[RequestHeader, Fields]:
-    """
-    Read a request by the schema of its message.
-
-    Args:
-        frame: Header and body, without the length in front of them.
-        messages: The class of the message by API key.
-        offered: Lowest and highest version by API key.
-
-    Raises:
-        RemoteProtocolError: it is malformed, or not one of those.
-
-    """
-    if len(frame) > FRAME_MAX:
-        raise RemoteProtocolError(f"a request of {len(frame)} bytes")
-    header, cursor = header_of(frame), Cursor(frame)
-    cursor.take(_HEADER_NUMBERS_SIZE)
-    cursor.nullable_text()
-    lowest, highest = offered.get(header.api_key, (0, -1))
-    if not lowest <= header.version <= highest:
-        raise RemoteProtocolError(f"API key {header.api_key} v{header.version} is not served")
-    message = messages[header.api_key]
-    if message.flexible_version_q(header.version):
-        cursor.skip_tagged_fields()
-    body = reader_of(message, header.version)(cursor)
-    cursor.expect_end()
-    return header, body
 
 
 def _elect_leaders(body: Fields, _client: str) -> client_requests.ElectLeaders | Unclean:

@@ -149,22 +149,55 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
     Raises:
         RemoteProtocolError: it is malformed, or not one of ``ADVERTISED``.
     """
+    header, cursor = _opened(frame)
+    if header.api_key == API_VERSIONS and header.version > ADVERTISED[API_VERSIONS][1]:
+        return header, ApiVersions()
+    body = _body(header, cursor, _MESSAGES, ADVERTISED)
+    return header, _VALUES[header.api_key](header.version, body)
+
+
+def read_request(
+    frame: bytes, schemas: Mapping[int, Any], offered: Mapping[int, tuple[int, int]]
+) -> tuple[RequestHeader, Fields]:
+    """
+    Read a request by the schema of its message.
+
+    Args:
+        frame: Header and body, without the length in front of them.
+        schemas: The class of the message by API key.
+        offered: Lowest and highest version by API key.
+
+    Raises:
+        RemoteProtocolError: it is malformed, or not one of those.
+
+    """
+    header, cursor = _opened(frame)
+    return header, _body(header, cursor, schemas, offered)
+
+
+def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
+    """Return the header of a frame, and the cursor behind it."""
     if len(frame) > FRAME_MAX:
         raise RemoteProtocolError(f"a request of {len(frame)} bytes")
     cursor = Cursor(frame)
-    header = _header(cursor)
-    api_key, version = header.api_key, header.version
-    if api_key == API_VERSIONS and version > ADVERTISED[API_VERSIONS][1]:
-        return header, ApiVersions()
-    lowest, highest = ADVERTISED.get(api_key, (0, -1))
-    if not lowest <= version <= highest:
-        raise RemoteProtocolError(f"API key {api_key} v{version} is not served")
-    message, value_of = _REQUESTS[api_key]
-    if message.flexible_version_q(version):
+    return _header(cursor), cursor
+
+
+def _body(
+    header: RequestHeader,
+    cursor: Cursor,
+    schemas: Mapping[int, Any],
+    offered: Mapping[int, tuple[int, int]],
+) -> Fields:
+    lowest, highest = offered.get(header.api_key, (0, -1))
+    if not lowest <= header.version <= highest:
+        raise RemoteProtocolError(f"API key {header.api_key} v{header.version} is not served")
+    message = schemas[header.api_key]
+    if message.flexible_version_q(header.version):
         cursor.skip_tagged_fields()
-    body = reader_of(message, version)(cursor)
+    body = reader_of(message, header.version)(cursor)
     cursor.expect_end()
-    return header, value_of(version, body)
+    return body
 
 
 def _api_versions(_version: int, _body: Fields) -> ApiVersions:
@@ -230,13 +263,21 @@ def _allocate_producer_ids(_version: int, body: Fields) -> broker_requests.Alloc
     )
 
 
-_REQUESTS: Final[Mapping[int, tuple[Any, Callable[[int, Fields], Request]]]] = {
-    CONTROLLED_SHUTDOWN: (messages.ControlledShutdownRequest, _controlled_shutdown),
-    SASL_HANDSHAKE: (SaslHandshakeRequest, _sasl_handshake),
-    API_VERSIONS: (ApiVersionsRequest, _api_versions),
-    SASL_AUTHENTICATE: (SaslAuthenticateRequest, _sasl_authenticate),
-    ALTER_PARTITION: (messages.AlterPartitionRequest, _alter_partition),
-    ALLOCATE_PRODUCER_IDS: (messages.AllocateProducerIdsRequest, _allocate_producer_ids),
+_MESSAGES: Final[Mapping[int, Any]] = {
+    CONTROLLED_SHUTDOWN: messages.ControlledShutdownRequest,
+    SASL_HANDSHAKE: SaslHandshakeRequest,
+    API_VERSIONS: ApiVersionsRequest,
+    SASL_AUTHENTICATE: SaslAuthenticateRequest,
+    ALTER_PARTITION: messages.AlterPartitionRequest,
+    ALLOCATE_PRODUCER_IDS: messages.AllocateProducerIdsRequest,
+}
+_VALUES: Final[Mapping[int, Callable[[int, Fields], Request]]] = {
+    CONTROLLED_SHUTDOWN: _controlled_shutdown,
+    SASL_HANDSHAKE: _sasl_handshake,
+    API_VERSIONS: _api_versions,
+    SASL_AUTHENTICATE: _sasl_authenticate,
+    ALTER_PARTITION: _alter_partition,
+    ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
 }
 
 

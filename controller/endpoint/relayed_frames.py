@@ -30,9 +30,14 @@ from controller.endpoint.client_codec import (
     ELECT_LEADERS,
     LIST_REASSIGNMENTS,
     SERVED,
+)
+from controller.endpoint.codec import (
+    ADVERTISED,
+    API_VERSIONS,
+    CONTROLLED_SHUTDOWN,
+    RequestHeader,
     read_request,
 )
-from controller.endpoint.codec import ADVERTISED, API_VERSIONS, CONTROLLED_SHUTDOWN, RequestHeader
 from controller.endpoint.strict_decoding import Cursor
 from controller.errors import ProtocolError
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from controller.endpoint.sasl import ITERATIONS, ScramKeys, derive_keys
 from controller.errors import InvalidInputError
+from controller.followed_files import FollowedFiles
 
 FILE_MAX: Final = 1 << 20
 """The longest file in bytes."""
@@ -40,23 +41,19 @@ class UserFile:
             InvalidInputError: it cannot be read, is invalid, or others may read it.
 
         """
-        self._path = path
-        self._problem = problem
         self._secret = secrets.token_bytes()
         self._keys: dict[tuple[str, str], ScramKeys] = {}
-        self._read_at = _stamp(path)
-        self._passwords = read_users(path)
+        self._file = FollowedFiles((path,), lambda: read_users(path), problem)
+        self._derived_from = self._file.content()
 
     @property
     def users(self) -> frozenset[str]:
         """The names of the users."""
-        self._follow()
-        return frozenset(self._passwords)
+        return frozenset(self._passwords())
 
     def is_password(self, user: str, password: str) -> bool:
         """Return whether a user has this password."""
-        self._follow()
-        known = self._passwords.get(user)
+        known = self._passwords().get(user)
         # Digests under a key of this process: the time shows neither a length nor a prefix.
         expected = self._digest(known if known is not None else secrets.token_hex())
         return hmac.compare_digest(expected, self._digest(password)) and known is not None
@@ -67,11 +64,11 @@ class UserFile:
 
         An unknown user gets a salt of its own, as known ones do, and keys that no proof matches.
         """
-        self._follow()
+        passwords = self._passwords()
         keys = self._keys.get((hash_name, user))
         if keys is None:
             salt = self._digest(f"{hash_name}\0{user}")
-            password = self._passwords.get(user)
+            password = passwords.get(user)
             keys = derive_keys(
                 hash_name, secrets.token_hex() if password is None else password, salt, ITERATIONS
             )
@@ -83,26 +80,13 @@ class UserFile:
     def _digest(self, text: str) -> bytes:
         return hmac.digest(self._secret, text.encode(), "sha256")
 
-    def _follow(self) -> None:
-        stamp = _stamp(self._path)
-        if stamp == self._read_at:
-            return
-        self._read_at = stamp
-        try:
-            self._passwords = read_users(self._path)
-        except InvalidInputError as error:
-            self._problem(str(error))
-        else:
+    def _passwords(self) -> Mapping[str, str]:
+        """Return the present passwords, and forget keys that were derived from former ones."""
+        present = self._file.content()
+        if present is not self._derived_from:
+            self._derived_from = present
             self._keys.clear()
-
-
-def _stamp(path: Path) -> tuple[int, int, int, int]:
-    """Return what differs between two versions of a file; zeros where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+        return present
 
 
 def read_users(path: Path) -> Mapping[str, str]:
