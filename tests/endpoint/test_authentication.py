@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from controller.endpoint.peers import Limits
 from controller.endpoint.tls import ServerTls, subject_of
 from controller.endpoint.user_file import UserFile
 from controller.errors import InvalidInputError
+from tests.certificates import Pair
 from tests.endpoint.requests import frame_of, request_frame
 from tests.endpoint.serving import Served, answer_of, eventually, framed, serving
 
@@ -129,39 +128,6 @@ def test_who_does_not_authenticate_in_time_is_closed(tmp_path: Path) -> None:
 # --- TLS -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def openssl() -> str:
-    """Return the program that makes certificates."""
-    found = shutil.which("openssl")
-    if found is None:
-        pytest.skip("openssl is not installed")
-    return found
-
-
-class Pair:
-    """A self-signed certificate for 127.0.0.1 with its key."""
-
-    def __init__(self, openssl: str, directory: Path, name: str) -> None:
-        self.certificate, self.key = directory / f"{name}.pem", directory / f"{name}.key"
-        self._openssl, self._name = openssl, name
-        self.renew()
-
-    def renew(self, certificate: Path | None = None) -> None:
-        """Replace both files, or only the certificate by one of another key."""
-        key = self.key if certificate is None else self.key.with_suffix(".other")
-        subprocess.run(  # noqa: S603 - our own arguments
-            [
-                *(self._openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt"),
-                *("ec_paramgen_curve:prime256v1", "-days", "2", "-nodes"),
-                *("-subj", f"/O=Example, Inc/CN={self._name}"),
-                *("-addext", "subjectAltName=IP:127.0.0.1"),
-                *("-out", self.certificate, "-keyout", key),
-            ],
-            check=True,
-            capture_output=True,
-        )
-
-
 def of_client(server: Pair, own: Pair | None = None) -> ssl.SSLContext:
     """Return the context of a broker that trusts a server."""
     context = ssl.create_default_context(cafile=str(server.certificate))
@@ -178,17 +144,17 @@ def connected(served: Served, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket
 
 
 def test_a_broker_is_answered_by_tls_with_the_certificate_of_the_moment(
-    tmp_path: Path, openssl: str
+    tmp_path: Path,
 ) -> None:
     """New files count from the next connection on; a pair that does not fit changes nothing."""
-    pair, problems = Pair(openssl, tmp_path, "server"), list[str]()
+    pair, problems = Pair(tmp_path, "server"), list[str]()
     tls = ServerTls(pair.certificate, pair.key, None, None, problems.append)
     first = of_client(pair)
     with serving(authentication=Authentication(tls)) as served:
         with connected(served, first) as broker:
             broker.sendall(ALTER)
             assert answer_of(broker)
-        pair.renew(certificate=pair.certificate)
+        pair.renew(key=pair.key.with_suffix(".other"))
         with connected(served, first) as broker:
             broker.sendall(HELLO)
             assert answer_of(broker)
@@ -200,10 +166,10 @@ def test_a_broker_is_answered_by_tls_with_the_certificate_of_the_moment(
             assert answer_of(broker)
 
 
-def test_only_named_certificates_may_act_as_brokers(tmp_path: Path, openssl: str) -> None:
+def test_only_named_certificates_may_act_as_brokers(tmp_path: Path) -> None:
     """Others are closed without an alert: a broker would take one for a final refusal."""
     pair, kafka, other, stranger = (
-        Pair(openssl, tmp_path, name) for name in ("server", "kafka", "other", "stranger")
+        Pair(tmp_path, name) for name in ("server", "kafka", "other", "stranger")
     )
     roots = tmp_path / "roots.pem"
     roots.write_text(kafka.certificate.read_text() + other.certificate.read_text())
@@ -228,9 +194,9 @@ def test_only_named_certificates_may_act_as_brokers(tmp_path: Path, openssl: str
         eventually(lambda: served.counts.refused == {"unauthenticated": 1, "tls": 2})
 
 
-def test_a_handshake_has_a_deadline(tmp_path: Path, openssl: str) -> None:
+def test_a_handshake_has_a_deadline(tmp_path: Path) -> None:
     """So do bytes that are no handshake."""
-    pair = Pair(openssl, tmp_path, "server")
+    pair = Pair(tmp_path, "server")
     tls = ServerTls(pair.certificate, pair.key, None, None, print)
     limits = Limits(unauthenticated_s=0.2)
     with serving(limits=limits, authentication=Authentication(tls)) as served:
@@ -242,9 +208,9 @@ def test_a_handshake_has_a_deadline(tmp_path: Path, openssl: str) -> None:
         eventually(lambda: served.counts.refused == {"slow": 1, "tls": 1})
 
 
-def test_files_that_do_not_fit_are_refused(tmp_path: Path, openssl: str) -> None:
+def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """At the start, with their names and without a secret."""
-    pair, other = Pair(openssl, tmp_path, "server"), Pair(openssl, tmp_path, "other")
+    pair, other = Pair(tmp_path, "server"), Pair(tmp_path, "other")
     with pytest.raises(InvalidInputError, match="endpoint_certfile"):
         ServerTls(pair.certificate, other.key, None, None, print)
     with pytest.raises(InvalidInputError, match="endpoint_certfile"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -17,45 +15,14 @@ import pytest
 from controller.errors import InvalidInputError
 from controller.web import server as web_server
 from controller.web.certificates import ServerCertificate
+from tests.certificates import Pair
 from tests.web.serving import TOKEN, WITHIN_S, Served
 
 
 @pytest.fixture
-def openssl() -> str:
-    """Return the program that makes certificates."""
-    found = shutil.which("openssl")
-    if found is None:
-        pytest.skip("openssl is not installed")
-    return found
-
-
-class Pair:
-    """A certificate for 127.0.0.1 with its key, made anew on demand."""
-
-    def __init__(self, directory: Path, openssl: str) -> None:
-        self.certificate, self.key = directory / "server.pem", directory / "server.key"
-        self._openssl = openssl
-        self.renew()
-
-    def renew(self, *, key: Path | None = None, password: str = "") -> None:
-        """Replace both files, or with ``key`` only the certificate."""
-        secret = ("-passout", f"pass:{password}") if password else ("-nodes",)
-        subprocess.run(  # noqa: S603 - our own arguments
-            [
-                *(self._openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt"),
-                *("ec_paramgen_curve:prime256v1", "-days", "2", "-subj", "/CN=test"),
-                *("-addext", "subjectAltName=IP:127.0.0.1", "-out", self.certificate),
-                *("-keyout", key or self.key, *secret),
-            ],
-            check=True,
-            capture_output=True,
-        )
-
-
-@pytest.fixture
-def pair(tmp_path: Path, openssl: str) -> Pair:
+def pair(tmp_path: Path) -> Pair:
     """Return a certificate with its key."""
-    return Pair(tmp_path, openssl)
+    return Pair(tmp_path)
 
 
 @pytest.fixture
