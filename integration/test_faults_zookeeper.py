@@ -29,6 +29,7 @@ def test_a_daemon_whose_session_expires_claims_anew_and_finishes(
     topic, targets = a_plan(make_topic)
     daemon = daemons.start("--tenure-linger", "1", "--step-size", size, *STEPS)
     with in_the_middle(cluster, topic, targets) as trial:
+        await_tenure(daemon)  # Kafka's controller may have begun the partitions in flight
         session, epoch = controller_session(cluster), controller_epoch(cluster)
         expire_session(cluster.zookeeper_connect, session)
         eventually(
