@@ -264,10 +264,13 @@ def _count_bytes(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, request: Request
 ) -> None:
     size, original = view.work.sizes.get(partition), reassignment.spec.original
-    if size is None or original is None or not reassignment.has_moved:
+    if original is None or not reassignment.has_moved:
         return
     copies = sum(r not in original for r in reassignment.spec.target)
-    request.moved_bytes = (request.moved_bytes or 0) + size * copies
+    if size is not None:
+        request.moved_bytes = (request.moved_bytes or 0) + size * copies
+    elif copies:
+        request.uncounted += 1
 
 
 def _want_preferred(

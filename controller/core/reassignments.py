@@ -158,6 +158,9 @@ class Request:
     """Partitions that did not reach their target, until the summary is written."""
     fates: Counter[model.OutcomeKind] = field(default_factory=Counter)
     moved_bytes: int | None = None
+    """Bytes copied for partitions that ended, as far as their sizes were known."""
+    uncounted: int = 0
+    """Partitions that were copied and ended before a broker reported their size."""
     has_ended: bool = False
     """Whether its summary is written."""
 

@@ -2,7 +2,7 @@
 Bytes copied and to be copied, by request and by broker: a pure function of the view.
 
 The size of a partition is that of its largest replica. Partitions of unknown size count in
-``unknown`` only.
+``unknown`` and ``uncounted`` only.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Volume:
     """Open partitions whose size is known."""
     unknown: int = 0
     """Open partitions whose size is not."""
+    uncounted: int = 0
+    """Partitions that were copied and ended before a broker reported their size."""
 
     @property
     def total(self) -> int:
@@ -66,8 +68,10 @@ def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
     counting = _Counting(view, held)
     yield from visit_all(view.work.reassignments, counting.add)
     for name, request in view.work.requests.items():
-        if request.moved_bytes is not None:
-            counting.requests.setdefault(name, Volume()).moved += request.moved_bytes
+        if request.moved_bytes is not None or request.uncounted:
+            volume = counting.requests.setdefault(name, Volume())
+            volume.moved += request.moved_bytes or 0
+            volume.uncounted = request.uncounted
     return Volumes(counting.requests, counting.brokers, counting.routes)
 
 

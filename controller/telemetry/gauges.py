@@ -130,7 +130,7 @@ class RequestGauges(Collector):
         )
         yield self._family(
             "sizes_unknown_partitions",
-            "Open partitions whose size no broker reported",
+            "Partitions of unknown size, which reassigner_bytes omits",
             (),
             [((), sum(r.get("sizes_unknown", 0) for r in requests))],
         )

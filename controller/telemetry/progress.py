@@ -157,7 +157,7 @@ class Progress:
     """Bytes per second."""
     eta: Range | None = None
     unknown: int = 0
-    """Open partitions of unknown size."""
+    """Partitions of unknown size, open or ended: ``volume`` omits them."""
 
     def as_status(self) -> dict[str, Any]:
         """Return it for the status document."""
@@ -223,14 +223,14 @@ class ProgressTracker:
         """Return the progress of a request with so many entries neither accepted nor refused."""
         slot = next((s for s, n in self._slots.items() if n == name), None)
         volume = self.volumes.requests.get(name)
-        unknown = 0 if volume is None else volume.unknown
+        unknown = request.uncounted if volume is None else volume.unknown + volume.uncounted
         if volume is not None and not (volume.known or volume.moved):
             volume = None
         samples = self._samples.get(name)
         if not request.open or samples is None:
             moved = request.moved_bytes
             ended = None if moved is None else Volume(moved=moved)
-            return Progress(slot, ended)
+            return Progress(slot, ended, unknown=request.uncounted)
         rate = samples.moved.rate()
         eta = None
         if volume is not None and volume.remaining:

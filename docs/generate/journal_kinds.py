@@ -124,7 +124,7 @@ LIFE: Final[Mapping[str, Kind]] = {
             ),
             "bytes_moved": (maybe(INTEGER), "copied so far"),
             "bytes_remaining": (maybe(INTEGER), "total minus moved"),
-            "sizes_unknown": (INTEGER, "open partitions of unknown size"),
+            "sizes_unknown": (INTEGER, "partitions of unknown size, which the bytes omit"),
             "rate": (maybe(NUMBER), "bytes per second over the last minutes"),
             "eta_low_s": (maybe(NUMBER), "estimated seconds to the end, at best"),
             "eta_high_s": (maybe(NUMBER), "at worst; both null without an estimate"),

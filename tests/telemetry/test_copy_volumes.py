@@ -68,6 +68,15 @@ def test_ended_partitions_stay_moved() -> None:
     assert (volume.moved, volume.remaining, volume.total) == (7000, 2000, 9000)
 
 
+def test_partitions_that_ended_without_a_size_are_counted() -> None:
+    """Without open partitions, too; they are not part of an estimate."""
+    view = two_to_copy().view
+    view.work.requests[REQUEST].uncounted = 3
+    assert volumes(view).requests[REQUEST] == Volume(0, 2000, 1, uncounted=3)
+    view.work.reassignments.clear()
+    assert volumes(view).requests[REQUEST] == Volume(uncounted=3)
+
+
 def test_brokers_have_incoming_and_outgoing_volumes() -> None:
     """Now and in all, with the routes of the copies."""
     found = volumes(two_to_copy().view, {tp(): {BrokerId(4): 300}})

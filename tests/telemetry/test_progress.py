@@ -87,6 +87,19 @@ def test_request_without_progress_has_no_estimate() -> None:
     assert found.as_status()["eta_s"] is None
 
 
+def test_ended_partitions_without_a_size_do_not_lengthen_the_estimate() -> None:
+    """The document counts them as unknown, of an ended request as well."""
+    request = a_request()
+    request.uncounted = 2
+    course = [(n * 10.0, Volume(n * 1000, 1000, 2, 1, 2)) for n in range(11)]
+    found = noted(ProgressTracker(), request, *course).of(NAME, request)
+    assert found.as_status()["sizes_unknown"] == 3
+    assert found.eta == pytest.approx(Range(15, 15))
+    request.open = 0
+    found = noted(ProgressTracker(), request, (0.0, None)).of(NAME, request)
+    assert found.as_status()["sizes_unknown"] == 2
+
+
 def test_ended_request_keeps_its_bytes() -> None:
     """Without a rate."""
     request = a_request(open_=0)

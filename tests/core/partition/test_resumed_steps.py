@@ -139,6 +139,16 @@ def test_what_another_controller_ended_counts_as_moved() -> None:
     took_over(driver, {tp(): spec((3, 4, 5), (0, 1, 2))})
     assert not driver.view.work.reassignments
     assert driver.view.work.requests[REQUEST].moved_bytes == 30
+    assert driver.view.work.requests[REQUEST].uncounted == 0
+
+
+def test_what_ended_before_it_was_measured_is_not_missed_in_silence() -> None:
+    """Its bytes are unknown: a count says that the sum omits it, unless nothing was copied."""
+    driver = Driver({tp(0): (3, 4, 5), tp(1): (0, 2, 1)})
+    took_over(driver, {tp(0): spec((3, 4, 5), (0, 1, 2)), tp(1): spec((0, 2, 1), (0, 1, 2))})
+    assert not driver.view.work.reassignments
+    request = driver.view.work.requests[REQUEST]
+    assert (request.moved_bytes, request.uncounted) == (None, 1)
 
 
 def test_a_step_that_others_began_gives_up_no_good_copy_while_one_of_its_target_is_dead() -> None:
