@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core.model import (
     AcceptedEntry,
+    BrokerId,
     OutcomeKind,
     PartitionOutcome,
     ReassignmentSpec,
@@ -82,6 +83,8 @@ class Ledger:
         """Every assignment a partition had while nothing was under way."""
         self._stood: dict[TopicPartition, Replicas] = {}
         """The last of them."""
+        self._origins: dict[TopicPartition, set[frozenset[BrokerId]]] = {}
+        """The former replicas that the topic znode has shown since the reassignment began."""
         self._originals: dict[TopicPartition, set[Replicas]] = {}
         self.owed: dict[TopicPartition, Replicas] = {}
         """The target of each partition by its last spec of the request route."""
@@ -145,10 +148,14 @@ class Ledger:
 
     def _assigned(self, topic: str) -> None:
         for number, assignment in self._world.invariants.assignments(topic).items():
-            if not assignment.is_reassigning:
-                partition = TopicPartition(topic, number)
+            partition = TopicPartition(topic, number)
+            if assignment.is_reassigning:
+                shown = frozenset(assignment.origin_replicas)
+                self._origins.setdefault(partition, set()).add(shown)
+            else:
                 self._been.setdefault(partition, set()).add(assignment.replicas)
                 self._stood[partition] = assignment.replicas
+                self._origins.pop(partition, None)
 
     def _asked_as(self, request: RequestId, znode: Znode) -> Asked:
         return self.asked.setdefault(request, Asked(Zxid(znode.czxid)))
@@ -251,8 +258,9 @@ class Ledger:
         """
         Judge that the original is the assignment before the reassignment, and does not change.
 
-        A daemon that saw a foreign reassignment begin knows the former assignment, in order; the
-        topic znode shows only which of the original replicas are left.
+        A daemon that saw a foreign reassignment begin knows the former assignment, in order; one
+        that took over in the middle knows only the former replicas, which the topic znode showed
+        before some of them were deleted.
         """
         if before is not None and not _is_of_former_topic(before.spec, spec):
             known = before.spec.original
@@ -266,10 +274,9 @@ class Ledger:
         if topic is None or spec.original is None:
             return
         assignment = self._world.assignment(partition)
-        was = set(assignment.origin_replicas)
         self._judge.ensure(
             spec.original == self._stood.get(partition)
-            or (assignment.is_reassigning and set(spec.original) == was),
+            or frozenset(spec.original) in self._origins.get(partition, ()),
             f"{partition}: the original is said to be {spec.original}, it is {assignment}",
             Rule.ORIGINAL_IS_WHERE_IT_WAS,
         )

@@ -48,7 +48,7 @@ from tests.sim.settings import Settings
 from tests.sim.state_rules import NEWS_S
 from tests.sim.store import SimStore
 from tests.sim.world import World
-from tests.sim.zookeeper import AnyOperation, Make, Put
+from tests.sim.zookeeper import NO_SESSION, AnyOperation, Make, Put
 
 P: Final = TopicPartition("t", 0)
 OTHER: Final = TopicPartition("t", 1)
@@ -143,6 +143,23 @@ def test_a_record_without_a_request_is_noticed(desk: _Desk) -> None:
                 ReassignmentSpec(TARGET, CURRENT, RequestId("request_0000000009"), Route.REQUEST)
             )
         )
+
+
+@pytest.mark.parametrize(("original", "is_right"), [([2, 1], True), ([1], True), ([1, 4], False)])
+def test_the_original_of_a_foreign_reassignment_was_shown(
+    desk: _Desk, original: list[int], *, is_right: bool
+) -> None:
+    """Replica 2 is deleted before 3 is in sync: the topic znode has shown both as former ones."""
+    adding, removing = ids([3]), ids([2])
+    for step in (
+        PartitionAssignment(ids([1, 3, 2]), adding, removing),
+        PartitionAssignment(TARGET, adding),
+    ):
+        desk.world.zookeeper.transact(NO_SESSION, [desk.topic(step)])
+    request = desk.world.submit_request({P: ids([3, 4])})
+    spec = ReassignmentSpec(ids([3, 4]), ids(original), request, Route.REQUEST)
+    with nullcontext() if is_right else BROKEN:
+        desk.write(desk.spec(spec))
 
 
 def test_the_original_stays_when_the_target_changes(desk: _Desk) -> None:
