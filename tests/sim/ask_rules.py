@@ -48,6 +48,8 @@ class AskRules:
         self.applied: Counter[AskRule] = Counter()
         self._states: dict[TopicPartition, dict[int, PartitionState]] = {}
         """Every state of the present topic, by version."""
+        self._names: dict[str | None, str] = {}
+        """The topic of each id, also of a deleted one."""
         self._wanted: set[tuple[TopicPartition, int, int, frozenset[BrokerId]]] = set()
         """ISRs that leaders asked for, with their leader epoch and the version they replace."""
         self._blocks: dict[int, BrokerId] = {}
@@ -68,9 +70,13 @@ class AskRules:
         self._wanted.add(wanted)
 
     def transacted(self, transaction: Transaction) -> None:
-        """Note every state, and judge those that are written for a leader."""
+        """Note the ids of topics, and every state."""
         for written in transaction.written:
             match written.path.split("/")[1:]:
+                case ["brokers", "topics", topic] if written.after is not None:
+                    read = read_topic(written.after)
+                    if isinstance(read, TopicAssignment) and read.topic_id is not None:
+                        self._names[read.topic_id] = topic
                 case ["brokers", "topics", topic, "partitions", number, "state"]:
                     partition = TopicPartition(topic, int(number))
                     state = None if written.after is None else read_state(written.after)
@@ -105,7 +111,8 @@ class AskRules:
         if isinstance(answer, ProducerIdsResponse) and not answer.error:
             self._handed_out(answer)
         for result in answer.results if isinstance(answer, AlterPartitionResponse) else ():
-            partition = TopicPartition(result.topic or "", result.partition)
+            name = result.topic or self._names.get(result.topic_id, "")
+            partition = TopicPartition(name, result.partition)
             known = self._states.get(partition, {}).get(result.partition_epoch)
             told = (result.leader, result.leader_epoch, result.isr)
             if result.error == 0:

@@ -52,7 +52,7 @@ def asked_plot_of(seed: int) -> Plot:
 def asked_world(seed: int, plot: Plot) -> World:
     """Return the world of a seed: its brokers ask in a version that the seed decides."""
     world = World(seed, has_kafka_controllers=plot.has_kafka_controllers, asks=True)
-    world.fabric.alter_partition_version = Random(f"alter partition {seed}").choice((0, 1))
+    world.fabric.alter_partition_version = Random(f"alter partition {seed}").choice((0, 1, 2, 3))
     return world
 
 

@@ -31,6 +31,7 @@ from controller.core.model import (
     LeaderEpoch,
     LiveBroker,
     PartitionState,
+    TopicAssignment,
     TopicPartition,
     ZkVersion,
 )
@@ -39,7 +40,7 @@ from controller.znodes import paths
 from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
 from controller.znodes.states import encode_state
 from tests.sim.asking import LISTENER
-from tests.sim.decoded import read_state
+from tests.sim.decoded import read_state, read_topic
 from tests.sim.kafka_cluster import ControllerMoved
 from tests.sim.zookeeper import Make
 
@@ -148,7 +149,10 @@ class KafkaAsks:
                 return ControlledShutdownResponse(0)
 
     def _altered(self, request: AlterPartition, change: IsrChange) -> IsrResult:
-        partition = TopicPartition(change.topic or "", change.partition)
+        name = self._name_of(change)
+        if name is None:
+            return _result(change, broker_requests.UNKNOWN_TOPIC_ID, None)
+        partition = TopicPartition(name, change.partition)
         znode = self._fabric.zookeeper.get(paths.state_path(partition))
         state = None if znode is None else read_state(znode)
         if not isinstance(state, PartitionState):
@@ -163,6 +167,17 @@ class KafkaAsks:
         else:
             state = self._written(partition, change, state)
         return _result(change, error, state)
+
+    def _name_of(self, change: IsrChange) -> str | None:
+        """Return the topic of a change; None where no topic has its id."""
+        if change.topic is not None:
+            return change.topic
+        for name in self._fabric.zookeeper.children(paths.TOPICS) or ():
+            znode = self._fabric.zookeeper.get(paths.topic_path(name))
+            topic = None if znode is None else read_topic(znode)
+            if isinstance(topic, TopicAssignment) and topic.topic_id == change.topic_id:
+                return name
+        return None
 
     def _written(
         self, partition: TopicPartition, change: IsrChange, state: PartitionState

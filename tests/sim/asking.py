@@ -186,7 +186,9 @@ class BrokerAsks:
             return False
         replica = self._broker.hosted[partition]
         epoch, version = LeaderEpoch(replica.leader_epoch), ZkVersion(replica.partition_epoch)
-        change = IsrChange(partition.topic, None, partition.partition, epoch, isr, 0, version)
+        is_by_id = self._fabric.has_topic_ids
+        name, topic_id = (None, replica.topic_id) if is_by_id else (partition.topic, None)
+        change = IsrChange(name, topic_id, partition.partition, epoch, isr, 0, version)
         self._isr_changes[partition] = change
         for witness in self._fabric.ask_witnesses:
             witness.isr_wanted(self._broker.id, partition, change)
@@ -205,11 +207,11 @@ class BrokerAsks:
             raise TypeError(answer)
         if answer.error:
             return False
+        asked = {(c.topic, c.topic_id, p.partition): p for p, c in self._isr_changes.items()}
         for result in answer.results:
-            partition = TopicPartition(result.topic or "", result.partition)
-            change = self._isr_changes.pop(partition, None)
-            if change is not None:
-                self._settle(partition, change, result)
+            partition = asked.get((result.topic, result.topic_id, result.partition))
+            if partition is not None:
+                self._settle(partition, self._isr_changes.pop(partition), result)
         # What was asked meanwhile follows.
         self._fabric.schedule.call_in(
             0.0, lambda: self._channels["isr"].send(self._isr_request, self._isr_answered)

@@ -427,6 +427,7 @@ class SimBroker:
         replica.leader_epoch = state.leader_epoch
         replica.controller_epoch = state.controller_epoch
         replica.partition_epoch = state.partition_epoch
+        replica.topic_id = state.topic_id
         replica.isr = state.isr
         replica.wanted = None
         replica.replicas = state.replicas

@@ -54,6 +54,8 @@ class Witness(Protocol):
 
 
 DEFAULT_CONFIG = TopicConfig(min_insync_replicas=1, unclean_leader_election=False)
+FIRST_WITH_IDS = 2
+"""The first version of AlterPartition that names topics by their ids."""
 
 
 @dataclass(slots=True)
@@ -99,7 +101,10 @@ class Fabric:
     needs_producer_ids: bool = True
     """Whether brokers that ask need producer ids now and then."""
     alter_partition_version: int = 1
-    """The version of AlterPartition: 0 knows no errors about members of the ISR."""
+    """
+    The version of AlterPartition: 0 knows no errors about members of the ISR; from 2 on topics have
+    ids, and requests carry nothing else of them.
+    """
     endpoints: dict[int, SimEndpoint] = field(default_factory=dict)
     """The endpoints of all daemons so far, by port."""
     ask_witnesses: list[AskRules] = field(default_factory=list)
@@ -111,6 +116,11 @@ class Fabric:
     """How often each misfortune took effect, and each operator acted."""
     on_sent: list[Callable[[int, object], None]] = field(default_factory=list)
     """Called with each request that a daemon sends: to a broker, or, as -1, to the controller."""
+
+    @property
+    def has_topic_ids(self) -> bool:
+        """Whether topics are created with an id (protocol 2.8 and later)."""
+        return self.asks and self.alter_partition_version >= FIRST_WITH_IDS
 
     def strike(self, what: str) -> None:
         """Count what took effect: what is drawn may never do."""

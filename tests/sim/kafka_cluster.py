@@ -236,7 +236,7 @@ class KafkaCluster:
                     adding_replicas=assignment.adding_replicas,
                     removing_replicas=assignment.removing_replicas,
                     is_new=broker in new,
-                    topic_id=None,
+                    topic_id=self.topics[partition.topic].topic_id,
                 )
         self.publish(partition, self._links)
 
@@ -270,7 +270,7 @@ class KafkaCluster:
             partition_epoch=state.version,
             replicas=replicas,
             offline_replicas=(),
-            topic_id=None,
+            topic_id=self.topics[partition.topic].topic_id,
         )
         for broker in brokers:
             self._metadata.setdefault(broker, {})[partition] = seen

@@ -24,6 +24,7 @@ from tests.core.builders import replicas, tp
 from tests.sim.ask_rules import AskRule, AskRules
 from tests.sim.asked_campaigns import asked_plot_of, asked_world, attempt
 from tests.sim.daemons import CONTROLLER_ID
+from tests.sim.fabric import FIRST_WITH_IDS
 from tests.sim.histories import reactors
 from tests.sim.judges import InvariantViolationError
 from tests.sim.plots import OPTIONS
@@ -41,9 +42,10 @@ def test_brokers_that_ask_are_served_through_faults(seed: int) -> None:
     assert played.met[AskRule.PRODUCER_IDS_ONCE]
 
 
-def held() -> tuple[World, AskRules]:
-    """Return a cluster whose brokers ask a daemon that keeps the role."""
+def held(version: int = 1) -> tuple[World, AskRules]:
+    """Return a cluster whose brokers ask a daemon that keeps the role, in this version."""
     world = World(1, brokers=4, asks=True)
+    world.fabric.alter_partition_version = version
     world.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]}, min_insync_replicas=2)
     world.settle()
     world.add_daemon(reactors(HOLDING))
@@ -53,9 +55,11 @@ def held() -> tuple[World, AskRules]:
     return world, world.invariants.asks
 
 
-def test_leader_changes_the_isr_through_the_daemon() -> None:
+@pytest.mark.parametrize("version", range(4))
+def test_leader_changes_the_isr_through_the_daemon(version: int) -> None:
     """No broker writes a state; the high watermark waits for members that are asked for."""
-    world, rules = held()
+    world, rules = held(version)
+    assert (world.topic("t").topic_id is not None) == (version >= FIRST_WITH_IDS)
     before = rules.applied[AskRule.ISR_AS_ASKED]
     world.brokers[BrokerId(3)].replication.extra_fetch_s = 1e9
     world.run_for(15.0)

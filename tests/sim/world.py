@@ -169,7 +169,8 @@ class World:
         self.fabric.configs[name] = TopicConfig(min_insync_replicas, unclean_leader_election)
         self.fabric.former_configs.pop(name, None)
         partitions = {n: PartitionAssignment(_ids(r)) for n, r in assignment.items()}
-        data = encode_topic(TopicAssignment(partitions, ZkVersion(0), Zxid(0)))
+        topic_id = f"{self.zookeeper.zxid:022}" if self.fabric.has_topic_ids else None
+        data = encode_topic(TopicAssignment(partitions, ZkVersion(0), Zxid(0), topic_id))
         self.zookeeper.transact(NO_SESSION, [Make(paths.topic_path(name), data)])
         if produce:
             self.producer.partitions += [TopicPartition(name, n) for n in assignment]
