@@ -7,6 +7,7 @@ test for each row, as a cluster takes longer to start than its questions take.
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -41,6 +42,7 @@ OPTIONS: Final = (
     *("--tenure-linger", "1"),
     *("--log-level", "debug"),
 )
+_REFUSED: Final = re.compile(r"Failed authentication with .*?\(channelId=([^)]+)\)")
 HTTP_PATHS: Final = (
     *("/", "/status", "/metrics", "/healthz", "/readyz", "/history"),
     "/explain?partition=moved-0",
@@ -115,6 +117,47 @@ def test_a_plan_is_carried_out_behind_locks_through_crash_and_takeover(
 
 
 # --- what is wrong, and what changes, while a daemon runs ----------------------------------------
+
+
+def test_a_wrong_password_is_reported_and_seldom_tried() -> None:
+    """
+    All connections to all brokers share the pauses; the corrected file is used at once.
+
+    The daemon waits for ZooKeeper in the same way, and commands say what is wrong.
+    """
+    with LockedCluster.running(LockedOptions()) as cluster:
+        allow_as_documented(cluster)
+        keys = cluster.keys
+        keys.password_file.write_text(f"{PLANTED}-wrong")
+        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
+        before = refused_logins(cluster)
+        begun = time.monotonic()
+        daemon.start()
+        eventually(
+            lambda: set(unreachable(daemon)) == {"1", "2", "3"}, within_s=20, what="it is reported"
+        )
+        time.sleep(max(0.0, begun + 14.0 - time.monotonic()))  # past two pauses, of 5 and 10 s
+        assert all("Authentication failed" in why for why in unreachable(daemon).values())
+        assert 1 <= refused_logins(cluster) - before <= 2
+        keys.password_file.write_text(keys.passwords[DAEMON])
+        eventually(lambda: not unreachable(daemon), within_s=5, what="the right one is used")
+        assert daemon.stop() == 0, daemon.log_tail()
+
+        keys.zookeeper_password_file.write_text(f"{PLANTED}-wrong")
+        said = cluster.reassigner("list")
+        assert said.code != 0
+        assert "ZooKeeper" in said.stdout
+        second = cluster.make_daemon("second", *OPTIONS)
+        second.spawn()
+        eventually(lambda: second.has_written("zookeeper login refused"), within_s=20)
+        time.sleep(6)  # pauses of 1, 2 and 4 s
+        refusals = second.log.read_text().count("zookeeper login refused")
+        assert refusals <= 4
+        assert second.is_alive
+        keys.zookeeper_password_file.write_text(keys.zookeeper_passwords[BROKER])
+        second.await_ready()
+        assert leaks(daemon, second, said=said.stdout) == {}
+        assert second.stop() == 0, second.log_tail()
 
 
 def test_a_changed_password_is_used_without_a_restart() -> None:
@@ -267,3 +310,9 @@ def move(cluster: LockedCluster, topic: str, replicas: tuple[int, ...]) -> None:
     said = cluster.reassigner("execute", plan_file(cluster.directory, targets))
     assert said.code == 0, said.stdout
     await_end(cluster, targets, within_s=60)
+
+
+def refused_logins(cluster: LockedCluster) -> int:
+    """Return on how many connections the brokers refused a login; they log some repeatedly."""
+    logs = (broker.log.read_text() for broker in cluster.brokers.values())
+    return len({channel for log in logs for channel in _REFUSED.findall(log)})

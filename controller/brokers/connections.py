@@ -115,13 +115,25 @@ class ConnectionLimits:
 
 
 class _GatedTransport:
-    """A mixin for transports: gives bytes to the kernel only while the gate is open."""
+    """
+    A mixin for transports: gives bytes to the kernel only while the gate is open.
+
+    It also delivers what came with the end of the connection, which its base class drops: brokers
+    refuse a login with an answer and close the connection right after it (KIP-306).
+    """
 
     gate: Gate
     deadline: float
     has_flushed = False
     """Whether all bytes written so far are with the kernel."""
     _write_buffer: Any
+    _net: Any
+    _sock: Any
+    _read: bool
+    _closed: bool
+    _sock_recv: Callable[[], tuple[bytes, Exception | None]]
+    _protocol: Any
+    abort: Callable[..., None]
 
     def _sock_send(self) -> tuple[int, Exception | None]:
         with self.gate.passing() as is_open:
@@ -130,6 +142,20 @@ class _GatedTransport:
             sent, error = super()._sock_send()  # type: ignore[misc]
         self.has_flushed = error is None and not self._write_buffer
         return sent, error
+
+    async def _read_from_sock(self) -> None:
+        while self._read and not self._closed:
+            await self._net.wait_read(self._sock)
+            received, error = self._sock_recv()
+            try:
+                if received:
+                    self._protocol.data_received(received)
+            except kafka_errors.KafkaProtocolError as undecodable:
+                self.abort(undecodable)
+            if error is not None and not self._closed:
+                if received:
+                    await self._net.sleep(0)  # what waits for an answer acts on it first
+                self.abort(error)
 
 
 class _PlainTransport(_GatedTransport, KafkaTCPTransport):  # type: ignore[misc]

@@ -127,7 +127,8 @@ class LoginAttempts:
             self._why = f"{where}: {refusal}"
             raise
         except KafkaConnectionError as lost:
-            # The end of a connection can overtake the refusal that the broker sent before it.
+            # A reset discards the refusal that the broker sent before it; until Kafka 1.0, brokers
+            # sent none (KIP-152).
             is_doubtful = not self._trusted
             self._note(where, password, is_accepted=False if is_doubtful else None)
             if is_doubtful:

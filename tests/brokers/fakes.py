@@ -79,6 +79,8 @@ class Answer:
     """Answer with this message."""
 
     message: ApiMessage
+    is_last: bool = False
+    """Whether to close the connection right after it."""
 
 
 @dataclass(frozen=True)
@@ -195,21 +197,23 @@ class FakeBroker:
                 try:
                     size = incoming.read(4)
                     frame = incoming.read(struct.unpack(">i", size)[0]) if len(size) == 4 else b""
-                    reply = self._reply(frame) if frame else None
-                    if reply is None:
+                    reply, is_last = self._reply(frame) if frame else (None, True)
+                    if reply is not None:
+                        connection.sendall(struct.pack(">i", len(reply)) + reply)
+                    if is_last:
                         return
-                    connection.sendall(struct.pack(">i", len(reply)) + reply)
                 except OSError:
                     return
 
-    def _reply(self, frame: bytes) -> bytes | None:
+    def _reply(self, frame: bytes) -> tuple[bytes | None, bool]:
+        """Return the answer, and whether to close the connection after it."""
         api_key, version, correlation_id, name_size = struct.unpack(">hhih", frame[:10])
         body = frame[10 + name_size :]
         head = struct.pack(">i", correlation_id)
         if api_key == API_VERSIONS:
             keys = [(key, low, high) for key, (low, high) in self._understood.items()]
             answer = ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
-            return head + bytes(answer.encode())
+            return head + bytes(answer.encode()), False
         request = REQUESTS[api_key]
         if request.flexible_version_q(version):
             body, head = body[1:], head + b"\0"
@@ -218,15 +222,15 @@ class FakeBroker:
         return _body_of(self.script(received), head)
 
 
-def _body_of(reaction: Reaction, head: bytes) -> bytes | None:
+def _body_of(reaction: Reaction, head: bytes) -> tuple[bytes | None, bool]:
     if isinstance(reaction, Hold):
         reaction.released.wait(WAIT_S)
         reaction = reaction.then
     if isinstance(reaction, Drop):
-        return None
+        return None, True
     if isinstance(reaction, Garbage):
-        return head + reaction.body
-    return head + bytes(reaction.message.encode())
+        return head + reaction.body, False
+    return head + bytes(reaction.message.encode()), reaction.is_last
 
 
 def _end(sock: socket.socket) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -19,7 +21,8 @@ from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.core.model import NEVER_ASKED, LiveBroker
-from controller.credentials import Password
+from controller.credentials import ClientTls, Password
+from integration.rigs.certificates import CertificateAuthority
 from tests.brokers.builders import CONTROLLER
 from tests.brokers.fakes import (
     KAFKA_2_6,
@@ -32,7 +35,6 @@ from tests.brokers.fakes import (
     succeed,
 )
 
-PROTOCOL = "SASL_PLAINTEXT"
 UNDERSTOOD = {**KAFKA_2_6, SaslHandshakeRequest.API_KEY: (0, 1), 36: (0, 1)}
 REFUSED = 58
 """SASL_AUTHENTICATION_FAILED."""
@@ -63,35 +65,44 @@ class Directory:
                 error_message=None if is_right else "Authentication failed: wrong password",
                 auth_bytes=b"",
                 session_lifetime_ms=0,
-            )
+            ),
+            is_last=not is_right,  # KIP-306
         )
 
 
-def registration(broker: FakeBroker) -> LiveBroker:
+def registration(broker: FakeBroker, protocol: str) -> LiveBroker:
     """Return a registration whose listener requires a login."""
     plain = broker.registration()
-    endpoints = tuple(e._replace(security_protocol=PROTOCOL) for e in plain.endpoints)
+    endpoints = tuple(e._replace(security_protocol=protocol) for e in plain.endpoints)
     return replace(plain, endpoints=endpoints)
 
 
-def test_a_wrong_password_is_tried_once_and_the_right_one_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_wrong_password_is_tried_once_and_the_right_one_at_once(
+    protocol: str, tmp_path: Path
+) -> None:
     """Four connections to three brokers, which retry several times a second."""
+    authority = CertificateAuthority(tmp_path / "tls")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(authority.issue("broker").bundle)
     file = tmp_path / "password"
     file.write_text("wrong\n")
     directory = Directory("right")
     security = Security(
-        PROTOCOL,
+        protocol,
+        tls=ClientTls(cafile=authority.file),
         sasl_mechanism="PLAIN",
         sasl_username="reassigner",
         sasl_password=Password("sasl_password", file=file),
     )
-    listeners = ListenerChoice(PROTOCOL)
+    listeners = ListenerChoice(protocol)
     inbox = CollectingInbox()
     with ExitStack() as stack:
+        tls = server if protocol == "SASL_SSL" else None
         brokers = [
-            registration(stack.enter_context(FakeBroker(n, directory.script, UNDERSTOOD)))
-            for n in (1, 2, 3)
+            stack.enter_context(FakeBroker(n, directory.script, UNDERSTOOD, tls)) for n in (1, 2, 3)
         ]
+        registrations = [registration(broker, protocol) for broker in brokers]
         channels = BrokerChannels(
             inbox, ChannelOptions(CONTROLLER, security=security, listeners=listeners)
         )
@@ -99,10 +110,10 @@ def test_a_wrong_password_is_tried_once_and_the_right_one_at_once(tmp_path: Path
         for each in (channels, configs):
             each.start()
             stack.callback(each.stop)
-        configs.update_brokers(brokers)
+        configs.update_brokers(registrations)
         configs.describe(["orders"], NEVER_ASKED)
-        for broker in brokers:
-            channels.open(broker)
+        for registered in registrations:
+            channels.open(registered)
         until(lambda: len(directory.tried) > 0)
         time.sleep(1.0)
         assert directory.tried == [b"reassigner\0reassigner\0wrong"]
