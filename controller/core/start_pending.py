@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import chain, islice
-from math import ceil
+from math import ceil, inf
 from typing import Any, Final
 
 from controller.core import controls, effects, records, wakeups
@@ -28,6 +28,8 @@ from controller.core.worklist import Worklist
 SCAN_MAX: Final = 2000
 """Pending reassignments considered per cycle when a slot becomes free."""
 SCAN_EVERY_S: Final = 0.2
+ALIKE: Final = 0.01
+"""Brokers whose fill differs from that of the fullest by less than this are equally full."""
 SHARED: Final = frozenset({BlockedBy.LIMIT, BlockedBy.CLUSTER_HEALTH})
 """
 Reasons that hold until the end of a scan for every partition with the same obstacle.
@@ -142,8 +144,23 @@ def _key_of(view: ClusterView, order: controls.QueueOrder) -> Callable[[TopicPar
         return lambda p: (p not in sizes, sizes.get(p, 0))
     if order is controls.QueueOrder.LARGE_FIRST:
         return lambda p: -sizes.get(p, -1)
-    filled: Mapping[BrokerId, float] = fill_of_brokers(view) or _waiting_on_brokers(view)
-    return lambda p: (-_fullest_left(view, filled, p), -sizes.get(p, 0))
+    fullness = _fullness(view)
+    return lambda p: (_fullest_left(view, fullness, p), -sizes.get(p, 0))
+
+
+def _fullness(view: ClusterView) -> dict[BrokerId, tuple[float, int]]:
+    """
+    Return values by which brokers are sorted, the fullest first.
+
+    Reports of free space are not of one moment, and brokers may share a volume. So brokers that are
+    about as full as the fullest are compared by the bytes that wait to move on them.
+    """
+    waiting, filled = _waiting_on_brokers(view), fill_of_brokers(view) or {}
+    fullest = max(filled.values(), default=0.0)
+    return {
+        b: ((fullest - filled.get(b, 0.0)) // ALIKE, -waiting.get(b, 0))
+        for b in {*filled, *waiting}
+    }
 
 
 def _waiting_on_brokers(view: ClusterView) -> dict[BrokerId, int]:
@@ -158,10 +175,10 @@ def _waiting_on_brokers(view: ClusterView) -> dict[BrokerId, int]:
 
 
 def _fullest_left(
-    view: ClusterView, filled: Mapping[BrokerId, float], partition: TopicPartition
-) -> float:
-    """Return the fill of the fullest broker that the partition leaves."""
+    view: ClusterView, fullness: Mapping[BrokerId, tuple[float, int]], partition: TopicPartition
+) -> tuple[float, int]:
+    """Return the value of the fullest broker that the partition leaves; without any, the last."""
     target = view.work.reassignments[partition].spec.target
     assignment = view.session.assignment(partition)
     left = [r for r in assignment.replicas if r not in target] if assignment is not None else []
-    return max((filled.get(r, 0) for r in left), default=-1)
+    return min((fullness[r] for r in left), default=(inf, 0))
