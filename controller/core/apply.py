@@ -307,7 +307,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     reassignment = view.work.reassignments.get(record.partition)
     if reassignment is None:
         return
-    after = record.phase
+    before, after = reassignment.phase, record.phase
     was_in_flight = reassignment.in_flight
     reassignment.enter(after, record.at, record.partition)
     if reassignment.in_flight and not was_in_flight:
@@ -318,7 +318,11 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         in_flight.count_in_flight(view, reassignment, -1)
         wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
         in_flight.unload(view, reassignment)
-        if isinstance(after, phases.Pending):
+        is_put_off = isinstance(before, phases.Placing) and reassignment.is_put_off
+        if is_put_off and not reassignment.spec.rolls_back:
+            # What makes room for its moves may be waiting: it goes behind.
+            view.tenure.waiting.add(record.partition, reassignment.spec.request)
+        elif isinstance(after, phases.Pending):
             # A reassignment with completed steps starts first when capacity is free again.
             view.tenure.resumed[record.partition] = None
     if isinstance(after, phases.Starting | phases.AwaitingController):

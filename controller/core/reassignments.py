@@ -66,6 +66,11 @@ class Reassignment:
         return not isinstance(self.phase, phases.Pending | phases.Ended)
 
     @property
+    def is_put_off(self) -> bool:
+        """Whether it is pending and to be considered again at a certain time only."""
+        return isinstance(self.phase, phases.Pending) and self.phase.not_before is not None
+
+    @property
     def is_copying(self) -> bool:
         """Whether a step is in flight that waits only for its new replicas."""
         return self.in_flight and self.blocked is not None and self.blocked.is_copying

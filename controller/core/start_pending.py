@@ -130,11 +130,11 @@ def order_pending(view: ClusterView) -> records.Decision:
 
 
 def sort_pending(view: ClusterView) -> None:
-    """Sort every request's line by the order in force."""
-    tenure = view.tenure
+    """Sort every request's line by the order in force; what was put off stays behind."""
+    tenure, reassignments = view.tenure, view.work.reassignments
     key = _key_of(view, limits.order_of(view))
     for request in tenure.waiting.requests():
-        tenure.waiting.sort(request, key)
+        tenure.waiting.sort(request, lambda p: (reassignments[p].is_put_off, key(p)))
 
 
 def _key_of(view: ClusterView, order: controls.QueueOrder) -> Callable[[TopicPartition], Any]:

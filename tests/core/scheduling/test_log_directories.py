@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller.core import directory_ledger, effects
 from controller.core.apply import apply, issued
+from controller.core.controls import QueueOrder
 from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import (
     BrokerId,
@@ -15,8 +16,8 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.phases import Placing
-from controller.core.records import PhaseRecord, SpecRecord
+from controller.core.phases import Pending, Placing
+from controller.core.records import PendingSortedRecord, PhaseRecord, SpecRecord
 from controller.core.scheduling.log_directories import POLL_S, SOON_S, follow_directories
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -28,9 +29,9 @@ TWO = BrokerId(2)
 PARTITION = tp(0)
 
 
-def a_placing() -> ClusterView:
+def a_placing(options: Options = Options()) -> ClusterView:  # noqa: B008 - it is immutable
     """Return a view with a replica that its broker is to move to another directory."""
-    view = a_tenure({"t": [(1, 2)]}, Options())
+    view = a_tenure({"t": [(1, 2), (2, 1)]}, options)
     spec = ReassignmentSpec(
         replicas(1, 2), replicas(1, 2), RequestId("r"), Route.REQUEST, log_dirs=((TWO, THERE),)
     )
@@ -106,3 +107,41 @@ def test_a_report_from_before_a_cancellation_is_soon_replaced() -> None:
     assert asks(view, SOON_S)
     report(view, SOON_S + 0.1, THERE)
     assert not asks(view, 2 * SOON_S)
+
+
+def put_off(view: ClusterView) -> None:
+    """Give the slot back because the moves have no room."""
+    apply(view, PhaseRecord(PARTITION, Pending(Instant(NOW + 15), "full"), NOW, "wait"), NOW)
+
+
+def a_put_off(order: QueueOrder = QueueOrder.SUBMITTED) -> ClusterView:
+    """Return a view in which the moves of partition 0 were put off; partition 1 waits as well."""
+    view = a_placing(Options(order=order))
+    spec = ReassignmentSpec(replicas(1, 2), replicas(2, 1), RequestId("r"), Route.REQUEST)
+    apply(view, SpecRecord(tp(1), spec), NOW)
+    put_off(view)
+    return view
+
+
+def test_moves_that_were_put_off_go_behind_what_may_make_room() -> None:
+    """They would take the slots again and again; other partitions of the request come first."""
+    view = a_put_off()
+    assert not view.tenure.resumed
+    assert list(view.tenure.waiting) == [tp(1), PARTITION]
+
+
+def test_moves_that_were_put_off_stay_behind_when_partitions_are_sorted() -> None:
+    """Whatever their size."""
+    view = a_put_off(QueueOrder.SMALL_FIRST)
+    view.work.sizes.update({PARTITION: 1, tp(1): 9})
+    apply(view, PendingSortedRecord(), NOW)
+    assert list(view.tenure.waiting) == [tp(1), PARTITION]
+
+
+def test_rollback_that_was_put_off_keeps_its_precedence() -> None:
+    """It moves nothing, but may wait for a broker."""
+    view = a_placing()
+    running = view.work.reassignments[PARTITION].spec
+    apply(view, SpecRecord(PARTITION, running.rolled_back(replicas(1, 2), RequestId("c"))), NOW)
+    put_off(view)
+    assert list(view.tenure.resumed) == [PARTITION]
