@@ -277,6 +277,17 @@ class DiskLedger:
     """Brokers that answered the last query without a report, and why."""
     sizeless: set[TopicPartition] = field(default_factory=set)
     """Partitions of which no broker reported a replica when they were last measured."""
+    unseen_until: Instant = NEVER
+    """
+    Until when brokers may keep logs whose deletion, or size, this daemon did not see.
+
+    It concerns reports that are estimates: they omit such logs.
+    """
+
+    def after_tenure(self) -> DiskLedger:
+        """Return what the next tenure has to know: brokers keep deleted logs, whoever leads."""
+        kept = {b: BrokerDisk(dropped=d.dropped) for b, d in self.brokers.items() if d.dropped}
+        return DiskLedger(kept, unseen_until=self.unseen_until)
 
     def of(self, broker: BrokerId) -> BrokerDisk:
         """Return a broker's entry."""

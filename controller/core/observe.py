@@ -89,7 +89,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             partition_sizes.sizes_read(view, event, now)
             disk_space.disks_read(view, event)
         case events.LeadershipGained():
-            tenure_reset.begin_leadership(view)
+            tenure_reset.begin_leadership(view, now)
         case events.LeadershipLost():
             view.role.leading = False
             tenure_reset.end_session(view, now)

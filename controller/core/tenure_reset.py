@@ -58,12 +58,14 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
         bounced_ahead=before.bounced_ahead,
         removed_entries=before.removed_entries,
         shards=before.shards,
+        disks=before.disks.after_tenure(),
     )
     view.cluster.departed = {
         d: seen for d, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
     }
     # Free space from before the claim says nothing of what was copied until then.
     disk_space.invalidate_disks(view)
+    disk_space.miss_deletions(view, now)
     _take_up(view, now)
     _invalidate_topics(view)
 
@@ -167,7 +169,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     if ended.held is not None:
         begin_to_yield(view, now)
         _postpone_orphans(view, now)
-    view.tenure = TenureState()
+    view.tenure = TenureState(disks=ended.disks.after_tenure())
     # The outcome of the last writes may be unknown.
     view.own_records = OwnRecords()
     _put_back(view, now)
@@ -219,7 +221,7 @@ def end_session(view: ClusterView, now: Instant) -> None:
     view.session = SessionState()
 
 
-def begin_leadership(view: ClusterView) -> None:
+def begin_leadership(view: ClusterView, now: Instant) -> None:
     """Have our own records read first: another daemon led meanwhile and may have changed them."""
-    view.role.leading = True
+    view.role.leading, view.role.leading_since = True, now
     view.own_records = OwnRecords()

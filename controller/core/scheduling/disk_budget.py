@@ -24,7 +24,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.scheduling.disk_space import directory_for, unreported, volume_of
+from controller.core.scheduling.disk_space import directory_for, unreported, unseen, volume_of
 from controller.core.scheduling.partition_sizes import ROOM_REFRESH_S, throttle_rate
 from controller.core.view import ClusterView
 
@@ -209,9 +209,14 @@ class DiskBudget:
         sums = (disk.unplaced, *disk.reserved.values())
         rate = throttle_rate(view, broker, FOLLOWER_RATE) or UNTHROTTLED_RATE
         age_s = 0.0 if report is None else max(0.0, now - report.at)
+        unknown = unreported(view, broker, now)
+        if unknown is None:
+            unknown = unseen(view, broker, now)
+            if unknown is not None:
+                self.lacking.add(broker)
         known = self._brokers[broker] = _BrokerRoom(
             rooms,
-            unreported(view, broker, now),
+            unknown,
             left=sum(s.bytes for s in sums),
             under_way=max(0.0, sum(c.left for c in disk.copies.values()) - rate * age_s),
             is_copying=disk.is_copying,

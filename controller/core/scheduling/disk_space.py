@@ -115,6 +115,19 @@ def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | N
     return Blocked(BlockedBy.DISK_UNKNOWN, detail)
 
 
+def unseen(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
+    """Return that deleted logs may take space which the estimate of a broker omits."""
+    ledger = view.tenure.disks
+    disk = ledger.brokers.get(broker)
+    if now >= ledger.unseen_until or disk is None:
+        return None
+    if not any(d.is_estimate for d in disk.directories):
+        return None
+    what = "reports no free space, and may still keep logs deleted before the takeover"
+    detail = f"broker {broker} {what}"
+    return Blocked(BlockedBy.DISK_UNKNOWN, detail)
+
+
 def unguarded(view: ClusterView) -> dict[BrokerId, str]:
     """Return the live brokers whose free space is not known, and why."""
     ledger, found = view.tenure.disks, {}
@@ -267,11 +280,28 @@ def log_dropped(
     """Note that a broker deleted a log, whose bytes it keeps for a while."""
     if view.options.min_free is None:
         return
-    disk = view.tenure.disks.of(broker)
+    ledger = view.tenure.disks
+    disk, size = ledger.of(broker), view.work.sizes.get(partition)
     disk.deletions.append(now)
     disk.stirred = now
-    if any(d.is_estimate for d in disk.directories):
-        disk.dropped.append((now, view.work.sizes.get(partition, 0)))
+    if disk.directories and not any(d.is_estimate for d in disk.directories):
+        return
+    if size is None:
+        ledger.unseen_until = Instant(now + disk_ledger.KEPT_S)
+    else:
+        disk.dropped.append((now, size))
+
+
+def miss_deletions(view: ClusterView, now: Instant) -> None:
+    """
+    Note at a claim until when logs may take space that others had deleted.
+
+    That may have been another daemon, before this one led, or where work is left another
+    controller, before the claim.
+    """
+    ledger, since = view.tenure.disks, view.role.leading_since
+    last = now if view.work.reassignments else since
+    ledger.unseen_until = max(ledger.unseen_until, Instant(last + disk_ledger.KEPT_S))
 
 
 def disks_read(view: ClusterView, event: SizesRead) -> None:

@@ -69,6 +69,8 @@ class RoleState:
     """The leadership of this daemon, its engine, and the grounds for the next claim."""
 
     leading: bool = False
+    leading_since: Instant = START
+    """When this daemon became the leader, the last time."""
     stopping: bool = False
     engine: options.EngineName | None = None
     """The engine at work; None before it is chosen."""

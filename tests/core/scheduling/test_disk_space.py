@@ -375,6 +375,7 @@ def test_failed_directory_takes_no_copy() -> None:
 def test_deleted_log_counts_in_an_estimate_until_the_delay_has_passed() -> None:
     """It is not listed, and its bytes are still there."""
     driver = guarded([4], [1])
+    after(driver, KEPT_S)
     driver.submit({tp(0): [0]})
     sizes = {tp(0): 50 * GB, tp(1): 50 * GB}
     driver.observe(
