@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -42,7 +43,6 @@ def test_every_number_of_a_running_move_is_drawn(
 ) -> None:
     """Requests with bytes and a range for the end, brokers, partitions, and why they wait."""
     daemon = daemons.start(*REFRESH)
-    topic = next(iter(targets))[0]
     request = submit_request(cluster, targets, throttle=THROTTLE)
     await_request(daemon, request, lambda r: r["eta_s"] is not None, within_s=120)
     status = eventually(
@@ -50,19 +50,17 @@ def test_every_number_of_a_running_move_is_drawn(
     )
     assert status is not None
     text = _drawn(status)
-    own = next(line for line in text.splitlines() if f"request {request}:" in line)
-    assert re.search(r"in_flight, \d of 4 done, 2 in flight, \d waiting", own), text
-    assert re.search(r"[\d.]+ [KM]?B of 24\.?\d* MB copied, [\d.]+ [KM]?B/s, .* left", own), text
+    row_of = partial(_row, text)
+    size, rate = r"[\d.]+( [KM]?B)?/24(\.\d)? MB", r"[\d.]+ [KM]?B/s"
+    assert re.search(rf" \d+% +0/4 +2 +2 +{size} +{rate} +\S", row_of(request)), text
     in_flight = {f"{p['topic']}-{p['partition']}" for p in status["in_flight"]}
     assert len(in_flight) == 2
     for name in in_flight:
-        row = next(line for line in text.splitlines() if line.startswith(name))
-        assert "A2-syncing 1/" in row
-        assert "copying to " in row
-    assert re.search(r"^1 +0 +2 \(.*B/s\)", text, re.MULTILINE), text
-    assert re.search(r"^[345] +\d \([\d.]+ MB left", text, re.MULTILINE), text
-    assert "blocked: limit" in text
-    assert re.search(rf"{re.escape(topic)}-\d: waits for limit: ", text), text
+        assert re.search(r" 1/\d +copying to [345] .* A2-syncing ", row_of(name)), text
+    assert re.search(rf"^ *1 +2 +{rate} *$", text, re.MULTILINE), text
+    assert re.search(rf"^ *[345] +\d +[\d.]+ MB( +{rate})? *$", text, re.MULTILINE), text
+    assert "2 blocked" in text
+    assert re.search(r"^limit +2 +\S", text, re.MULTILINE), text
     printed = run_reassigner("watch", request, *_connect(cluster), within_s=300)
     assert printed.code == 0, printed.stdout
     lines = printed.stdout.splitlines()
@@ -99,6 +97,10 @@ def _busy_status(daemon: Daemon) -> dict[str, Any] | None:
     serving = [b for b in status["broker_loads"] if b["out_bytes_per_s"] and b["outgoing"] == 2]
     is_whole = serving and len(status["in_flight"]) == 2 and status["blocked"].get("limit")
     return status if is_whole else None
+
+
+def _row(text: str, name: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith(f"{name} "))
 
 
 def _drawn(status: dict[str, Any]) -> str:
