@@ -70,7 +70,8 @@ def test_a_hidden_znode_is_a_finding_and_the_rest_is_looked_at(hospital: Cluster
         assert code == FINDINGS
         assert {("hidden", path) for path in paths} <= subjects(findings)
         assert ("kill_switch", "/admin/reassign_cancel") in subjects(findings)
-        named = {f["check"] for f in findings}
+        # Other tests may have left findings about other topics.
+        named = {f["check"] for f in findings if "veiled" in f["subject"]}
         assert named.isdisjoint({"lost_record", "stray_log", "no_leader"}), findings
     finally:
         for path in paths:
