@@ -34,7 +34,6 @@ from controller.core.model import BrokerId
 from controller.core.view import ClusterView
 from controller.endpoint.listing import build_endpoint
 from controller.errors import Verdict
-from controller.http_service import build_http
 from controller.reactor.host import Host, Signals, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Failpoints, Inbox
@@ -50,6 +49,7 @@ from controller.telemetry.timelines import replay
 from controller.web.delivery import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.probes import Health
 from controller.web.server import HttpServer
+from controller.web.service import build_http
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.leadership import Leadership
 from controller.zk.operator_client import OperatorClient

@@ -1,5 +1,5 @@
 """
-Bytes, rates, durations and points in time as people write and read them.
+Bytes, rates, durations, points in time and lists of names as people write and read them.
 
 Bytes are decimal (``50MB``) unless written as ``50MiB``. Times are in UTC.
 """
@@ -7,12 +7,15 @@ Bytes are decimal (``50MB``) unless written as ``50MiB``. Times are in UTC.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
 from controller.errors import InvalidInputError
 
+NAMES_MAX: Final = 10
+"""Names in a list of ``listed``."""
 BYTES_MAX: Final = 2**63 - 1
 """Kafka's throttles are Java longs."""
 MS_PER_S: Final = 1000
@@ -73,3 +76,15 @@ def show_time(milliseconds: int) -> str:
     """Format milliseconds since 1970 in UTC, to the second."""
     moment = datetime.fromtimestamp(milliseconds / MS_PER_S, UTC)
     return moment.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def ids(replicas: Iterable[int]) -> str:
+    """Format broker ids as Kafka's tools do: ``1,2,3``."""
+    return ",".join(map(str, replicas))
+
+
+def listed(names: Iterable[object]) -> str:
+    """List names; after the first ``NAMES_MAX``, give only the number of the others."""
+    found = [str(name) for name in names]
+    more = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
+    return ", ".join(found[:NAMES_MAX]) + more

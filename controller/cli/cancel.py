@@ -17,14 +17,7 @@ from controller.cli import options
 from controller.cli.cancel_preview import CancelPreview, cancel_preview
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
-from controller.cli.output import (
-    NOTHING_WRITTEN,
-    listed,
-    print_json,
-    print_line,
-    print_lines,
-    print_note,
-)
+from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines, print_note
 from controller.cli.preview_tables import selection_screen
 from controller.cli.progress_display import DisplayOpener, display_of
 from controller.cli.request_state import outcome_documents, outcome_line
@@ -33,6 +26,7 @@ from controller.core.model import OutcomeKind, ReassignmentSpec, ZkVersion, Zxid
 from controller.core.outcomes import RequestHistory
 from controller.core.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
+from controller.units import listed
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.cancellations import joined
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import getpass
 import json
-import secrets
 import socket
 import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,38 +24,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from controller.core.model import BrokerId, LiveBroker, RequestId, TopicPartition
+from controller.core.model import RequestId, TopicPartition
 from controller.errors import SessionSuspendedError, TransientError
+from controller.previews.access import Inquiry, ask_brokers, ask_min_insync, new_request_id
 from controller.units import MS_PER_S
 
 if TYPE_CHECKING:
-    from controller.brokers.broker_survey import BrokerSurvey
     from controller.cli.tables import Screen
-    from controller.doctor.snapshot import BrokerAnswers, Disks
+    from controller.previews.access import AskBrokers, AskMinInsyncOf
     from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
 
-    AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
 
 HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
-
-AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
-"""Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inquiry:
-    """What the preview of a plan asks, besides ZooKeeper."""
-
-    min_insync: AskMinInsync
-    log_dirs: Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
-    """Returns the log directories of brokers; a text is the reason why they are unknown."""
-    status: Callable[[OperatorClient], Mapping[str, Any] | None]
-    """Returns the status of the leading daemon, None if it does not answer."""
-    now: Callable[[], float]
-    sleep: Callable[[float], None]
-    unix_s: Callable[[], float]
 
 
 def fetch_status(address: str, access: HttpAccess) -> Mapping[str, Any]:
@@ -117,30 +98,6 @@ def connect(settings: Settings) -> AbstractContextManager[OperatorClient]:
     return OperatorClient(settings)
 
 
-def broker_survey(settings: Settings) -> BrokerSurvey:
-    """Return the client that asks brokers."""
-    from controller.brokers import broker_survey as surveys  # noqa: PLC0415 - most commands ask no broker
-    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
-    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
-
-    quiet_kafka()
-    return surveys.BrokerSurvey(security_of(settings), listeners_of(settings))
-
-
-def ask_brokers(
-    settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
-) -> BrokerAnswers:
-    """Ask the brokers for their log directories and for the settings of topics."""
-    return broker_survey(settings).ask(brokers, topics)
-
-
-def ask_min_insync(
-    settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
-) -> Mapping[str, int | str]:
-    """Ask any broker for min.insync.replicas, see ``AskMinInsync``."""
-    return broker_survey(settings).min_insync(brokers, topics)
-
-
 def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
     """Ask brokers for the id of their cluster."""
     from controller.brokers.cluster_survey import cluster_id_of as ask  # noqa: PLC0415 - as above
@@ -170,12 +127,6 @@ def name_of_user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def new_request_id() -> RequestId:
-    """Return a unique id that shows when it was made."""
-    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    return RequestId(f"req-{moment}-{secrets.token_hex(3)}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class CommandContext:
     """The access of commands to the outside; tests replace the functions."""
@@ -183,9 +134,7 @@ class CommandContext:
     environ: Mapping[str, str]
     connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect
     ask_brokers: AskBrokers = ask_brokers
-    ask_min_insync: Callable[
-        [Settings, Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
-    ] = ask_min_insync
+    ask_min_insync: AskMinInsyncOf = ask_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
     fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = fetch_status
     fetch_explanation: Callable[[str, HttpAccess, TopicPartition], Mapping[str, Any]] = (

@@ -18,18 +18,19 @@ import typer
 from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import ids, listed, print_json, print_line, print_lines, print_note
-from controller.cli.plan_files import check_approval, check_basis, read_placed_plan
-from controller.cli.plan_preview import Conflict
+from controller.cli.output import print_json, print_line, print_lines, print_note
 from controller.cli.progress_display import display_of
-from controller.cli.request_state import Entry, EntryState, RequestState
+from controller.cli.request_state import RequestState
 from controller.cli.status_text import pause_lines
 from controller.core.model import RequestId, Route, TopicPartition
 from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
-from controller.units import parse_bytes
+from controller.previews.entries import Entry, EntryState, read_entries
+from controller.previews.plan_files import check_approval, check_basis, read_placed_plan
+from controller.previews.validation import Conflict
+from controller.units import ids, listed, parse_bytes
 from controller.znodes.paths import LEGACY_PLAN
 from controller.znodes.submissions import submissions_of
 
@@ -243,9 +244,7 @@ class Execution(submitting.PlanExecution):
         if code is Exit.IN_PROGRESS and is_accepted and not self._options.wait:
             code = Exit.REFUSED if state.refused else Exit.DONE
         if self._options.as_json:
-            print_json(
-                self._document(state, request_state.read_entries(self._operator, self._plan), code)
-            )
+            print_json(self._document(state, read_entries(self._operator, self._plan), code))
             return code
         if not is_accepted:
             why = submitting.why_not_taken_up(self._operator, self._options.timeout_s)
@@ -308,7 +307,7 @@ class LegacyExecution(submitting.PlanExecution):
             self._follow()
 
     def _read(self) -> list[Entry]:
-        self._entries = request_state.read_entries(self._operator, self._plan)
+        self._entries = read_entries(self._operator, self._plan)
         return self._entries
 
     def _look(self) -> submitting.PlanProgress:

@@ -17,7 +17,7 @@ from rich.text import Text
 from controller.cli import options
 from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
-from controller.cli.output import ids, print_json, print_lines, print_note
+from controller.cli.output import print_json, print_lines, print_note
 from controller.cli.partition_facts import (
     PartitionFacts,
     PartitionStanding,
@@ -31,6 +31,7 @@ from controller.core import model
 from controller.core.blocked_reasons import COPYING
 from controller.core.events import Orphan
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
+from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
 WORDS: Final = {

@@ -9,17 +9,13 @@ from typing import Annotated
 
 import typer
 
-from controller.cli import options, proposal
+from controller.cli import options
 from controller.cli.context import CommandContext, context_of
 from controller.cli.execute import Execution
 from controller.cli.exits import Exit
-from controller.cli.forecast_table import forecast_lines
-from controller.cli.output import ids, print_json, print_line, print_note
-from controller.cli.plan_facts import Preview, forecast_of
-from controller.cli.plan_files import document_of
+from controller.cli.output import print_json, print_line, print_note
 from controller.cli.preview_tables import forecast_screen
 from controller.cli.progress_display import display_of
-from controller.cli.request_state import read_entries
 from controller.cli.stock.files import read_brokers, read_text, read_topics
 from controller.cli.stock.texts import proposal_text
 from controller.cli.submitting import SubmitOptions
@@ -29,7 +25,13 @@ from controller.core.submissions import RequestOptions
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import Proposal
 from controller.planning.proposer import propose
+from controller.previews import proposal
+from controller.previews.entries import read_entries
+from controller.previews.forecast_table import forecast_lines
+from controller.previews.plan_facts import Preview, forecast_of
+from controller.previews.plan_files import document_of
 from controller.settings import Settings
+from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
 

@@ -1,4 +1,4 @@
-"""Output of the commands: results on standard output, notes on standard error, lists of names."""
+"""Output of the commands: results on standard output, notes on standard error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 
 import typer
 
-NAMES_MAX: Final = 10
 NOTHING_WRITTEN: Final = "Nothing was written."
 
 
@@ -31,15 +30,3 @@ def print_note(line: str) -> None:
 def print_json(document: object) -> None:
     """Print a result as JSON."""
     typer.echo(json.dumps(document, indent=2))
-
-
-def ids(replicas: Iterable[int]) -> str:
-    """Format broker ids as Kafka's tools do: ``1,2,3``."""
-    return ",".join(map(str, replicas))
-
-
-def listed(names: Iterable[object]) -> str:
-    """List names; after the first ``NAMES_MAX``, give only the number of the others."""
-    found = [str(name) for name in names]
-    more = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
-    return ", ".join(found[:NAMES_MAX]) + more

@@ -14,20 +14,15 @@ import typer
 from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import (
-    NOTHING_WRITTEN,
-    ids,
-    print_json,
-    print_line,
-    print_lines,
-    print_note,
-)
-from controller.cli.status_text import pause_lines, since_words
+from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines, print_note
+from controller.cli.status_text import pause_lines
 from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, RequestId
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.queue import queue_request_id
 from controller.errors import InvalidInputError
+from controller.previews.validation import since_words
+from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from controller.cli import options, plan_files
+from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
@@ -18,6 +18,7 @@ from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_se
 from controller.core.model import LogDirs, Replicas
 from controller.errors import InvalidInputError
 from controller.planning.plan_basis import Basis
+from controller.previews import plan_files
 from controller.units import parse_bytes
 
 if TYPE_CHECKING:

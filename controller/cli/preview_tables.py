@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from controller.cli import forecast_table
-from controller.cli.output import ids
-from controller.cli.plan_facts import Preview
-from controller.cli.request_state import Entry
 from controller.cli.tables import Column, Listing, Name, paragraph
 from controller.core.model import Replicas, TopicPartition
+from controller.previews import forecast_table
+from controller.previews.entries import Entry
+from controller.previews.plan_facts import Preview
+from controller.units import ids
 
 if TYPE_CHECKING:
-    from controller.cli.plan_preview import Conflict, Validation
+    from controller.previews.validation import Conflict, Validation
 
 Cells = tuple[str, ...]
 AT_TARGET: Final = "at its target already"

@@ -11,18 +11,27 @@ from typing import Annotated
 import typer
 
 from controller.cli import options, plan_preview
-from controller.cli.context import Inquiry, context_of
+from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, ids, listed, print_json, print_line, print_note
-from controller.cli.plan_facts import forecast_of
-from controller.cli.plan_files import Plan, document_of, read_placed_plan
-from controller.cli.request_state import read_entries
+from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_note
 from controller.cli.status_text import pause_lines
 from controller.cli.tables import Screen
 from controller.core.model import NamedDirs
 from controller.core.requests.queue import queue_request_id
 from controller.core.submissions import RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.previews.access import Inquiry
+from controller.previews.entries import read_entries
+from controller.previews.plan_facts import forecast_of
+from controller.previews.plan_files import Plan, document_of, read_placed_plan
+from controller.previews.validation import (
+    check_enabled,
+    conflicts_of,
+    refused_of,
+    rollback_of,
+    validate,
+)
+from controller.units import ids, listed
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import QUEUE
 
@@ -94,17 +103,17 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
         ReassignmentConflictError: a queue exists already, or the kill switch is set.
 
     """
-    plan_preview.check_enabled(operator)
+    check_enabled(operator)
     if operator.requests.queue() is not None:
         raise ReassignmentConflictError(
             f"{QUEUE} exists already: wait until its entries have started, or see "
             "`reassigner queue list`"
         )
     before = read_entries(operator, plan)
-    conflicts = plan_preview.conflicts_of(before, None)
+    conflicts = conflicts_of(before, None)
     if dry_run:
-        validation = plan_preview.validate(operator, before, ask)
-        refused = plan_preview.refused_of(validation, conflicts)
+        validation = validate(operator, before, ask)
+        refused = refused_of(validation, conflicts)
         preview = forecast_of(operator, before, ask, RequestOptions(), refused, log_dirs)
         return plan_preview.show_preview(
             before,
@@ -119,9 +128,7 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
         print_note(f"Note: {line}")
     request = queue_request_id(operator.writes.create_queue(plan, log_dirs))
     if as_json:
-        print_json(
-            {"request": request, "queued": len(plan), "rollback": plan_preview.rollback_of(before)}
-        )
+        print_json({"request": request, "queued": len(plan), "rollback": rollback_of(before)})
     else:
         print_line(f"Queued as {request}: {listed(plan)}")
         if operator.cluster.leader_address() is None:

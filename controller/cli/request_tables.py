@@ -8,12 +8,12 @@ from typing import Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from controller.cli.output import ids
-from controller.cli.request_state import EntryState, RequestState
+from controller.cli.request_state import RequestState
 from controller.cli.status_screen import time_left
 from controller.cli.tables import Column, Listing, Name, fields, paragraph
 from controller.core.outcomes import Summary
-from controller.units import MS_PER_S, show_bytes, show_duration, show_time
+from controller.previews.entries import EntryState
+from controller.units import MS_PER_S, ids, show_bytes, show_duration, show_time
 
 _ORDER: Final = ("in_flight", "waiting", "open", "not_accepted")
 STYLES: Final = {"in_flight": "green", "not_accepted": "yellow"}

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli import options
-from controller.cli.context import broker_survey, context_of
+from controller.cli.context import context_of
 from controller.cli.output import print_json, print_line, print_note
 from controller.cli.prometheus import QUERY, read_rates
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
 from controller.core import model
 from controller.errors import InvalidInputError
+from controller.previews.access import broker_survey
 from controller.settings import Settings
 from controller.units import MS_PER_S
 from controller.zk.operator_client import OperatorClient

@@ -16,12 +16,11 @@ from rich.text import Text
 
 from controller.cli import status_text
 from controller.cli.options import ROWS_MAX
-from controller.cli.output import ids
 from controller.cli.tables import Column, Listing, Name, bar, paragraph
 from controller.core.blocked_reasons import COPYING, IN_TURN
 from controller.core.model import BlockedBy
 from controller.telemetry.advice import advice_for
-from controller.units import show_bytes, show_duration, show_rate
+from controller.units import ids, show_bytes, show_duration, show_rate
 
 OPEN: Final = frozenset({"in_flight", "waiting"})
 """The states of a request that has not ended."""

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.cli.output import ids
 from controller.core.blocked_reasons import COPYING
 from controller.core.controls import Pause, Pauses
 from controller.core.model import RequestId
-from controller.units import show_bytes, show_duration, show_rate, show_time
-from controller.znodes.kill_switches import KillSwitch
+from controller.previews.validation import since_words
+from controller.units import ids, show_bytes, show_duration, show_rate
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
@@ -158,13 +157,6 @@ def pause_lines(pauses: Pauses) -> list[str]:
     paused += [(f"request {name}", pause) for name, pause in pauses.requests.items()]
     paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
     return [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
-
-
-def since_words(hold: Pause | KillSwitch) -> str:
-    """Return since when, by which user and why a pause or the kill switch is set."""
-    by = f" by {hold.by}" if hold.by else ""
-    why = f": {hold.reason}" if hold.reason else ""
-    return f"{show_time(hold.since_ms)}{by}{why}"
 
 
 def held_lines(status: Mapping[str, Any]) -> Iterator[str]:

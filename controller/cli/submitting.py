@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from controller.cli import plan_preview
-from controller.cli.context import CommandContext, Inquiry
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
 from controller.cli.output import print_note
-from controller.cli.plan_facts import forecast_of
-from controller.cli.plan_files import Plan
 from controller.cli.progress_display import DisplayOpener
-from controller.cli.request_state import read_entries
 from controller.cli.status_text import status_about
 from controller.core.model import (
     NamedDirs,
@@ -27,6 +24,18 @@ from controller.core.model import (
     Route,
 )
 from controller.core.submissions import RequestOptions
+from controller.previews.access import Inquiry
+from controller.previews.entries import read_entries
+from controller.previews.plan_facts import forecast_of
+from controller.previews.plan_files import Plan
+from controller.previews.validation import (
+    Conflict,
+    check_enabled,
+    conflicts_of,
+    refused_of,
+    rollback_of,
+    validate,
+)
 from controller.zk.operator_client import OperatorClient
 
 POLL_S: Final = 0.25
@@ -142,17 +151,17 @@ class PlanExecution(ABC):
         """
         self._check()
         before = read_entries(self._operator, self._plan)
-        conflicts = plan_preview.conflicts_of(before, self.route)
+        conflicts = conflicts_of(before, self.route)
         as_json = self._options.as_json
         if self._options.dry_run:
-            validation = plan_preview.validate(self._operator, before, self._ask)
+            validation = validate(self._operator, before, self._ask)
             out, approval = self._options.out, None
             if out is not None:
                 plan_preview.check_approvable(before, validation, conflicts)
                 approval = plan_preview.write_for_approval(
                     self._operator, out, before, self._options.log_dirs
                 )
-            refused = plan_preview.refused_of(validation, conflicts)
+            refused = refused_of(validation, conflicts)
             wanted = self._options.options
             preview = forecast_of(
                 self._operator, before, self._ask, wanted, refused, self._options.log_dirs
@@ -168,7 +177,7 @@ class PlanExecution(ABC):
             )
         for line in self._notes(conflicts):
             print_note(f"Note: {line}")
-        self._rollback = plan_preview.rollback_of(before)
+        self._rollback = rollback_of(before)
         plan_preview.print_rollback(self._rollback, as_json=as_json)
         self._write()
         try:
@@ -196,9 +205,9 @@ class PlanExecution(ABC):
 
     def _check(self) -> None:
         """Check that nothing prevents the submission."""
-        plan_preview.check_enabled(self._operator)
+        check_enabled(self._operator)
 
-    def _notes(self, conflicts: Sequence[plan_preview.Conflict]) -> Iterable[str]:
+    def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
         """Return notes that are printed before the plan is written."""
         del conflicts
         return ()

@@ -12,10 +12,11 @@ import typer
 from controller.cli import options, request_state
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.output import ids, print_json, print_line, print_lines
-from controller.cli.plan_files import Plan, read_plan_file
-from controller.cli.request_state import Entry, EntryState
+from controller.cli.output import print_json, print_line, print_lines
 from controller.core.model import RequestId, TopicPartition
+from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState, read_entries
+from controller.previews.plan_files import Plan, read_plan_file
+from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
 
@@ -52,7 +53,7 @@ def verify(
 
 def verify_plan(operator: OperatorClient, plan: Plan, *, as_json: bool) -> Exit:
     """Compare a plan with the topic znodes, and with the outcomes of requests."""
-    entries = _with_outcomes(operator, request_state.read_entries(operator, plan))
+    entries = _with_outcomes(operator, read_entries(operator, plan))
     if as_json:
         print_json({"entries": [e.document() for e in entries]})
     else:
@@ -104,9 +105,7 @@ def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry
     found: dict[TopicPartition, EntryState] = {}
     for history in operator.outcomes.histories().values():
         ended = [
-            e
-            for e in history.endings
-            if e.partition in missing and e.fate in request_state.STATE_OF_OUTCOME
+            e for e in history.endings if e.partition in missing and e.fate in STATE_OF_OUTCOME
         ]
         if not ended:
             continue
@@ -115,7 +114,7 @@ def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry
         }
         for outcome in ended:
             if (outcome.partition, targets[outcome.partition]) in accepted:
-                found[outcome.partition] = request_state.STATE_OF_OUTCOME[outcome.fate]
+                found[outcome.partition] = STATE_OF_OUTCOME[outcome.fate]
     return list(_replaced(entries, found))
 
 

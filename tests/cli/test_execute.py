@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from controller.cli.plan_files import document_of, read_plan_file
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import (
     BrokerId,
@@ -24,6 +23,7 @@ from controller.core.model import (
 )
 from controller.core.submissions import RequestOptions, Submission, Window
 from controller.errors import SessionSuspendedError
+from controller.previews.plan_files import document_of, read_plan_file
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS
 from tests.cli.builders import OWN_ID, USER, FakeCluster, Step, Terminal, a_partition, a_status

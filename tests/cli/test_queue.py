@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.plan_files import document_of
 from controller.core.model import LegacyPlan, ZkVersion
+from controller.previews.plan_files import document_of
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS, QUEUE, QUEUE_CZXID
 from tests.cli.builders import REQUEST, FakeCluster, Terminal

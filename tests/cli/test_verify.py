@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.plan_files import document_of
 from controller.core.model import OutcomeKind, ReassignmentSpec, RequestId, Route, ZkVersion
 from controller.core.submissions import RequestOptions
+from controller.previews.plan_files import document_of
 from controller.znodes.submissions import encode_submission
 from tests.cli.builders import REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp

@@ -18,10 +18,7 @@ from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption, DryRunOption
 from controller.cli.output import print_line, print_note
-from controller.cli.plan_files import document_of, read_placed_plan
-from controller.cli.plan_preview import rollback_of
 from controller.cli.queue import add_to_queue
-from controller.cli.request_state import read_entries
 from controller.cli.stock import files, texts
 from controller.cli.stock.old_tool import OldStockTool, run_old_tool
 from controller.cli.stock.tool import StockTool, run_tool
@@ -29,6 +26,9 @@ from controller.cli.verify import verify_plan
 from controller.core.model import BrokerId, LiveBroker
 from controller.doctor.snapshot import Disks
 from controller.errors import InvalidInputError
+from controller.previews.entries import read_entries
+from controller.previews.plan_files import document_of, read_placed_plan
+from controller.previews.validation import rollback_of
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 

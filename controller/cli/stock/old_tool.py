@@ -11,13 +11,14 @@ from typing import Final
 
 from controller.cli.context import require_leader
 from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, ids, print_line, print_lines, print_note
+from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
 from controller.cli.stock import texts
-from controller.cli.stock.cluster import ClusterState, read_cluster
 from controller.cli.stock.files import StockPlan
 from controller.cli.stock.tool import StockTool, check_throttle
 from controller.core.model import Replicas, TopicPartition
 from controller.errors import ControllerError, InvalidInputError
+from controller.previews.active_reassignments import ClusterState, read_cluster
+from controller.units import ids
 
 _REQUESTS_MAX: Final = 10
 """Ended requests that are compared with a plan."""

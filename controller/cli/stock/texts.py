@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.cli.output import ids
-from controller.cli.stock.cluster import ActiveReassignment
 from controller.cli.stock.files import ANY_LOG_DIR, Placement
 from controller.core.model import Replicas, TopicPartition
+from controller.previews.active_reassignments import ActiveReassignment
+from controller.units import ids
 
 EXISTING: Final = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -33,10 +33,6 @@ RUN_VERIFY_BEFORE_2_6: Final = (
 NONE_ACTIVE: Final = "None of the specified partition reassignments are active."
 NO_MOVES: Final = "None of the specified partition moves are active."
 """Moves between log directories; Kafka's tool prints no newline after it."""
-RACKLESS: Final = (
-    "Not all brokers have rack information. Add --disable-rack-aware in command line to make "
-    "replica assignment without rack information."
-)
 EMPTY_PLAN: Final = "Partition reassignment list cannot be empty"
 EMPTY_PLAN_BEFORE_2_6: Final = "Partition reassignment data file is empty"
 UNKNOWN_TOPIC: Final = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: "

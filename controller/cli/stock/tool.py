@@ -15,7 +15,6 @@ import typer
 from controller.cli.context import CommandContext, require_leader
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
-from controller.cli.plan_preview import check_enabled
 from controller.cli.stock import cluster, texts
 from controller.cli.stock.files import Placement, StockPlan
 from controller.core.model import (
@@ -35,6 +34,9 @@ from controller.errors import (
 )
 from controller.planning.plan_goal import PlanGoal
 from controller.planning.proposer import propose
+from controller.previews.active_reassignments import ClusterState, read_cluster
+from controller.previews.proposal import RACKLESS
+from controller.previews.validation import check_enabled
 from controller.zk.operator_client import OperatorClient
 
 AskDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
@@ -86,11 +88,11 @@ class StockTool:
 
     def list_active(self) -> None:
         """Carry out ``--list``."""
-        print_line(texts.active_text(cluster.read_cluster(self._operator).active))
+        print_line(texts.active_text(read_cluster(self._operator).active))
 
     def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--verify``; it clears throttles once no reassignment is active."""
-        found = cluster.read_cluster(self._operator)
+        found = read_cluster(self._operator)
         print_line("Status of partition reassignment:")
         for partition, target in sorted(plan.entries.items()):
             now = found.assignment(partition)
@@ -107,7 +109,7 @@ class StockTool:
         self, topics: Sequence[str], brokers: Sequence[BrokerId], *, rack_aware: bool
     ) -> None:
         """Carry out ``--generate``, with the fewest copies in place of a fresh assignment."""
-        found = cluster.read_cluster(self._operator)
+        found = read_cluster(self._operator)
         before = {
             TopicPartition(topic, number): assignment.replicas
             for topic in topics
@@ -117,7 +119,7 @@ class StockTool:
         allowed = frozenset(brokers) & live.keys()
         racks = {broker: live[broker].rack if rack_aware else None for broker in live}
         if len({racks[broker] is None for broker in allowed}) > 1:
-            raise InvalidInputError(texts.RACKLESS)
+            raise InvalidInputError(RACKLESS)
         for replicas in before.values():
             if len(replicas) > len(allowed):
                 raise InvalidInputError(
@@ -136,7 +138,7 @@ class StockTool:
         check_throttle(throttle)
         if plan.log_dirs:
             check_throttle(log_dir_throttle)
-        found = cluster.read_cluster(self._operator)
+        found = read_cluster(self._operator)
         if found.active and not additional:
             raise TerseError(texts.EXISTING)
         entries = plan.entries
@@ -165,7 +167,7 @@ class StockTool:
     def cancel(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--cancel``."""
         moves = [move for move in self._moves(plan) if move[2] is not None]
-        found = cluster.read_cluster(self._operator)
+        found = read_cluster(self._operator)
         active = sorted(plan.entries.keys() & found.active.keys())
         if active:
             skipped = self._cancel(active)
@@ -225,7 +227,7 @@ class StockTool:
         require_leader(self._operator)
         return cluster.cancel_partitions(self._context, self._operator, partitions)
 
-    def _clear_throttles(self, plan: StockPlan, found: cluster.ClusterState) -> None:
+    def _clear_throttles(self, plan: StockPlan, found: ClusterState) -> None:
         """Clear the throttles of all brokers and the plan's topics; the daemon keeps its own."""
         replicas = {b for assigned in plan.entries.values() for b in assigned}
         brokers = sorted(replicas | self._operator.cluster.broker_ids())
@@ -270,7 +272,7 @@ def check_throttle(throttle: int) -> None:
         raise InvalidInputError("a throttle of 0 B/s would stop every copy for good")
 
 
-def _partitions(found: cluster.ClusterState, topic: str) -> Mapping[int, PartitionAssignment]:
+def _partitions(found: ClusterState, topic: str) -> Mapping[int, PartitionAssignment]:
     assignment = found.topics.get(topic)
     if assignment is None:
         raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
@@ -278,7 +280,7 @@ def _partitions(found: cluster.ClusterState, topic: str) -> Mapping[int, Partiti
 
 
 def _current(
-    found: cluster.ClusterState, plan: Mapping[TopicPartition, Replicas]
+    found: ClusterState, plan: Mapping[TopicPartition, Replicas]
 ) -> dict[TopicPartition, Replicas]:
     """Return the replicas of the plan's partitions, which must exist."""
     for topic in sorted({p.topic for p in plan}):

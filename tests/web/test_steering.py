@@ -14,8 +14,8 @@ from controller.core.submissions import Submission
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
-from controller.steering import PageSteering
 from controller.web.access import author
+from controller.web.steering import PageSteering
 from controller.zk.operator_client import OperatorClient
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator

@@ -10,9 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from controller.cli.context import Inquiry
-from controller.cli.output import ids
-from controller.cli.request_state import Entry
 from controller.core import model
 from controller.core.controls import UNTHROTTLED, Controls
 from controller.core.model import BlockedBy, BrokerId, TopicPartition
@@ -22,7 +19,9 @@ from controller.core.submissions import RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import Limits, Move
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
-from controller.units import show_duration
+from controller.previews.access import Inquiry
+from controller.previews.entries import Entry
+from controller.units import ids, show_duration
 from controller.zk.operator_client import OperatorClient
 
 GROWTH_AFTER_S: Final = 3.0

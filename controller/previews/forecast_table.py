@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from controller.cli.output import listed
-from controller.cli.plan_facts import Preview
 from controller.planning.forecast import DirectoryShare, Forecast, TimeRange, Wait
-from controller.units import show_bytes, show_duration
+from controller.previews.plan_facts import Preview
+from controller.units import listed, show_bytes, show_duration
 
 ROWS_MAX: Final = 40
 """Brokers and directories that are printed; ``--json`` has all of them."""

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from controller import page_drafts
 from controller.core.model import BrokerId, TopicPartition
 from controller.errors import InvalidInputError
-from controller.page_drafts import propose_apart
 from controller.planning.plan_goal import PlanGoal
 from controller.planning.proposer import propose
+from controller.previews import drafts
+from controller.previews.drafts import propose_apart
 from tests.core.builders import replicas
 
 BEFORE = {TopicPartition(f"t-{n % 7}", n): replicas(n % 4 + 1, (n + 1) % 4 + 1) for n in range(40)}
@@ -44,7 +44,7 @@ def test_refusal_of_the_planner_is_passed_on() -> None:
 
 def test_planner_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command has no such limit."""
-    monkeypatch.setattr(page_drafts, "WITHIN_S", 0.001)
+    monkeypatch.setattr(drafts, "WITHIN_S", 0.001)
     with pytest.raises(InvalidInputError, match="use `reassigner generate`") as late:
         propose_apart(BEFORE, a_goal(1, 2, 3, 5), {})
     assert isinstance(late.value.__cause__, subprocess.TimeoutExpired)

@@ -15,11 +15,12 @@ from controller.settings import Settings
 from controller.web.access import author
 from controller.zk.operator_client import OperatorClient
 
-CONNECT_S: Final = 5.0
+_CONNECT_S: Final = 5.0
 
 
-def _connected(settings: Settings) -> OperatorClient:
-    return OperatorClient(settings, connect_s=CONNECT_S)
+def connect(settings: Settings) -> OperatorClient:
+    """Return a connection to ZooKeeper for one action of a page."""
+    return OperatorClient(settings, connect_s=_CONNECT_S)
 
 
 class PageSteering:
@@ -29,7 +30,7 @@ class PageSteering:
         self,
         settings: Settings,
         *,
-        connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = _connected,
+        connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """

@@ -8,14 +8,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from controller.cli.context import CommandContext
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import InvalidInputError, ReassignmentConflictError
-from controller.page_plans import PagePlans
 from controller.setting_sources import load_settings
 from controller.settings import Settings
+from controller.web.page_plans import PagePlans
 from controller.web.plans import PlacedPlan
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
@@ -34,15 +33,14 @@ def plans_of(cluster: FakeCluster) -> PagePlans:
         assert settings.zookeeper == "zk:2181"
         yield FakeOperator(cluster)
 
-    context = CommandContext(
-        environ={},
+    return PagePlans(
+        load_settings({"zookeeper": "zk:2181"}, environ={}),
+        lambda: None,
         connect=connect,
         ask_brokers=lambda *_: BrokerAnswers(),
         ask_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
         sleep=lambda _: None,
     )
-    settings = load_settings({"zookeeper": "zk:2181"}, environ={})
-    return PagePlans(settings, lambda: None, context)
 
 
 def text_of(*partitions: tuple[str, int, list[int]], **more: object) -> str:

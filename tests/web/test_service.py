@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.errors import InvalidInputError
-from controller.http_service import check_exposure
 from controller.setting_sources import load_settings
+from controller.web.service import check_exposure
 
 TLS = {"http_tls_certfile": "none.crt", "http_tls_keyfile": "none.key"}
 

@@ -13,21 +13,21 @@ from typing import Any
 import structlog
 
 from controller.errors import InvalidInputError
-from controller.page_plans import PagePlans
 from controller.reactor.ports import Clock
 from controller.setting_values import is_loopback
 from controller.settings import Settings
-from controller.steering import PageSteering
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.access import Access
 from controller.web.certificates import ServerCertificate
 from controller.web.control_form import Attempt, ControlForm
+from controller.web.page_plans import PagePlans
 from controller.web.plan_form import PlanForm
 from controller.web.probes import Health
 from controller.web.report_index import ReportIndex
 from controller.web.routes import Routes
 from controller.web.server import HttpServer
+from controller.web.steering import PageSteering
 from controller.web.tokens import Tokens
 
 _log = structlog.stdlib.get_logger(__name__)

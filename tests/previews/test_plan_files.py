@@ -1,4 +1,4 @@
-"""Tests of ``controller.cli.plan_files``."""
+"""Tests of ``controller.previews.plan_files``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.plan_files import FILE_BYTES_MAX, document_of, read_plan_file
-from controller.cli.request_state import EntryState, read_entries
 from controller.core.model import LegacyPlan, ZkVersion
 from controller.errors import InvalidInputError
+from controller.previews.entries import EntryState, read_entries
+from controller.previews.plan_files import FILE_BYTES_MAX, document_of, read_plan_file
 from tests.cli.builders import CZXID, FakeCluster
 from tests.cli.families import FakeOperator
 from tests.core.builders import replicas, tp

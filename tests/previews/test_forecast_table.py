@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from controller.cli.plan_files import document_of
 from controller.core.controls import UNTHROTTLED, Controls, Limits, Pause, Pauses
 from controller.core.model import BrokerId, LogDir, TopicPartition
 from controller.core.submissions import Window
 from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot
 from controller.planning.forecast import PAST_FAST, PAST_SLOW
+from controller.previews.plan_files import document_of
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import replicas, tp
 

@@ -8,24 +8,39 @@ a connection of its own to ZooKeeper, and asks brokers as the commands do.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from controller.cli import forecast_table, plan_preview, proposal
-from controller.cli.context import CommandContext, Inquiry
-from controller.cli.plan_facts import forecast_of
-from controller.cli.plan_files import check_basis, read_placed_plan
-from controller.cli.request_state import read_entries
 from controller.core.model import BrokerId, RequestId, Route
 from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
-from controller.page_drafts import propose_apart
+from controller.previews import forecast_table, proposal
+from controller.previews.access import (
+    AskBrokers,
+    AskMinInsyncOf,
+    Inquiry,
+    ask_brokers,
+    ask_min_insync,
+    new_request_id,
+)
+from controller.previews.drafts import propose_apart
+from controller.previews.entries import read_entries
+from controller.previews.plan_facts import forecast_of
+from controller.previews.plan_files import check_basis, read_placed_plan
+from controller.previews.validation import (
+    changes_of,
+    check_enabled,
+    conflicts_of,
+    refused_of,
+    validate,
+)
 from controller.settings import Settings
-from controller.steering import CONNECT_S
 from controller.web.plans import PlacedPlan, PlanPreview, PreviewTable
+from controller.web.steering import connect
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.submissions import submissions_of
 
@@ -34,18 +49,18 @@ LINES_MAX: Final = 100
 _GIVEN: Final = "the plan"
 
 
-def _connected(settings: Settings) -> OperatorClient:
-    return OperatorClient(settings, connect_s=CONNECT_S)
-
-
 class PagePlans:
     """Implements ``web.plans.Plans``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it asks, replaced by tests
         self,
         settings: Settings,
         status: Callable[[], Mapping[str, Any] | None],
-        context: CommandContext | None = None,
+        *,
+        connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect,
+        ask_brokers: AskBrokers = ask_brokers,
+        ask_min_insync: AskMinInsyncOf = ask_min_insync,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """
         Prepare; nothing is connected yet.
@@ -53,12 +68,18 @@ class PagePlans:
         Args:
             settings: The cluster, and the credentials for it.
             status: Returns the status of this daemon if it leads.
-            context: The access of commands to the outside.
+            connect: Opens a connection.
+            ask_brokers: Asks brokers for their log directories.
+            ask_min_insync: Asks brokers for the settings of topics.
+            sleep: Waits so many seconds.
 
         """
         self._settings = settings
         self._status = status
-        self._context = context or CommandContext(environ={}, connect=_connected)
+        self._connect = connect
+        self._ask_brokers = ask_brokers
+        self._ask_min_insync = ask_min_insync
+        self._sleep = sleep
 
     def drain(self, broker: BrokerId) -> PlacedPlan:
         """
@@ -76,7 +97,7 @@ class PagePlans:
                     f"broker {broker} has no replica of a partition that can be reassigned"
                 )
             brokers = operator.cluster.brokers().values()
-            sizes = proposal.sizes_of(self._context.ask_brokers(self._settings, brokers, ()))
+            sizes = proposal.sizes_of(self._ask_brokers(self._settings, brokers, ()))
         return PlacedPlan(propose_apart(basis.before, basis.goal, sizes))
 
     def parse(self, text: str) -> PlacedPlan:
@@ -102,13 +123,13 @@ class PagePlans:
     def preview(self, plan: PlacedPlan, options: RequestOptions) -> PlanPreview:
         """Return what ``execute --dry-run`` shows of a plan."""
         with self._connected() as (operator, ask):
-            plan_preview.check_enabled(operator)
+            check_enabled(operator)
             entries = read_entries(operator, plan.entries)
-            conflicts = plan_preview.conflicts_of(entries, Route.REQUEST)
-            validation = plan_preview.validate(operator, entries, ask)
-            refused = plan_preview.refused_of(validation, conflicts)
+            conflicts = conflicts_of(entries, Route.REQUEST)
+            validation = validate(operator, entries, ask)
+            refused = refused_of(validation, conflicts)
             found = forecast_of(operator, entries, ask, options, refused, plan.log_dirs)
-        changes = list(plan_preview.changes_of(entries, found.relocated))
+        changes = list(changes_of(entries, found.relocated))
         return PlanPreview(
             entries=len(plan.entries),
             refused=len(refused),
@@ -148,11 +169,11 @@ class PagePlans:
             ReassignmentConflictError: new reassignments are disabled.
 
         """
-        own = self._context.new_request_id()
+        own = new_request_id()
         parts = submissions_of(plan.entries, options, own, log_dirs=plan.log_dirs)
         names: list[str] = []
         with self._connected() as (operator, _):
-            plan_preview.check_enabled(operator)
+            check_enabled(operator)
             try:
                 names.extend(operator.writes.submit(part) for part in parts)
             except ControllerError as error:
@@ -164,6 +185,14 @@ class PagePlans:
 
     @contextmanager
     def _connected(self) -> Iterator[tuple[OperatorClient, Inquiry]]:
-        ask = self._context.inquiry(self._settings)
-        with self._context.connect(self._settings) as operator:
-            yield operator, replace(ask, status=lambda _: self._status())
+        settings = self._settings
+        ask = Inquiry(
+            min_insync=partial(self._ask_min_insync, settings),
+            log_dirs=lambda brokers: self._ask_brokers(settings, brokers, ()).disks,
+            status=lambda _: self._status(),
+            now=time.monotonic,
+            sleep=self._sleep,
+            unix_s=time.time,
+        )
+        with self._connect(settings) as operator:
+            yield operator, ask

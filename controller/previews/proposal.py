@@ -9,19 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from controller.cli.output import ids, listed
-from controller.cli.plan_files import document_of
-from controller.cli.stock.cluster import ClusterState, read_cluster
-from controller.cli.stock.texts import RACKLESS
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import InvalidInputError
 from controller.planning import plan_goal
 from controller.planning.placement import Racks
 from controller.planning.plan_goal import Proposal
-from controller.units import show_bytes
+from controller.previews.active_reassignments import ClusterState, read_cluster
+from controller.previews.plan_files import document_of
+from controller.units import ids, listed, show_bytes
 from controller.zk.operator_client import OperatorClient
+
+RACKLESS: Final = (
+    "Not all brokers have rack information. Add --disable-rack-aware in command line to make "
+    "replica assignment without rack information."
+)
+"""As Kafka's tool says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

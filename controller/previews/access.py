@@ -1,0 +1,70 @@
+"""The access of previews to brokers, and to the status of the leading daemon."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller.core.model import BrokerId, LiveBroker, RequestId
+
+if TYPE_CHECKING:
+    from controller.brokers.broker_survey import BrokerSurvey
+    from controller.doctor.snapshot import BrokerAnswers, Disks
+    from controller.settings import Settings
+    from controller.zk.operator_client import OperatorClient
+
+AskBrokers = Callable[["Settings", Collection[LiveBroker], Collection[str]], "BrokerAnswers"]
+"""Return the answers of brokers, with the settings of topics."""
+AskMinInsyncOf = Callable[
+    ["Settings", Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
+]
+"""Return the effective ``min.insync.replicas`` with the access that settings give."""
+AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
+"""Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """What the preview of a plan asks, besides ZooKeeper."""
+
+    min_insync: AskMinInsync
+    log_dirs: Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
+    """Returns the log directories of brokers; a text is the reason why they are unknown."""
+    status: Callable[[OperatorClient], Mapping[str, Any] | None]
+    """Returns the status of the leading daemon, None if it does not answer."""
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    unix_s: Callable[[], float]
+
+
+def broker_survey(settings: Settings) -> BrokerSurvey:
+    """Return the client that asks brokers."""
+    from controller.brokers import broker_survey as surveys  # noqa: PLC0415 - most commands ask no broker
+    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
+    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
+
+    quiet_kafka()
+    return surveys.BrokerSurvey(security_of(settings), listeners_of(settings))
+
+
+def ask_brokers(
+    settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
+) -> BrokerAnswers:
+    """Ask the brokers for their log directories and for the settings of topics."""
+    return broker_survey(settings).ask(brokers, topics)
+
+
+def ask_min_insync(
+    settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
+) -> Mapping[str, int | str]:
+    """Ask any broker for min.insync.replicas, see ``AskMinInsync``."""
+    return broker_survey(settings).min_insync(brokers, topics)
+
+
+def new_request_id() -> RequestId:
+    """Return a unique id that shows when it was made."""
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return RequestId(f"req-{moment}-{secrets.token_hex(3)}")

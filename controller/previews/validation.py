@@ -1,0 +1,206 @@
+"""
+Check a plan: its changes, the entries that would be refused, and conflicts with requests.
+
+Entries are checked with the daemon's own function. The daemon checks each entry again when it
+accepts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core import model
+from controller.core.cached_znodes import Topic
+from controller.core.controls import Pause
+from controller.core.options import Options
+from controller.core.requests.acceptance import refusal_of
+from controller.core.view import ClusterView
+from controller.errors import ReassignmentConflictError
+from controller.previews.access import Inquiry
+from controller.previews.entries import Entry
+from controller.previews.plan_files import document_of
+from controller.units import ids, listed, show_time
+from controller.zk.operator_client import OperatorClient
+from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.paths import KILL_SWITCH, reassignment_path
+
+_PREVIEW: Final = model.RequestId("preview")
+
+
+def rollback_of(entries: list[Entry]) -> dict[str, object]:
+    """Return the plan that restores the original replicas."""
+    return document_of({e.partition: e.original for e in entries if e.original})
+
+
+def changes_of(
+    entries: list[Entry], relocated: Mapping[model.TopicPartition, model.Replicas]
+) -> Iterable[str]:
+    """
+    Describe the changes of a plan.
+
+    Args:
+        entries: Its entries.
+        relocated: The replicas that move to other log directories of their brokers.
+
+    """
+    for entry in entries:
+        now = entry.assignment
+        if now is None:
+            continue
+        moved = relocated.get(entry.partition, ())
+        if now.replicas == entry.target and not now.is_reassigning and not moved:
+            yield f"{entry.partition}: is at {ids(entry.target)} already"
+            continue
+        added = [r for r in entry.target if r not in now.replicas]
+        dropped = [r for r in now.replicas if r not in entry.target]
+        parts = [f"adds {ids(added)}"] if added else []
+        parts += [f"drops {ids(dropped)}"] if dropped else []
+        parts += [f"changes directories on {ids(moved)}"] if moved else []
+        what = ", ".join(parts) or "changes the order"
+        yield f"{entry.partition}: {ids(now.replicas)} -> {ids(entry.target)} ({what})"
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The result of checking the entries of a plan."""
+
+    problems: tuple[tuple[Entry, str], ...] = ()
+    """Entries that would be refused, with the reason."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Topics with unknown settings, with the reason. Their entries would not be accepted."""
+
+    def lines(self) -> Iterator[str]:
+        """Describe the entries that would be refused or not accepted."""
+        for entry, why in self.problems:
+            yield f"{entry.partition} would be refused: {why}"
+        yield from self.unknown_lines()
+
+    def unknown_lines(self) -> Iterator[str]:
+        """Describe the topics with unknown settings."""
+        for topic, why in self.unknown.items():
+            yield (
+                f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
+                f"only once the daemon can read it: {why}"
+            )
+
+
+def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -> Validation:
+    """
+    Check entries as the daemon does when it accepts them.
+
+    Args:
+        operator: The connection to ZooKeeper.
+        entries: The entries of the plan.
+        ask: Asks brokers for the effective min.insync.replicas of all topics at once.
+
+    """
+    plan = [entry.partition for entry in entries]
+    topics = operator.partitions.topics(p.topic for p in plan)
+    brokers = operator.cluster.brokers()
+    known = {n: t for n, t in topics.items() if isinstance(t, model.TopicAssignment)}
+    least = ask.min_insync(brokers.values(), known) if known else {}
+    view = ClusterView(Options())
+    view.cluster.brokers = dict(brokers)
+    view.session.deletions = operator.partitions.deletions()
+    view.session.topics = {n: Topic.of(t) for n, t in known.items()}
+    view.session.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
+    view.work.unreadable_specs = {
+        reassignment_path(p): g
+        for p, g in operator.partitions.specs(plan).items()
+        if isinstance(g, str)
+    }
+    view.session.configs = {
+        n: model.TopicConfig(m, unclean_leader_election=False)
+        for n, m in least.items()
+        if isinstance(m, int)
+    }
+    found = ((e, refusal_of(view, _PREVIEW, e.partition, e.target)) for e in entries)
+    return Validation(
+        tuple((entry, refusal.detail) for entry, refusal in found if refusal is not None),
+        {n: m for n, m in sorted(least.items()) if isinstance(m, str)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Partitions of a plan that another request is reassigning."""
+
+    request: model.RequestId
+    entries: tuple[Entry, ...]
+    is_refused: bool
+    """Whether the entries would be refused, because the other request has another route.
+
+    Otherwise they supersede it.
+    """
+
+    def __str__(self) -> str:
+        count = len(self.entries)
+        number = "1 partition" if count == 1 else f"{count} partitions"
+        partitions = listed(entry.partition for entry in self.entries)
+        if self.is_refused:
+            return (
+                f"would be refused: {number} of request {self.request}, which has another route: "
+                f"{partitions}"
+            )
+        return f"would supersede {number} of request {self.request}: {partitions}"
+
+    def document(self) -> dict[str, object]:
+        """Return the conflict for ``--json``."""
+        return {
+            "request": self.request,
+            "would": "be_refused" if self.is_refused else "supersede",
+            "partitions": [str(e.partition) for e in self.entries],
+        }
+
+
+def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Conflict]:
+    """
+    Find the requests that are reassigning partitions of a plan.
+
+    Args:
+        entries: The entries of the plan.
+        route: The route of the plan; None for the queue, which supersedes requests of any route.
+
+    """
+    found: dict[tuple[model.RequestId, bool], list[Entry]] = {}
+    for entry in entries:
+        spec = entry.spec
+        if spec is None:
+            continue
+        is_other = route is not None and spec.route is not route
+        if is_other or spec.target != entry.target:
+            found.setdefault((spec.request, is_other), []).append(entry)
+    return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
+
+
+def refused_of(
+    validation: Validation, conflicts: Iterable[Conflict]
+) -> frozenset[model.TopicPartition]:
+    """Return the partitions whose entries would be refused."""
+    clashing = {e.partition for c in conflicts if c.is_refused for e in c.entries}
+    return frozenset(clashing | {e.partition for e, _ in validation.problems})
+
+
+def check_enabled(operator: OperatorClient) -> None:
+    """
+    Check that the kill switch is not set.
+
+    Raises:
+        ReassignmentConflictError: new reassignments are disabled.
+
+    """
+    switch = operator.requests.kill_switch()
+    if switch is not None:
+        raise ReassignmentConflictError(
+            f"new reassignments are disabled since {since_words(switch)} ({KILL_SWITCH} exists; "
+            f"`reassigner enable` deletes it)"
+        )
+
+
+def since_words(hold: Pause | KillSwitch) -> str:
+    """Return since when, by which user and why a pause or the kill switch is set."""
+    by = f" by {hold.by}" if hold.by else ""
+    why = f": {hold.reason}" if hold.reason else ""
+    return f"{show_time(hold.since_ms)}{by}{why}"
