@@ -39,8 +39,9 @@ QUIET: Final = frozenset(
 @pytest.fixture
 def watched(daemons: Daemons, tmp_path: Path) -> Iterator[tuple[Daemon, Prometheus]]:
     """Give a daemon that asks for sizes often, its standby, and who scrapes both."""
-    options = ("--copy-refresh", "1", "--size-refresh", "2", "--tenure-linger", "1")
-    options += ("--max-partitions-in-flight", "2")  # the others wait: some are blocked for a while
+    timing = ("--copy-refresh", "1", "--size-refresh", "2", "--tenure-linger", "1")
+    # The others wait: some are blocked for a while.
+    options = (*timing, "--max-partitions-in-flight", "2")
     leader = daemons.start(*options)
     standby = daemons.start(*options)
     prometheus = Prometheus(tmp_path / "prometheus", [leader, standby])
