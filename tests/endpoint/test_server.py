@@ -9,7 +9,12 @@ from functools import partial
 import pytest
 
 from controller.core import broker_requests
-from controller.core.broker_requests import AlterPartition, ControlledShutdownResponse
+from controller.core.broker_requests import (
+    AlterPartition,
+    ControlledShutdownResponse,
+    IsrResult,
+)
+from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint import codec
 from controller.endpoint.peers import Limits
 from controller.endpoint.server import EndpointServer
@@ -130,6 +135,22 @@ def test_a_slow_peer_is_closed(sent: bytes) -> None:
         broker.sendall(sent)
         assert answer_of(broker) == b""
         assert served.counts.refused == {"slow": 1}
+
+
+def test_a_peer_that_does_not_read_its_answer_is_closed_and_delays_nobody() -> None:
+    """The answer is longer than what the kernel keeps for a connection."""
+    isr = (BrokerId(1),) * 4_000_000
+    state = IsrResult("t", None, 0, 0, BrokerId(1), LeaderEpoch(1), isr, 0, ZkVersion(1))
+    long = broker_requests.AlterPartitionResponse(0, (state,))
+    with serving(lambda _: long, Limits(frame_s=2.0)) as served, served.connect() as broker:
+        broker.sendall(ALTER)
+        eventually(lambda: served.counts.answered)
+        with served.connect() as other:
+            other.sendall(HELLO)
+            assert answer_of(other)
+            assert served.counts.refused == {}
+        eventually(lambda: served.counts.refused == {"slow": 1})
+        eventually(lambda: served.counts.open == 0)
 
 
 def test_an_idle_peer_is_closed_after_its_first_request() -> None:
