@@ -7,6 +7,7 @@ has its own version of the request is a row.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from integration.rigs.plans import (
 from integration.rigs.requests import submit_request
 from integration.rigs.reserved_ports import ReservedPort
 from integration.rigs.running_daemons import await_shown
+from integration.rigs.tcp_proxies import Link
 from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 
@@ -151,3 +153,36 @@ def test_role_is_given_back_if_brokers_cannot_reach_the_endpoint(
     assert daemon.status()["engine"] == "delegated"
     assert "reassigner_endpoint_unreached_total{broker=" in daemon.get("/metrics")[1]
     nowhere.close()
+
+
+def test_role_is_given_back_if_requests_get_lost_on_the_way_to_the_endpoint(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Leaders asked before in this tenure; then nothing arrives, and no connection breaks."""
+    before = make_topic({0: (1, 2), 1: (2, 1)})
+    topic = make_topic({0: (1, 2), 1: (2, 1)})
+    link = Link()
+    daemon = daemons.start(
+        *row.arguments,
+        *("--endpoint-listen", link.behind.address, "--endpoint-advertise", link.port.address),
+        *("--tenure", "permanent"),
+    )
+    await_tenure(daemon)
+    try:
+        earlier: Targets = {(before, 0): (1, 3), (before, 1): (2, 3)}
+        submit_request(cluster, earlier)
+        await_end(cluster, earlier, within_s=60)
+        link.swallow()
+        targets: Targets = {(topic, 0): (4, 5), (topic, 1): (5, 4)}
+        submit_request(cluster, targets)
+        begun = time.monotonic()
+        eventually(
+            lambda: '"endpoint_unreached"' in daemon.log.read_text(),
+            within_s=240,
+            what="the role is given back",
+        )
+        print(f"{row.name}: given back after {time.monotonic() - begun:.0f} s")
+        await_end(cluster, targets, within_s=120, any_leader=True)
+        assert daemon.status()["engine"] == "delegated"
+    finally:
+        link.close()

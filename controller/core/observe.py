@@ -119,7 +119,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             responses.reassignments_probed(view, event)
         case events.BrokerAsked(ticket=ticket, request=request):
             view.tenure.asks[ticket] = PendingAsk(request, now)
-            view.tenure.heard.add(request.broker)
+            view.tenure.heard[request.broker] = now
         case events.ClientAsked(ticket=ticket, request=asked):
             view.tenure.client_asks[ticket] = PendingClientAsk(asked, now)
         case events.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):

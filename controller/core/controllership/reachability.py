@@ -4,7 +4,9 @@ Notice that a broker cannot reach the daemon as its controller.
 From inter-broker protocol 2.7 on, such a broker can neither drop followers from the ISR of its
 partitions nor add them: producers stall when a follower hangs. Nothing shows it directly, as
 brokers connect only when they have something to ask. The evidence is a copy: an added replica has
-the whole log for a while, and its leader, which sent nothing in this tenure, does not ask for it.
+the whole log for a while, and its leader, which sends nothing, does not ask for it. A leader that
+asked before in this tenure is given more time: the network may break, but more often the copy is
+only just behind.
 
 Then the role is given back, and Kafka's controller finishes the step. With ``auto``, the delegated
 engine works from then on; with ``native``, the role is claimed again after a back-off.
@@ -22,12 +24,17 @@ from controller.core.view import ClusterView
 
 WHOLE_S: Final = 30.0
 """How long an added replica has the whole log before its leader has to have asked."""
+CUT_OFF_S: Final = 120.0
+"""The same of a leader that sent a request before in this tenure, and none since."""
 UNMEASURED_S: Final = 900.0
-"""The same where brokers do not report sizes, from the begin of the copy on."""
+"""
+The same where brokers do not report sizes, from the begin of the copy on; not of leaders that sent
+a request before.
+"""
 
 
 def silent_leaders(view: ClusterView, now: Instant) -> frozenset[BrokerId]:
-    """Return the leaders that should have asked for an ISR change, and did not."""
+    """Return the leaders that should have asked for an ISR change, and sent nothing."""
     if view.options.endpoint is None or view.tenure.held is None:
         return frozenset()
     return frozenset(
@@ -35,8 +42,7 @@ def silent_leaders(view: ClusterView, now: Instant) -> frozenset[BrokerId]:
         for partition, reassignment in view.work.reassignments.items()
         if isinstance(reassignment.phase, phases.Syncing)
         and (leader := _asking_leader(view, partition)) is not None
-        and leader not in view.tenure.heard
-        and _is_overdue(view, partition, reassignment, now)
+        and _is_overdue(view, partition, reassignment, view.tenure.heard.get(leader), now)
     )
 
 
@@ -58,9 +64,17 @@ def _asking_leader(view: ClusterView, partition: TopicPartition) -> BrokerId | N
 
 
 def _is_overdue(
-    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
+    view: ClusterView,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    heard: Instant | None,
+    now: Instant,
 ) -> bool:
     if partition not in view.work.copied:
-        return now >= reassignment.phase_since + UNMEASURED_S
+        return heard is None and now >= reassignment.phase_since + UNMEASURED_S
     since = view.tenure.whole_since.get(partition)
-    return since is not None and now >= since + WHOLE_S
+    if since is None:
+        return False
+    if heard is None:
+        return now >= since + WHOLE_S
+    return heard < since and now >= since + CUT_OFF_S

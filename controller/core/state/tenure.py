@@ -144,8 +144,8 @@ class TenureState:
     # what brokers ask of their controller
     asks: dict[int, PendingAsk] = field(default_factory=dict)
     """The requests of brokers that are not answered yet, by ticket."""
-    heard: set[BrokerId] = field(default_factory=set)
-    """Brokers that sent a request in this tenure."""
+    heard: dict[BrokerId, Instant] = field(default_factory=dict)
+    """When a broker last sent a request in this tenure."""
     whole_since: dict[TopicPartition, Instant] = field(default_factory=dict)
     """Since when the added replicas of a step in flight have the whole log, as far as reported."""
     asks_read: dict[TopicPartition, Instant] = field(default_factory=dict)

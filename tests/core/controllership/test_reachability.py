@@ -8,7 +8,7 @@ import pytest
 
 from controller.core.broker_requests import AlterPartition
 from controller.core.controllership.eligibility import native_refusals, refusals
-from controller.core.controllership.reachability import UNMEASURED_S, WHOLE_S
+from controller.core.controllership.reachability import CUT_OFF_S, UNMEASURED_S, WHOLE_S
 from controller.core.effects import ResignController
 from controller.core.events import (
     BrokerAsked,
@@ -87,12 +87,35 @@ def test_bytes_that_producers_wrote_between_two_reports_do_not_count() -> None:
     assert wait(driver, WHOLE_S)
 
 
-def test_a_leader_that_asked_reaches_the_endpoint() -> None:
-    """Whatever it asked for, and however it was answered."""
-    driver = copying()
+def ask(driver: Driver) -> None:
+    """Let the leader ask for something."""
     epoch = driver.view.cluster.brokers[LEADER].epoch
     driver.observe(BrokerAsked(1, AlterPartition(LEADER, epoch, 1, ())))
+
+
+def test_a_leader_that_asks_reaches_the_endpoint() -> None:
+    """Whatever it asks for, and however it is answered."""
+    driver = copying()
     report(driver, GB)
+    driver.now = Instant(driver.now + 1)
+    ask(driver)
+    assert not wait(driver, UNMEASURED_S + 1)
+
+
+def test_a_leader_that_is_cut_off_after_it_asked_is_noticed_later() -> None:
+    """The connection of its request says nothing about the present one."""
+    driver = copying()
+    ask(driver)
+    driver.now = Instant(driver.now + 1)
+    report(driver, GB)
+    assert not wait(driver, CUT_OFF_S - 1)
+    assert wait(driver, 1)
+
+
+def test_a_leader_that_asked_is_not_judged_without_sizes() -> None:
+    """Its copy may take as long as it likes."""
+    driver = copying()
+    ask(driver)
     assert not wait(driver, UNMEASURED_S + 1)
 
 
