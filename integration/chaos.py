@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -275,14 +276,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(100_000))
+    parser.add_argument(
+        "--protocol",
+        default="2.6",
+        help="inter-broker protocol; from 2.7 on, daemons serve the controller's API to brokers",
+    )
     asked = parser.parse_args()
     exit_on_sigterm()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # ZooKeeper goes away on purpose
     classpath()
-    options = ClusterOptions(zookeepers=3, broker=BrokerOptions(log_dirs=2, linked=True))
+    broker = BrokerOptions(inter_broker_protocol=asked.protocol, log_dirs=2, linked=True)
+    broker = replace(broker, internal=broker.leaders_ask)
+    options = ClusterOptions(zookeepers=3, broker=broker)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.running(options))
-        print(f"seed {asked.seed}, {asked.minutes:g} minutes", flush=True)
+        print(
+            f"seed {asked.seed}, {asked.minutes:g} minutes, protocol {asked.protocol}", flush=True
+        )
         try:
             problems = conduct(cluster, asked.seed, asked.minutes)
         except BaseException:

@@ -8,6 +8,7 @@ from typing import Final
 
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
+from integration.rigs.engine_matrix import SERVED_INTERNALLY
 from integration.rigs.plans import SESSION_S
 from integration.rigs.servers import LINKED_LISTENER
 
@@ -91,6 +92,7 @@ class Fleet:
             str(SESSION_S),
             "--inter-broker-listener",
             LINKED_LISTENER,
+            *(SERVED_INTERNALLY if self._cluster.options.broker.leaders_ask else ()),
             "--step-size",
             self._dice.choice(_STEP_SIZES),
             "--max-partitions-in-flight",

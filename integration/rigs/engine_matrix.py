@@ -22,15 +22,17 @@ from integration.rigs.kafka_jars import (
 )
 from integration.rigs.servers import INTERNAL_LISTENER, BrokerOptions
 
-PRIVATE_ENDPOINT: Final = (
+SERVED_INTERNALLY: Final = (
     "--controller-endpoint",
     "private",
     "--endpoint-listen",
     "127.0.0.1:0",
-    "--inter-broker-listener",
+    "--endpoint-listener",
     INTERNAL_LISTENER,
 )
 """Serve brokers by the listener that clients do not use."""
+PRIVATE_ENDPOINT: Final = (*SERVED_INTERNALLY, "--inter-broker-listener", INTERNAL_LISTENER)
+"""Reach them by it, too."""
 
 
 @dataclass(frozen=True, slots=True)
