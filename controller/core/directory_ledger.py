@@ -129,6 +129,8 @@ class DirectoryLedger:
     requests: dict[Replica, Request] = field(default_factory=dict)
     answers: dict[Replica, Answer] = field(default_factory=dict)
     moves: dict[Replica, Move] = field(default_factory=dict)
+    left: dict[TopicPartition, Instant] = field(default_factory=dict)
+    """Partitions with moves that may continue, and since when no phase has them made."""
     restarts: dict[Replica, int] = field(default_factory=dict)
     """How often a move was begun again."""
 
@@ -163,6 +165,13 @@ class DirectoryLedger:
         """Return the last report of this registration of the broker about a replica."""
         report = self.reports.get(replica)
         return report if report is not None and report.epoch == epoch else None
+
+    def may_move(self, replica: Replica, epoch: BrokerEpoch | None) -> bool:
+        """Return whether a broker may move a replica, as of its last report if there is one."""
+        report = self.reports.get(replica)
+        if report is None or self.is_under_way(replica, epoch):
+            return True
+        return report.placed is not None and report.placed.future is not None
 
     def is_stalled(self, replica: Replica, now: Instant) -> bool:
         """Return whether the future log of a replica stopped growing."""

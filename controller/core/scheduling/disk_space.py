@@ -18,14 +18,16 @@ in progress are taken back that could fill it (``retarget``). They wait then lik
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from controller.core import disk_ledger, wakeups
 from controller.core.events import SizesRead
 from controller.core.model import (
+    NO_BROKERS,
     Blocked,
     BlockedBy,
+    BrokerEpoch,
     BrokerId,
     Instant,
     LogDir,
@@ -221,18 +223,73 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
         _note_dropped(view, partition, now)
     _count_leavers(ledger, partition, leaving, now)
     before = ledger.receivers.get(partition, ())
-    if before == after:
+    after += _left_moving(view, partition, set(before).difference(after), now)
+    other = _moved_elsewhere(ledger, partition, reassignment)
+    if before == after and not other:
         return
     for broker in before:
-        if broker not in after:
+        if broker not in after or broker in other:
             ledger.of(broker).end(partition, now)
     for broker in after:
-        if broker not in before:
+        if broker not in before or broker in other:
             ledger.of(broker).begin(partition, new_copy(view, partition, broker))
     if after:
         ledger.receivers[partition] = after
     else:
         del ledger.receivers[partition]
+
+
+def moving_brokers(view: ClusterView, partition: TopicPartition) -> Replicas:
+    """Return the brokers that may move a replica from one of their directories to another."""
+    disks = view.tenure.disks
+    receivers = disks.receivers.get(partition, ())
+    return tuple(b for b in receivers if disks.brokers[b].copies[partition].is_move)
+
+
+def _left_moving(
+    view: ClusterView, partition: TopicPartition, brokers: Collection[BrokerId], now: Instant
+) -> Replicas:
+    """
+    Return those of the brokers that may continue a move which no phase has them make any more.
+
+    A later target ends the phase ``Placing``, but not the moves: a broker continues until it is
+    asked to stop, in that phase again, or drops the replica.
+    """
+    directories, assignment = view.tenure.directories, view.session.known_assignment(partition)
+    left: Replicas = ()
+    if brokers and assignment is not None and partition in view.work.reassignments:
+        left = tuple(
+            b
+            for b in moving_brokers(view, partition)
+            if b in brokers
+            and b in assignment.replicas
+            and directories.may_move((b, partition), _epoch_of(view, b))
+        )
+    if not left:
+        directories.left.pop(partition, None)
+    elif partition not in directories.left:
+        directories.left[partition] = now
+        wakeups.wake(view.due, wakeups.Finding.DIRECTORIES_AWAITED)
+    return left
+
+
+def _epoch_of(view: ClusterView, broker: BrokerId) -> BrokerEpoch | None:
+    registered = view.cluster.brokers.get(broker)
+    return None if registered is None else registered.epoch
+
+
+def _moved_elsewhere(
+    ledger: disk_ledger.DiskLedger, partition: TopicPartition, reassignment: Reassignment | None
+) -> frozenset[BrokerId]:
+    """Return the brokers whose move is to another directory than the one that is reserved."""
+    if reassignment is None or not isinstance(reassignment.phase, Placing):
+        return NO_BROKERS
+    known = ledger.receivers.get(partition, ())
+    return frozenset(
+        b
+        for b, path in reassignment.phase.moving
+        if b in known and ledger.of(b).copies[partition].directory not in {None, path}
+    )
 
 
 def _leavers_of(

@@ -22,6 +22,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments import Reassignment
 from controller.core.records import Decision
+from controller.core.scheduling import disk_space
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -94,18 +95,12 @@ def _is_awaited(view: ClusterView, broker: BrokerId) -> bool:
 
 
 def follow_directories(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Ask the brokers of the partitions in ``Placing``, and silent ones; set the next timer."""
+    """Ask the brokers of replicas that are or may be moved, and silent ones; set the timer."""
     ledger = view.tenure.directories
-    if not due.directories or not (ledger.placing or ledger.gated or ledger.silent):
+    is_concerned = ledger.placing or ledger.gated or ledger.silent or ledger.left
+    if not due.directories or not is_concerned:
         return Decision()
-    # Entries are refused because of a silent broker only as long as it is silent.
-    wanted: dict[BrokerId, list[TopicPartition]] = {
-        b: [] for b in ledger.silent if ledger.silence_of(b, epoch_of(view, b)) is not None
-    }
-    for partition in ledger.placing:
-        for broker in view.work.reassignments[partition].spec.placed_brokers:
-            if broker in view.cluster.brokers:
-                wanted.setdefault(broker, []).append(partition)
+    wanted = _wanted(view)
     following: list[effects.Effect] = []
     at = now + POLL_S
     for broker, partitions in sorted(wanted.items()):
@@ -121,6 +116,22 @@ def follow_directories(view: ClusterView, due: Worklist, now: Instant) -> Decisi
     return Decision(effects=(*following, effects.SetTimer(wakeups.DIRECTORIES_TIMER, Instant(at))))
 
 
+def _wanted(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
+    """Return the brokers to ask, and the partitions to ask each of them about."""
+    ledger = view.tenure.directories
+    # Entries are refused because of a silent broker only as long as it is silent.
+    wanted: dict[BrokerId, list[TopicPartition]] = {
+        b: [] for b in ledger.silent if ledger.silence_of(b, epoch_of(view, b)) is not None
+    }
+    for partition in dict.fromkeys((*ledger.placing, *ledger.left)):
+        brokers = set(disk_space.moving_brokers(view, partition))
+        if partition in ledger.placing:
+            brokers.update(view.work.reassignments[partition].spec.placed_brokers)
+        for broker in brokers.intersection(view.cluster.brokers):
+            wanted.setdefault(broker, []).append(partition)
+    return wanted
+
+
 def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> bool:
     """
     Return whether a decision waits for the next report of a replica.
@@ -130,6 +141,8 @@ def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition)
     """
     ledger, replica, epoch = view.tenure.directories, (broker, partition), epoch_of(view, broker)
     report, answer = ledger.report_of(replica, epoch), ledger.answers.get(replica)
+    if partition not in ledger.placing:
+        return False
     if report is None or report.at < ledger.placing[partition]:
         return True
     return answer is not None and answer.epoch == epoch and report.at < answer.at
@@ -172,8 +185,9 @@ def log_dirs_described(view: ClusterView, event: events.LogDirsDescribed, now: I
     else:
         ledger.silent.pop(broker, None)
         ledger.brokers[broker] = directory_ledger.BrokerDirs(event.broker_epoch, event.dirs)
-    for partition in sorted(p for p in event.asked if p in ledger.placing):
-        if event.problem is None and event.at >= ledger.placing[partition]:
+    for partition in sorted(p for p in event.asked if p in ledger.placing or p in ledger.left):
+        since = ledger.placing[partition] if partition in ledger.placing else ledger.left[partition]
+        if event.problem is None and event.at >= since:
             _reported(view, partition, event, now)
         view.due.add((partition,))
     if broker in ledger.unknown:
@@ -188,6 +202,8 @@ def _reported(
     placed = event.replicas.get(partition)
     ledger.reports[replica] = directory_ledger.Report(event.broker_epoch, event.at, placed)
     before = ledger.moves.get(replica)
+    if partition in ledger.left:
+        disk_space.reserve(view, partition, now)
     if placed is None or placed.future is None:
         if before is not None:
             del ledger.moves[replica]
@@ -199,7 +215,8 @@ def _reported(
     found = directory_ledger.Move(placed.future, placed.future_bytes, event.at)
     if before is None or (before.directory, before.size) != (found.directory, found.size):
         ledger.moves[replica] = found
-        view.note_progress(partition, now)
+        if partition in ledger.placing:
+            view.note_progress(partition, now)
 
 
 def _is_in(placed: PlacedReplica | None, directory: str) -> bool:
@@ -245,7 +262,8 @@ def reflect_phase(view: ClusterView, partition: TopicPartition, at: Instant) -> 
         return
     ledger.gated.pop(partition, None)
     if ledger.placing.pop(partition, None) is not None and reassignment is not None:
-        ledger.forget(partition, reassignment.spec.placed_brokers)
+        spec = reassignment.spec
+        ledger.forget(partition, {*spec.placed_brokers, *spec.unplaced})
 
 
 def reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
