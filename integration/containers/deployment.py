@@ -68,8 +68,7 @@ class Deployment:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Bring everything up; take it down afterwards."""
-        self.down()  # what a killed run left
-        self._require_ports()
+        self.make_room()
         self.data.mkdir(parents=True)
         for name in _DATA:
             (self.data / name).mkdir()
@@ -190,7 +189,14 @@ class Deployment:
 
     # --- before and after ----------------------------------------------------------------------
 
-    def _require_ports(self) -> None:
+    def make_room(self) -> None:
+        """
+        Remove what a killed run left.
+
+        Raises:
+            ContainersUnavailableError: A port of the compose file is in use.
+        """
+        self.down()
         taken = [
             port
             for service in self.services.values()

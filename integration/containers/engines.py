@@ -3,9 +3,10 @@ The program that runs containers on this machine: Docker where its engine runs, 
 
 Podman keeps its images below the user's cache directory, apart from those of the machine. Where
 control groups cannot be delegated (sandboxes that mix version 1 and 2), it runs in a mount
-namespace of its own with version 2 alone, and makes no control groups. The namespace is held open
-by a process that outlives a killed test run: the next run finds the containers there and removes
-them.
+namespace of its own with version 2 alone, and makes no control groups. The namespace hides the
+names and addresses of other containers, too, which may be left from a machine that died. It is held
+open by a process that outlives a killed test run: the next run finds the containers there and
+removes them.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ driver = "overlay"
 graphroot = "{store}/storage"
 runroot = "{run}/storage"
 """
-_HOLD: Final = (
-    "umount -l -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec sleep infinity"
-)
+_NETWORKS: Final = "/run/containers/networks"
+"""Where Podman that runs as root keeps names and addresses of containers; no setting moves it."""
+_HOLD: Final = f"""\
+umount -l -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup \
+    && mkdir -p {_NETWORKS} && mount -t tmpfs none {_NETWORKS} && exec sleep infinity"""
 
 
 class ContainersUnavailableError(RuntimeError):

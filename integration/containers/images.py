@@ -33,7 +33,8 @@ _STANDINS: Final = {
 }
 _NAMED: Final = re.compile(r"\$\{(\w+_IMAGE):-([^}]+)\}")
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
-_OWN: Final = "localhost/kafka-reassigner:test"
+OWN: Final = "localhost/kafka-reassigner:test"
+"""The daemon's image that tests build."""
 
 log = logging.getLogger("containers")
 
@@ -78,7 +79,7 @@ def base_images(engine: Engine) -> dict[str, str]:
     return found
 
 
-def build_own(engine: Engine, python: str, tag: str = _OWN, *options: str) -> str:
+def build_own(engine: Engine, python: str, tag: str = OWN, *options: str) -> str:
     """
     Build the daemon's image on this Python image; return its name.
 
