@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from integration.containers.deployment import LABEL
 from integration.containers.engines import Engine
 from integration.containers.images import ROOT, build_own
+from integration.rigs.certificates import CertificateAuthority
 from integration.rigs.waiting import eventually
 
 UID: Final = 10095
@@ -130,12 +132,25 @@ def test_it_says_how_it_is_started_stopped_and_checked(engine: Engine, image: st
     assert config["Healthcheck"] is not None
 
 
+@pytest.mark.parametrize("http", ["plain", "locked"])
 def test_a_daemon_without_zookeeper_is_alive_and_ends_when_asked(
-    engine: Engine, image: str
+    engine: Engine, image: str, http: str, tmp_path: Path
 ) -> None:
     """It waits for ZooKeeper and is healthy; SIGTERM ends process 1 with 0, with no SIGKILL."""
-    options = ("--read-only", "--tmpfs", "/tmp", "--network", "none", "--label", LABEL)  # noqa: S108 - the container's
+    options = ["--read-only", "--tmpfs", "/tmp", "--network", "none", "--label", LABEL]  # noqa: S108 - the container's
     settings = {"ZOOKEEPER": "127.0.0.1:2181/kafka", "INSECURE_HTTP": "true"}
+    if http == "locked":
+        own = CertificateAuthority(tmp_path / "tls").issue("daemon")
+        for file in (own.certificate, own.key):
+            file.chmod(0o644)  # the daemon is another user
+        options += ["--volume", f"{tmp_path / 'tls'}:/tls:ro"]
+        settings = {
+            "ZOOKEEPER": "127.0.0.1:2181/kafka",
+            "HTTP": "0.0.0.0:9443",
+            "HTTP_TOKEN": "correct horse battery staple",
+            "HTTP_TLS_CERTFILE": f"/tls/{own.certificate.name}",
+            "HTTP_TLS_KEYFILE": f"/tls/{own.key.name}",
+        }
     said = [part for n, v in settings.items() for part in ("--env", f"REASSIGNER_{n}={v}")]
     container = engine.run("run", "--detach", *options, *said, image).strip()
     try:
