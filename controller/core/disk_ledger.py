@@ -102,6 +102,8 @@ class BrokerDisk:
     """Of the copies whose directory is not known."""
     growth: dict[str, float] = field(default_factory=dict)
     """Bytes per second by which a directory fills without the copies."""
+    counted_at: Instant = NEVER
+    """When the broker was last asked for all its logs."""
     placed_since: int = 0
     """Copies that the broker places after it counted its logs."""
     deletions: list[Instant] = field(default_factory=list)
@@ -213,6 +215,7 @@ class BrokerDisk:
                 report.epoch, report.at, tuple(_with_former(d, known) for d in report.dirs)
             )
         else:
+            self.counted_at = report.at
             self.deletions = [at for at in self.deletions if at > report.at]
             self.placed_since = sum(c.directory is None for c in self.every_copy())
         self.report = report

@@ -47,6 +47,13 @@ The next report shows their progress, and others may begin, before these have en
 """
 SPARE_PLACEMENTS: Final = 1
 """Logs that others may create on a broker after it counted them."""
+FRESH_S: Final = 1.0
+"""
+The age of a count until which there are none: a copy would otherwise wait for ever.
+
+That is where the directory with the fewest logs has one less than a full one. Should another log
+come first nevertheless, the copy is taken back before the directory is full.
+"""
 
 
 def placements_before(disk: disk_ledger.BrokerDisk) -> dict[str, int]:
@@ -222,7 +229,8 @@ class DiskBudget:
             is_copying=disk.is_copying,
             rate=rate,
             age_s=age_s,
-            placed=disk.placed_since + SPARE_PLACEMENTS,
+            placed=disk.placed_since
+            + (0 if now <= disk.counted_at + FRESH_S else SPARE_PLACEMENTS),
         )
         return known
 

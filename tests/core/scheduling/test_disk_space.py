@@ -19,7 +19,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import Options
-from controller.core.scheduling.disk_budget import placements_before
+from controller.core.scheduling.disk_budget import FRESH_S, placements_before
 from controller.core.scheduling.disk_space import unguarded
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.scheduling.modelled_disks import ModelledDisks
@@ -328,6 +328,38 @@ def test_copy_waits_for_room_in_each_directory_that_may_take_it() -> None:
         "broker 4, /data/0: 50 GB needed, 10 GB free above min_free (10 GB)",
     )
     driver.observe(reported(driver, {4: dirs(9, 3, usable=(20 * GB, 500 * GB))}))
+    assert waits(driver) is None
+
+
+def test_directory_with_one_log_more_counts_unless_the_logs_were_just_counted() -> None:
+    """Others may create a log meanwhile; but a full directory may have one more for ever."""
+    driver = guarded([0], [1])
+    driver.submit({tp(0): [4]})
+    sizes = {tp(0): 50 * GB, tp(1): 50 * GB}
+    after(driver, FRESH_S + 0.1)
+    counted = dirs(4, 3, usable=(20 * GB, 500 * GB))
+    late = reported(driver, {4: counted}, sizes)
+    after(driver, FRESH_S + 0.1)
+    driver.observe(late)
+    assert waits(driver) == (
+        BlockedBy.DISK_FULL,
+        "broker 4, /data/0: 50 GB needed, 10 GB free above min_free (10 GB)",
+    )
+    driver.observe(reported(driver, {4: counted}, sizes))
+    assert waits(driver) is None
+    driver.observe(LegacyPlanRead(plan({tp(1): [4]}, czxid=60)))
+    assert waits(driver, 1) is not None, "the first copy may be the log that comes before"
+
+
+def test_answer_without_counts_does_not_make_them_fresh() -> None:
+    """It names some partitions only; the counts are those of the answer before."""
+    driver = guarded([0])
+    driver.submit({tp(0): [4]})
+    driver.observe(reported(driver, {4: dirs(4, 3, usable=(20 * GB, 20 * GB))}, {tp(0): 50 * GB}))
+    after(driver, FRESH_S + 0.1)
+    driver.observe(reported(driver, {4: dirs(None, None, usable=(20 * GB, 500 * GB))}))
+    assert waits(driver) is not None
+    driver.observe(reported(driver, {4: dirs(4, 3, usable=(20 * GB, 500 * GB))}))
     assert waits(driver) is None
 
 
