@@ -25,7 +25,7 @@ from controller.core.model import Instant, Route, TopicPartition
 from controller.core.reassignments import Reassignment, Request
 from controller.core.scheduling import (
     adaptive_limit,
-    disk_space,
+    disk_reservations,
     in_flight,
     isr_health,
     log_directories,
@@ -335,7 +335,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     elif isinstance(after, phases.Placing):
         in_flight.unload(view, reassignment)
     log_directories.reflect_phase(view, record.partition, record.at)
-    disk_space.reserve(view, record.partition, record.at)
+    disk_reservations.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.
     view.note_progress(
         record.partition, after.deadline if isinstance(after, phases.Stopping) else record.at

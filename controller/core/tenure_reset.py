@@ -14,7 +14,7 @@ from controller.core.controllership.engines import engine_of
 from controller.core.controllership.topic_deletions import begin_to_yield, note_yielded
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.reassignments import Reassignment
-from controller.core.scheduling import disk_space
+from controller.core.scheduling import disk_reservations, disk_space
 from controller.core.scheduling.in_flight import count_in_flight, drop
 from controller.core.state.own_records import OwnRecords
 from controller.core.state.session import SessionState
@@ -65,7 +65,7 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
     }
     # Free space from before the claim says nothing of what was copied until then.
     disk_space.invalidate_disks(view)
-    disk_space.miss_deletions(view, now)
+    disk_reservations.miss_deletions(view, now)
     _take_up(view, now)
     _invalidate_topics(view)
 
@@ -103,7 +103,7 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         reassignment.step = int(reassignment.in_flight)
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
-            disk_space.reserve(view, partition, now)
+            disk_reservations.reserve(view, partition, now)
         elif reassignment.part_way or reassignment.spec.rolls_back:
             tenure.resumed[partition] = None
         else:

@@ -13,7 +13,7 @@ from typing import Final
 from controller.core import events, phases, unclean_election, wakeups
 from controller.core.model import AlterOutcome, BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.reassignments import Reassignment
-from controller.core.scheduling.disk_space import log_dropped
+from controller.core.scheduling.disk_reservations import log_dropped
 from controller.core.view import ClusterView
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).

@@ -13,7 +13,12 @@ from typing import TypeVar
 from controller.core import foreign, options, phases, request_records, wakeups
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.reassignments import Load, Reassignment
-from controller.core.scheduling import disk_space, isr_health, log_directories, partition_sizes
+from controller.core.scheduling import (
+    disk_reservations,
+    isr_health,
+    log_directories,
+    partition_sizes,
+)
 from controller.core.view import ClusterView
 
 Key = TypeVar("Key")
@@ -130,7 +135,7 @@ def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     view.tenure.resumed.pop(partition, None)
     if reassignment is None:
         return
-    disk_space.reserve(view, partition, now)
+    disk_reservations.reserve(view, partition, now)
     log_directories.reflect_end(view, partition, reassignment)
     work.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(work.topics_at_work, partition.topic, -1)
@@ -183,7 +188,7 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
 
 
 def _reflect_phase(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
-    disk_space.reserve(view, partition, now)
+    disk_reservations.reserve(view, partition, now)
     log_directories.reflect_phase(view, partition, now)
 
 
@@ -191,7 +196,7 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
     """Update throttles, sizes and health for a reassignment that is new or has another spec."""
     reflect_participants(view, partition)
     partition_sizes.size_wanted(view, partition, now)
-    disk_space.reserve(view, partition, now)
+    disk_reservations.reserve(view, partition, now)
     isr_health.judge(view, partition)
     wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
 

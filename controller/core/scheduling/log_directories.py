@@ -22,7 +22,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments import Reassignment
 from controller.core.records import Decision
-from controller.core.scheduling import disk_space
+from controller.core.scheduling import disk_reservations
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -124,7 +124,7 @@ def _wanted(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
         b: [] for b in ledger.silent if ledger.silence_of(b, epoch_of(view, b)) is not None
     }
     for partition in dict.fromkeys((*ledger.placing, *ledger.left)):
-        brokers = set(disk_space.moving_brokers(view, partition))
+        brokers = set(disk_reservations.moving_brokers(view, partition))
         if partition in ledger.placing:
             brokers.update(view.work.reassignments[partition].spec.placed_brokers)
         for broker in brokers.intersection(view.cluster.brokers):
@@ -203,7 +203,7 @@ def _reported(
     ledger.reports[replica] = directory_ledger.Report(event.broker_epoch, event.at, placed)
     before = ledger.moves.get(replica)
     if partition in ledger.left:
-        disk_space.reserve(view, partition, now)
+        disk_reservations.reserve(view, partition, now)
     if placed is None or placed.future is None:
         if before is not None:
             del ledger.moves[replica]
