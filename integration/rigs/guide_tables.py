@@ -73,6 +73,8 @@ ACCEPTED: Final = rf"Accepted as request_\d+: {TOPIC}-0"
 EXECUTED: Final = r"Request request_\d+ has ended: 1 of 1 done"
 HELD: Final = (prepare("reassigner pause --broker 1"), prepare("reassigner execute plan.json"))
 """A request that is open and does not begin."""
+IDLE: Final = prepare("reassigner watch --until-idle")
+"""So that no cancellation lasts into the next document, whose topic has the same name."""
 EXPORT: Final = "export REASSIGNER_ZOOKEEPER=zk1:2181,zk2:2181/kafka"
 STATUS: Final = Run("reassigner status", r"\d+ partitions in flight", (0, 2))
 HISTORY: Final = Run("reassigner list --history", r"request_\d+ \(request\): 1 of 1 done")
@@ -141,6 +143,7 @@ PAGES: Final = {
             DAEMON,
             *HELD,
             Run("reassigner cancel --partition TOPIC-N", "Cancelling as cancel-|is complete"),
+            IDLE,
         ),
         not_run={
             "reassigner cancel": NAME,
@@ -154,7 +157,7 @@ PAGES: Final = {
         steps=(
             DAEMON,
             Run("reassigner execute plan.json", rf"{ACCEPTED}|{EXECUTED}"),
-            prepare("reassigner watch --until-idle"),
+            IDLE,
             Run("reassigner execute plan.json --throttle 50MB", EXECUTED),
             Run("reassigner verify plan.json", "Reassignment of partition orders-0 is completed"),
             prepare("reassigner pause --broker 1"),
@@ -168,6 +171,7 @@ PAGES: Final = {
             Run("reassigner pause", "everything is paused"),
             prepare("reassigner resume"),
             Run("reassigner cancel REQUEST", "Cancelling as cancel-|is complete"),
+            IDLE,
             DOCTOR,
         ),
         not_run={
