@@ -7,6 +7,7 @@ test for each row, as a cluster takes longer to start than its questions take.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import time
@@ -20,8 +21,9 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, make_acl
 
 from integration.rigs.daemon_process import Daemon
+from integration.rigs.kerberos import missing_programs
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
-from integration.rigs.locks import BROKER, DAEMON, PLANTED, Locks
+from integration.rigs.locks import BROKER, DAEMON, GSSAPI, PLANTED, Locks
 from integration.rigs.operator_actions import plan_file
 from integration.rigs.plans import (
     await_broker_controller,
@@ -42,6 +44,14 @@ OPTIONS: Final = (
     *("--tenure-linger", "1"),
     *("--log-level", "debug"),
 )
+_LACKING: Final = [
+    *missing_programs(),
+    *(each for each in ("gssapi", "kerberos") if importlib.util.find_spec(each) is None),
+]
+NEEDS_KERBEROS: Final = pytest.mark.skipif(
+    bool(_LACKING),
+    reason=f"a Kerberos realm needs {', '.join(_LACKING)} (krb5-kdc, pip install '.[kerberos]')",
+)
 _REFUSED: Final = re.compile(r"Failed authentication with .*?\(channelId=([^)]+)\)")
 HTTP_PATHS: Final = (
     *("/", "/status", "/metrics", "/healthz", "/readyz", "/history"),
@@ -53,6 +63,7 @@ ROWS: Final[Mapping[str, Locks]] = {
     "certificates": Locks(protocol="SSL", mechanism=None, zookeeper_sasl=None),
     "zookeeper-tls": Locks(mechanism="PLAIN", zookeeper_tls=True),
     "control-plane": Locks(mechanism="PLAIN", zookeeper_sasl=None, control_plane=True),
+    "kerberos": Locks(mechanism=GSSAPI, zookeeper_sasl=GSSAPI),
 }
 
 
@@ -65,6 +76,8 @@ ROWS: Final[Mapping[str, Locks]] = {
         ("certificates", "delegated"),
         ("zookeeper-tls", "native"),
         ("control-plane", "native"),
+        pytest.param("kerberos", "native", marks=NEEDS_KERBEROS),
+        pytest.param("kerberos", "delegated", marks=NEEDS_KERBEROS),
     ],
 )
 def test_a_plan_is_carried_out_behind_locks_through_crash_and_takeover(

@@ -34,6 +34,11 @@ class Realm:
     Args:
         directory: Receives its database, its configuration and its key tables.
         port: Of the centre, on the loopback interface (UDP and TCP).
+
+    Attributes:
+        configuration: Of programs that use the realm.
+        hosts: The names of addresses for Java, whose clients put the name of the server's address
+            into its principal: the address itself, which other clients use.
     """
 
     def __init__(self, directory: Path, port: int) -> None:
@@ -41,6 +46,8 @@ class Realm:
         self._directory = directory
         self.configuration = directory / "krb5.conf"
         self.configuration.write_text(_CONFIGURATION.format(realm=REALM, host=LOCALHOST, port=port))
+        self.hosts = directory / "hosts"
+        self.hosts.write_text(f"{LOCALHOST} {LOCALHOST}\n")
         (directory / "kdc.conf").write_text(
             _CENTRE.format(realm=REALM, host=LOCALHOST, port=port, directory=directory)
         )

@@ -327,6 +327,7 @@ class Keys:
             return {}
         return {
             "java.security.krb5.conf": str(self.realm.configuration),
+            "jdk.net.hosts.file": str(self.realm.hosts),
             "zookeeper.sasl.client.canonicalize.hostname": "false",
         }
 
