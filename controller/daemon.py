@@ -111,13 +111,13 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     waking = WakingInbox()
     arrivals = TimedInbox(waking, clock)
     inbox = BrokerFollower(arrivals)
-    endpoint = build_endpoint(settings, arrivals, telemetry.metrics)
+    endpoint = build_endpoint(settings, arrivals, telemetry.metrics, lambda: inbox.topics)
     zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry, log)
     brokers = _brokers(settings, stack, inbox, zookeeper.session)
     inbox.queries = (brokers.configs, brokers.sizes, brokers.reassignments, brokers.directories)
     submissions = None
-    if endpoint is not None and endpoint.relay is not None:
-        inbox.queries = (*inbox.queries, endpoint.relay)
+    if endpoint is not None and endpoint.followers:
+        inbox.queries = (*inbox.queries, *endpoint.followers)
         submissions = ClientSubmissions(arrivals, lambda: OperatorClient(settings))
         submissions.start()
         stack.callback(submissions.stop)
@@ -139,7 +139,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
             replace(
                 settings.options(),
                 endpoint=None if endpoint is None else endpoint.entry,
-                serves_clients=endpoint is not None and endpoint.relay is not None,
+                serves_clients=endpoint is not None and bool(endpoint.followers),
             )
         ),
         store=zookeeper.store,

@@ -17,7 +17,7 @@ import pytest
 from controller.brokers import messages
 from controller.core.broker_requests import ControlledShutdownResponse
 from controller.core.model import TopicPartition
-from controller.endpoint import client_codec, codec
+from controller.endpoint import client_codec, codec, topic_codec
 from integration.decoder_gate import client_frames, controller_frames, endpoint_frames
 from integration.decoder_gate.endpoint_frames import of_release, of_today
 from integration.decoder_gate.gate_process import GateProcess, NotReadableError
@@ -33,9 +33,9 @@ HIGHEST: Final[dict[str, dict[int, int]]] = {
     "3.9.1": {**_EVERYWHERE, 4: 7, 5: 4, 6: 8, 56: 3, 67: 0, 18: 4},
 }
 """The highest version of each request of brokers and controllers in each release."""
-_CLIENTS: Final = {16: 4, 43: 2, 44: 1, 45: 0, 46: 0}
+_CLIENTS: Final = {16: 4, 19: 7, 37: 3, 43: 2, 44: 1, 45: 0, 46: 0}
 HIGHEST_OF_CLIENTS: Final[dict[str, dict[int, int]]] = {
-    "2.7.2": {**_CLIENTS, 32: 3, 35: 2},
+    "2.7.2": {**_CLIENTS, 19: 6, 32: 3, 35: 2},
     "2.8.2": {**_CLIENTS, 32: 4, 35: 2},
     "3.2.3": {**_CLIENTS, 32: 4, 35: 3, 66: 0},
     "3.5.2": {**_CLIENTS, 32: 4, 35: 4, 66: 0},
@@ -141,7 +141,8 @@ def test_answer_to_a_client_is_read_as_meant(
 
 @pytest.mark.parametrize("is_full", [True, False], ids=["full", "null"])
 @pytest.mark.parametrize(
-    ("release", "key", "version"), every_version(client_codec.SERVED, HIGHEST_OF_CLIENTS)
+    ("release", "key", "version"),
+    every_version({**client_codec.SERVED, **topic_codec.TOPICS_SERVED}, HIGHEST_OF_CLIENTS),
 )
 def test_request_of_a_client_is_decoded_as_meant(
     gate: Gate, release: str, key: int, version: int, *, is_full: bool
@@ -149,9 +150,16 @@ def test_request_of_a_client_is_decoded_as_meant(
     """Null lists mean all, and null replicas cancel."""
     body, meant = client_frames.request(key, version, release, is_full=is_full)
     frame = gate(release).write_request(key, version, CORRELATION, "tool", body)
-    header, request = client_codec.decode(frame, client_frames.CLIENT)
+    header, request = decode_request(key, frame)
     assert header == codec.RequestHeader(key, version, CORRELATION, "tool")
     assert request == meant
+
+
+def decode_request(key: int, frame: bytes) -> tuple[codec.RequestHeader, object]:
+    """Return what the endpoint reads."""
+    if key in topic_codec.TOPICS_SERVED:
+        return topic_codec.decode(frame)
+    return client_codec.decode(frame, client_frames.CLIENT)
 
 
 # --- requests of brokers -------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def test_topics_are_created_grown_and_deleted(
     """
     By librdkafka and by Kafka's tool, with a copy in flight all the time.
 
-    The daemon gives the role back for each of them, and takes it again.
+    The daemon gives the role back for the deletion, and takes it again.
     """
     name = f"late-{uuid.uuid4().hex[:8]}"
     where = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", name)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
-from controller.core.events import BrokersRead, ClaimGuardsRead, Event
+from controller.core.events import BrokersRead, ClaimGuardsRead, Event, TopicsListed
 from controller.core.model import BrokerId, LiveBroker
 from controller.errors import ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
@@ -159,6 +159,8 @@ class BrokerFollower:
     def __init__(self, inner: Inbox) -> None:
         self._inner = inner
         self.queries: tuple[BrokerDependent, ...] = ()
+        self.topics: frozenset[str] = frozenset()
+        """The topics that were listed last."""
 
     def put(self, event: Event) -> None:
         """Update the adapters from the event and pass it on."""
@@ -168,6 +170,8 @@ class BrokerFollower:
         elif isinstance(event, ClaimGuardsRead):
             for query in self.queries:
                 query.update_controller(event.controller_broker)
+        elif isinstance(event, TopicsListed):
+            self.topics = event.topics
         self._inner.put(event)
 
 

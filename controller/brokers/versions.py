@@ -71,6 +71,17 @@ def _parsed(protocol: str) -> _Protocol:
     return _Protocol(int(major), int(minor), _LAST if internal is None else int(internal))
 
 
+def is_protocol_at_least(protocol: str, least: str) -> bool:
+    """
+    Return whether an inter-broker protocol is another one, or a later one.
+
+    Raises:
+        InvalidInputError: one of them is not a protocol version.
+
+    """
+    return _parsed(protocol) >= _parsed(least)
+
+
 def versions_of(protocol: str) -> Versions:
     """
     Return the versions that Kafka's controller sends with this inter-broker protocol.

@@ -21,6 +21,7 @@ from controller.core import (
 )
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.state_polling import missing_again
+from controller.core.controllership.topic_asks import note_topic
 from controller.core.model import Instant, Route, TopicPartition
 from controller.core.reassignments import Reassignment, Request
 from controller.core.scheduling import (
@@ -50,7 +51,12 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
     tenure, work, intake, cluster = view.tenure, view.work, view.intake, view.cluster
     match record:
         case records.AssignmentRecord(partition=partition, assignment=assignment):
-            view.session.topics[partition.topic].partitions[partition.partition] = assignment
+            entries = view.session.topics[partition.topic].partitions
+            if partition.partition not in entries:
+                # It is new: a state that exists nevertheless is found when ours is rejected.
+                tenure.stateless.add(partition)
+                view.due.partitions[partition] = None
+            entries[partition.partition] = assignment
             wakeups.orphans_concerned(view, partition)
             isr_health.judge(view, partition)
         case records.StateRecord():
@@ -81,6 +87,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             tenure.client_asks.pop(ticket, None)
             if not tenure.client_asks:
                 tenure.electing.clear()
+                tenure.creations_rejected.clear()
         case records.ProducerIdsRecord(block=block, expected_version=version):
             following = model.ZkVersion(0 if version is None else version + 1)
             tenure.producer_ids = ProducerIds(block.last + 1, following)
@@ -95,6 +102,12 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             )
             tenure.electing.update(partitions)
             tenure.preferred.update(dict.fromkeys(partitions))
+        case (
+            records.TopicCreatedRecord(ticket=ticket, result=result)
+            | records.TopicGrownRecord(ticket=ticket, result=result)
+        ):
+            note_topic(view, ticket, result)
+            tenure.electing.update(result.new_partitions)
         case records.StateCreatedRecord(partition=partition):
             tenure.stateless.discard(partition)
             tenure.states[partition] = model.PartitionState(

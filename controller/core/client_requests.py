@@ -11,8 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from controller.core import broker_requests
+from controller.core import broker_requests, topic_requests
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
+from controller.core.topic_requests import (
+    CreatePartitions,
+    CreatePartitionsResponse,
+    CreateTopics,
+    CreateTopicsResponse,
+    TopicResult,
+)
 
 UNKNOWN_SERVER_ERROR: Final = -1
 NONE: Final = broker_requests.NONE
@@ -68,7 +75,14 @@ class CedeRole:
     """The name of the client's request."""
 
 
-ClientAsk = ElectLeaders | AlterReassignments | ListReassignments | CedeRole
+ClientAsk = (
+    ElectLeaders
+    | AlterReassignments
+    | ListReassignments
+    | CreateTopics
+    | CreatePartitions
+    | CedeRole
+)
 
 
 class PartitionResult(NamedTuple):
@@ -121,7 +135,12 @@ class CedeRoleResponse:
 
 
 ClientAnswer = (
-    ElectLeadersResponse | AlterReassignmentsResponse | ListReassignmentsResponse | CedeRoleResponse
+    ElectLeadersResponse
+    | AlterReassignmentsResponse
+    | ListReassignmentsResponse
+    | CreateTopicsResponse
+    | CreatePartitionsResponse
+    | CedeRoleResponse
 )
 
 
@@ -149,6 +168,8 @@ class PendingClientAsk:
     """What became of the other partitions of an AlterPartitionReassignments."""
     electing: frozenset[TopicPartition] = field(default_factory=frozenset)
     """Partitions whose leader is being elected."""
+    topics: Mapping[str, TopicResult] = field(default_factory=dict)
+    """Topics that are written, or that ZooKeeper rejects, with their results."""
 
 
 def refused(request: ClientAsk, error: int) -> ClientAnswer:
@@ -161,5 +182,7 @@ def refused(request: ClientAsk, error: int) -> ClientAnswer:
             return AlterReassignmentsResponse(error)
         case ListReassignments():
             return ListReassignmentsResponse(error)
+        case CreateTopics() | CreatePartitions():
+            return topic_requests.refused(request, error)
         case CedeRole():
             return CedeRoleResponse(error)

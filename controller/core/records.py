@@ -15,6 +15,7 @@ from controller.core.client_requests import PartitionResult
 from controller.core.effects import Effect
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import AtomicCheck
+from controller.core.topic_requests import TopicResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,33 @@ class ElectionsAskedRecord:
     partitions: tuple[TopicPartition, ...]
     results: tuple[PartitionResult, ...]
     """The results of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreatedRecord:
+    """The topic znode with its settings in ``/config/topics``, for a client's CreateTopics."""
+
+    ticket: int
+    result: TopicResult
+    """The client's, once each partition has a leader; it has the topic id, too."""
+    replicas: tuple[Replicas, ...]
+    """By the number of the partition."""
+    configs: tuple[tuple[str, str], ...]
+    replaces_configs: bool
+    """Whether a former topic of the name left its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGrownRecord:
+    """
+    Volatile: partitions are added to a topic for a client's CreatePartitions.
+
+    The assignment records of the same change are what becomes durable.
+    """
+
+    ticket: int
+    result: TopicResult
+    """The client's, once each partition has a leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +472,8 @@ Record = (
     | ProducerIdsRecord
     | ShutdownBegunRecord
     | ElectionsAskedRecord
+    | TopicCreatedRecord
+    | TopicGrownRecord
     | SpecRecord
     | SpecEndedRecord
     | LegacyEntryRecord

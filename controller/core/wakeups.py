@@ -234,6 +234,8 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     records.ProducerIdsRecord: (),
     records.ShutdownBegunRecord: ("asks",),
     records.ElectionsAskedRecord: ("elections",),
+    records.TopicCreatedRecord: ("tenure", "asks"),
+    records.TopicGrownRecord: ("tenure", "asks"),
     records.PhaseRecord: (),
     records.BlockedRecord: (),
     records.LeaderMovedRecord: (),

@@ -29,6 +29,7 @@ from controller.endpoint.client_codec import Unclean
 from controller.endpoint.peers import Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
 from controller.endpoint.tickets import Tickets
+from controller.endpoint.topic_service import TopicService
 from controller.errors import RemoteProtocolError
 
 CEDE_S: Final = 45.0
@@ -82,12 +83,13 @@ class ClientService:
 
     versions: Mapping[int, tuple[int, int]] = {}
 
-    def __init__(  # noqa: PLR0913 - what it works with
+    def __init__(  # noqa: PLR0913, PLR0917 - what it works with
         self,
         own_id: BrokerId,
         relay: Relay,
         tickets: Tickets,
         brokers: BrokerService,
+        topics: TopicService,
         observer: AskObserver,
         *,
         is_sasl: bool = False,
@@ -100,6 +102,7 @@ class ClientService:
             relay: Opens connections to brokers.
             tickets: The way to the loop.
             brokers: Answers brokers that are permitted to ask.
+            topics: Creates topics and partitions.
             observer: Counts requests.
             is_sasl: Whether peers authenticate by SASL.
 
@@ -108,6 +111,7 @@ class ClientService:
         self._relay = relay
         self._tickets = tickets
         self._brokers = brokers
+        self._topics = topics
         self._observer = observer
         self._is_sasl = is_sasl
 
@@ -179,11 +183,21 @@ class ClientService:
     async def _ceded(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> bytes | None:
-        """Give the role back for a request that the client may make; else relay it as it is."""
+        """
+        Create topics or partitions; give the role back for what only Kafka's controller can do.
+
+        A request that the client may not make is relayed as it is.
+        """
         seen = await self._look(upstream, relayed_frames.topics_of(header, frame))
         is_permitted = CEDED[header.api_key].operation in seen.operations
-        if seen.controller == self._own_id and is_permitted:
-            return await self._cede(peer, upstream, header, frame)
+        if seen.controller == self._own_id:
+            served = await self._topics.answer(header, frame, seen, upstream)
+            if served is not None:
+                answer, error = served
+                self._count(header, "not_controller" if error == NOT_CONTROLLER else "answered")
+                return answer
+            if is_permitted:
+                return await self._cede(peer, upstream, header, frame)
         self._count(header, "by_broker")
         return framed(await upstream.exchange(frame))
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
+from controller.brokers import endpoints as broker_endpoints
+from controller.brokers.broker_queries import BrokerDependent, ConnectionSettings
+from controller.brokers.topic_configs import LIMITS
+from controller.brokers.topic_validation import TopicValidation
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
 from controller.endpoint.authentication import Authentication, Sasl
 from controller.endpoint.broker_service import AskObserver, BrokerService
@@ -19,6 +23,7 @@ from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer, ServerObserver
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.tls import ServerTls
+from controller.endpoint.topic_service import TopicService
 from controller.endpoint.user_file import UserFile
 from controller.reactor.ports import Inbox
 from controller.setting_values import HttpAddress, advertised
@@ -41,8 +46,8 @@ class ListedEndpoint:
     """What the loop answers requests with."""
     entry: LiveBroker
     """The daemon as brokers know it."""
-    relay: Relay | None = None
-    """Needs to know the brokers; None: clients are not served."""
+    followers: tuple[BrokerDependent, ...] = ()
+    """Need to know the brokers; empty: clients are not served."""
 
     def start(self) -> None:
         """Accept connections from now on."""
@@ -58,10 +63,19 @@ class ListedEndpoint:
 
 
 def build_endpoint(
-    settings: Settings, inbox: Inbox, observer: EndpointObserver
+    settings: Settings,
+    inbox: Inbox,
+    observer: EndpointObserver,
+    topics: Callable[[], Collection[str]],
 ) -> ListedEndpoint | None:
     """
     Bind the endpoint that the settings ask for; None if it is off.
+
+    Args:
+        settings: What the operator configured.
+        inbox: The loop's inbox.
+        observer: Counts what peers do.
+        topics: Returns the topics that exist.
 
     Raises:
         InvalidInputError: its address is in use or does not belong to this machine.
@@ -81,18 +95,24 @@ def build_endpoint(
     limits = Limits()
     memory = FrameMemory(limits.frames_bytes)
     relay = Relay(listeners_of(settings)[-1], memory, tls=_tls_of(settings))
+    connections = ConnectionSettings(
+        broker_endpoints.security_of(settings), broker_endpoints.listeners_of(settings), LIMITS
+    )
+    validation = TopicValidation(connections, topics)
     clients = ClientService(
         BrokerId(settings.controller_id),
         relay,
         tickets,
         brokers,
+        TopicService(tickets, validation),
         observer,
         is_sasl=settings.security_protocol.value.startswith("SASL"),
     )
     # SASL is relayed to a broker, which authenticates and authorises.
     server = EndpointServer(listen, [], observer, limits, clients, Authentication(tls))
     tickets.post = server.post
-    return ListedEndpoint(server, tickets, entry_of(settings, server.address), relay)
+    entry = entry_of(settings, server.address)
+    return ListedEndpoint(server, tickets, entry, (relay, validation))
 
 
 def _server_tls(settings: Settings) -> ServerTls | None:

@@ -16,6 +16,8 @@ from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     ElectLeadersResponse,
     ListPartitionReassignmentsResponse,
 )
@@ -39,6 +41,7 @@ from controller.endpoint.codec import (
     read_request,
 )
 from controller.endpoint.strict_decoding import Cursor
+from controller.endpoint.topic_codec import TOPICS_SERVED, EffectiveConfig
 from controller.errors import ProtocolError
 
 _KEYS: Final = struct.Struct(">hhh")
@@ -140,7 +143,7 @@ _FIRST_FLEXIBLE: Final = 3
 _FIRST_FLEXIBLE_AUTHENTICATE: Final = 2
 _HIGHEST: Final = {
     key: highest
-    for served in (ADVERTISED, SERVED)
+    for served in (ADVERTISED, SERVED, TOPICS_SERVED)
     for key, (_, highest) in served.items()
     if key != API_VERSIONS
 }
@@ -155,13 +158,39 @@ OWN_CORRELATION: Final = 0x72656C61
 """Of a request in the name of a client, which has no other in flight then."""
 
 
+CREATE: Final = 5
+"""An ``AclOperation``."""
+
+
 class SeenController(NamedTuple):
     """What a broker says of the controller and of the rights of a client."""
 
     controller: int
     """-1: there is none."""
-    operations: frozenset[int]
-    """Each ``AclOperation`` that is permitted on the cluster or on a named topic."""
+    cluster: frozenset[int] | None
+    """Each ``AclOperation`` that is permitted on the cluster; None: the broker does not say."""
+    topics: Mapping[str, frozenset[int] | None]
+    """The same for the named topics; one that the client may not see has none."""
+
+    @property
+    def operations(self) -> frozenset[int]:
+        """What is permitted on the cluster or on a named topic."""
+        known = (found or frozenset() for found in (self.cluster, *self.topics.values()))
+        return frozenset[int]().union(*known)
+
+    def permits(self, topic: str, operation: int) -> bool | None:
+        """
+        Return whether an operation on a topic is permitted; None: the broker does not say.
+
+        Who may create topics in the cluster may create each.
+        """
+        found = self.topics.get(topic)
+        if operation == CREATE:
+            if operation in (self.cluster or ()):
+                return True
+            if self.cluster is None and (found is None or operation not in found):
+                return None
+        return None if found is None else operation in found
 
 
 def topics_of(header: RequestHeader, frame: bytes) -> tuple[str, ...]:
@@ -204,8 +233,51 @@ def metadata_of(answer: bytes) -> SeenController:
     """
     body = _decoded(MetadataResponse, METADATA_VERSION, answer)
     # None: the broker does not say, as the client may not even see the topic or the cluster.
-    permitted = (found.authorized_operations or () for found in (body, *body.topics))
-    return SeenController(body.controller_id, frozenset().union(*permitted))
+    return SeenController(
+        body.controller_id,
+        _operations(body.authorized_operations),
+        {topic.name: _operations(topic.authorized_operations) for topic in body.topics},
+    )
+
+
+def _operations(given: Iterable[int] | None) -> frozenset[int] | None:
+    return None if given is None else frozenset(given)
+
+
+_SETTINGS_VERSION: Final = 1
+"""Of DescribeConfigs: brokers of 1.1 to 3.9 have it."""
+_TOPIC_RESOURCE: Final = 2
+
+
+def topic_settings_request(topics: Iterable[str]) -> bytes:
+    """Return the frame, without its length, of a request for all settings of topics."""
+    message = DescribeConfigsRequest(
+        version=_SETTINGS_VERSION,
+        resources=[(_TOPIC_RESOURCE, name, None) for name in topics],
+        include_synonyms=False,
+    )
+    frame = frame_of(message)
+    frame.with_header(correlation_id=OWN_CORRELATION, client_id="reassigner")
+    return frame.encode(framed=False)
+
+
+def topic_settings_of(answer: bytes) -> dict[str, tuple[EffectiveConfig, ...] | int]:
+    """
+    Return the settings of each topic in the answer to that request, or its error.
+
+    Raises:
+        ProtocolError: it cannot be decoded.
+
+    """
+    body = _decoded(DescribeConfigsResponse, _SETTINGS_VERSION, answer)
+    return {
+        row.resource_name: row.error_code
+        or tuple(
+            EffectiveConfig(c.name, c.value, c.read_only, c.config_source, c.is_sensitive)
+            for c in row.configs
+        )
+        for row in body.results
+    }
 
 
 _TOPIC_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {

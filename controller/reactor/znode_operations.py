@@ -8,10 +8,11 @@ Records that share a write with others (topic znodes, plans, shards) have no ope
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from controller.core import records
 from controller.core.applied_throttles import Entity
-from controller.core.model import Route, ZkVersion
+from controller.core.model import PartitionAssignment, Route, TopicAssignment, ZkVersion, Zxid
 from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.znodes import (
@@ -23,7 +24,11 @@ from controller.znodes import (
     producer_ids,
     reassignments,
     states,
+    topics,
 )
+
+_ANY_VERSION: Final = ZkVersion(-1)
+"""For ZooKeeper: whatever the version is."""
 
 
 def is_paperwork(multis: Iterable[Iterable[ports.Operation]]) -> bool:
@@ -51,6 +56,8 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [_written(paths.PRODUCER_IDS, data, version)]
         case records.StateCreatedRecord(partition=partition):
             return [ports.Create(paths.state_path(partition), _first_state(record))]
+        case records.TopicCreatedRecord():
+            return _new_topic(record)
         case records.SpecRecord(partition=partition, spec=spec):
             if spec.route is Route.FOREIGN:
                 return []
@@ -139,6 +146,23 @@ def _configured(
             paths.announcements_path(), entity_configs.encode_announcement(entity)
         ),
     ]
+
+
+def _new_topic(record: records.TopicCreatedRecord) -> list[ports.Operation]:
+    """Return the settings and the topic, in the order in which Kafka writes them."""
+    name = record.result.name
+    path = f"{paths.TOPIC_CONFIGS}/{name}"
+    data = entity_configs.encode_entity_config(record.configs)
+    content = TopicAssignment(
+        {number: PartitionAssignment(replicas) for number, replicas in enumerate(record.replicas)},
+        ZkVersion(0),
+        Zxid(0),
+        record.result.topic_id,
+    )
+    settings: ports.Operation = ports.Create(path, data)
+    if record.replaces_configs:
+        settings = ports.SetData(path, data, _ANY_VERSION)
+    return [settings, ports.Create(paths.topic_path(name), topics.encode_topic(content))]
 
 
 def _state(record: records.StateRecord) -> bytes:

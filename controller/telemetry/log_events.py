@@ -131,6 +131,15 @@ def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  #
             yield LogEvent("leader_changed", Level.INFO, record)
         case records.StateCreatedRecord():
             yield LogEvent("partition_created", Level.INFO, record)
+        case records.TopicCreatedRecord(result=result):
+            yield info(
+                "topic_created",
+                topic=result.name,
+                partitions=result.num_partitions,
+                replication_factor=result.replication_factor,
+            )
+        case records.TopicGrownRecord(result=result):
+            yield info("topic_grown", topic=result.name, partitions=result.num_partitions)
         case records.PreferredElectionEndedRecord():
             yield info("preferred_election_ended")
         case records.ShutdownBegunRecord():

@@ -151,6 +151,19 @@ RECORDS: Final[Mapping[str, Kind]] = {
             "controller_epoch": (INTEGER, "of our tenure"),
         },
     ),
+    "topic_created": Kind(
+        "A topic that a client asked for: its settings and its znode.",
+        {
+            "ticket": (INTEGER, "of the client's request"),
+            "result": (
+                f"list of {ANYTHING}",
+                "the result for the client: name, error, message, ...",
+            ),
+            "replicas": (f"list of {IDS}", "by the number of the partition"),
+            "configs": (f"list of list of {TEXT}", "name and value of each setting"),
+            "replaces_configs": (BOOLEAN, "a former topic of the name left its settings"),
+        },
+    ),
     "legacy_entry": Kind(
         "An entry of /admin/reassign_partitions.",
         {

@@ -21,7 +21,15 @@ from controller.core.client_requests import (
     PartitionResult,
 )
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.endpoint import client_codec, codec
+from controller.core.topic_requests import (
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    MorePartitions,
+    NewTopic,
+    TopicResult,
+)
+from controller.endpoint import client_codec, codec, topic_codec
+from controller.endpoint.topic_codec import EffectiveConfig, TopicsWanted
 
 OWN_ID: Final = 1_000_000
 CLIENT: Final = "kafka-reassign"
@@ -32,7 +40,16 @@ RESULTS: Final = (
     PartitionResult(TopicPartition("orders", 2**31 - 1), 39, "broker 9 is not live: é"),
     PartitionResult(TopicPartition(LONG, 2), 85),
 )
-VERSIONS: Final = {**client_codec.SERVED, **client_codec.LOCAL}
+VERSIONS: Final = {
+    **client_codec.SERVED,
+    **client_codec.LOCAL,
+    **topic_codec.TOPICS_SERVED,
+}
+TOPIC_ID: Final = "AQIDBAUGBwgJCgsMDQ4PEA"
+SETTINGS: Final = (
+    EffectiveConfig("retention.ms", "604800000", False, 5, False),  # noqa: FBT003 - in order
+    EffectiveConfig("secret", None, True, 1, True),  # noqa: FBT003 - in order
+)
 
 
 def answer(key: int, version: int, *, is_full: bool) -> tuple[bytes, object]:
@@ -78,8 +95,60 @@ def answer(key: int, version: int, *, is_full: bool) -> tuple[bytes, object]:
                 "topics": [{"name": LONG, "partitions": rows}] * is_full,
             }
             return client_codec.encode(header, listed), meant
+        case client_codec.CREATE_TOPICS:
+            return _created(header, is_full=is_full)
+        case client_codec.CREATE_PARTITIONS:
+            results = (TopicResult("orders", 0, None, 9), TopicResult(LONG, 37, "why: é"))
+            grown = CreatePartitionsResponse(0, results * is_full)
+            rows = [
+                {"name": r.name, "errorCode": r.error, "errorMessage": r.message}
+                for r in grown.results
+            ]
+            meant = {"throttleTimeMs": 0, "results": rows}
+            return topic_codec.encode(header, grown, {}), meant
         case _:
             return _local(header), _nothing(key, version)
+
+
+def _created(header: codec.RequestHeader, *, is_full: bool) -> tuple[bytes, object]:
+    """Return the answer about a topic with settings, one without, and one that is refused."""
+    results = (
+        TopicResult("orders", 0, None, 12, 3, TOPIC_ID),
+        TopicResult("hidden", 0, None, 12, 3, TOPIC_ID),
+        TopicResult(LONG, 36, "Topic exists: é"),
+    )
+    given = CreateTopicsResponse(0, results * is_full)
+    frame = topic_codec.encode(header, given, {"orders": SETTINGS, "hidden": 29})
+    rows: list[dict[str, object]] = []
+    for result in given.results:
+        row: dict[str, object] = {
+            "name": result.name,
+            "errorCode": result.error,
+            "errorMessage": result.message,
+        }
+        is_shown = result.name == "orders"
+        if header.version >= 5:
+            shown = {
+                "numPartitions": 12 if is_shown else -1,
+                "replicationFactor": 3 if is_shown else -1,
+                "configs": [
+                    {
+                        "name": c.name,
+                        "value": c.value,
+                        "readOnly": c.read_only,
+                        "configSource": c.config_source,
+                        "isSensitive": c.is_sensitive,
+                    }
+                    for c in (SETTINGS if is_shown else ())
+                ],
+            }
+            row |= shown
+            if result.name == "hidden":
+                row["topicConfigErrorCode"] = 29
+        if header.version >= 7:
+            row["topicId"] = "A" * 22 if result.error else TOPIC_ID
+        rows.append(row)
+    return frame, {"throttleTimeMs": 0, "topics": rows}
 
 
 def _local(header: codec.RequestHeader) -> bytes:
@@ -169,6 +238,30 @@ def request(
                 {"timeoutMs": 60_000, "topics": listed if is_full else []},
                 AlterReassignments(targets if is_full else {}, CLIENT),
             )
+        case client_codec.CREATE_TOPICS:
+            placed = [{"partitionIndex": 1, "brokerIds": [3, 4]}]
+            chosen = {"numPartitions": -1, "replicationFactor": -1, "assignments": placed}
+            named = [{"name": "a", "value": "é"}, {"name": "b", "value": None}]
+            new: dict[str, object] = {"name": LONG, **chosen, "configs": named}
+            topic = NewTopic(LONG, -1, -1, ((1, _ids(3, 4)),), (("a", "é"), ("b", None)), "")
+            return (
+                {"timeoutMs": 12_500, "validateOnly": is_full, "topics": [new] * is_full},
+                TopicsWanted((topic,) * is_full, (), 12.5, is_full),
+            )
+        case client_codec.CREATE_PARTITIONS:
+            added = [{"brokerIds": [3, 4]}, {"brokerIds": [1]}]
+            grown_too: list[dict[str, object]] = [
+                {"name": LONG, "count": 2**31 - 1, "assignments": added},
+                {"name": "orders", "count": 5, "assignments": None},
+            ]
+            more = (
+                MorePartitions(LONG, 2**31 - 1, (_ids(3, 4), _ids(1))),
+                MorePartitions("orders", 5, None),
+            )
+            wanted = TopicsWanted((), more if is_full else (), -0.001, is_full)
+            if not is_full:
+                grown_too.clear()
+            return {"timeoutMs": -1, "validateOnly": is_full, "topics": grown_too}, wanted
         case _:
             named = [{"name": LONG, "partitionIndexes": [7]}]
             return (

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from kafka.protocol.admin import (
+    AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
     DescribeConfigsRequest,
@@ -57,6 +58,7 @@ REQUESTS: Final[Mapping[int, type[ApiMessage]]] = {
     6: UpdateMetadataRequest,
     17: SaslHandshakeRequest,
     32: DescribeConfigsRequest,
+    33: AlterConfigsRequest,
     34: AlterReplicaLogDirsRequest,
     35: DescribeLogDirsRequest,
     36: SaslAuthenticateRequest,

@@ -17,7 +17,12 @@ from typing import Final
 
 from controller.core import broker_requests, client_requests
 from controller.core.model import BrokerId
-from controller.endpoint import client_codec, codec, relayed_frames
+from controller.core.topic_requests import (
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    TopicResult,
+)
+from controller.endpoint import client_codec, codec, relayed_frames, topic_codec
 from controller.errors import RemoteProtocolError
 from tests.endpoint.requests import (
     CLIENT_VERSIONS,
@@ -143,7 +148,15 @@ def _client_outcome_of(frame: bytes) -> str:
         local = client_codec.local_answer(header, frame, OWN_ID)
         return "relayed" if local is None else "local"
     relayed_frames.topics_of(header, frame)
-    return "relayed"
+    lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
+    if not lowest <= header.version <= highest:
+        return "relayed"
+    _, wanted = topic_codec.decode(frame)
+    results = tuple(TopicResult(name, 17, name) for name in wanted.names)
+    is_new = header.api_key == client_codec.CREATE_TOPICS
+    answer = CreateTopicsResponse(0, results) if is_new else CreatePartitionsResponse(0, results)
+    topic_codec.encode(header, answer, {})
+    return type(answer).__name__
 
 
 def answer_to(request: codec.Request) -> codec.Answer | None:

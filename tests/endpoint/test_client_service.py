@@ -6,9 +6,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from kafka.protocol.admin import (
@@ -35,6 +35,7 @@ from controller.core.client_requests import (
 )
 from controller.core.events import BrokerAsked, ClientAsked, Event
 from controller.core.model import BrokerId, TopicPartition
+from controller.core.topic_requests import TopicDefaults
 from controller.endpoint import codec, messages, relayed_frames
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.client_service import ClientService
@@ -42,6 +43,7 @@ from controller.endpoint.peers import FrameMemory
 from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.tickets import Tickets
+from controller.endpoint.topic_service import Settings, TopicService
 from controller.setting_values import HttpAddress
 from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
 from tests.endpoint.requests import frame_of, request_frame
@@ -70,6 +72,24 @@ class Asked:
 
 
 @dataclass
+class FakeValidation:
+    """What brokers say of new topics; they have a policy by default."""
+
+    found: TopicDefaults | None
+    problems: Mapping[Settings, str] | None = field(default_factory=dict)
+    asked: list[Settings] = field(default_factory=list)
+
+    def defaults(self) -> TopicDefaults | None:
+        """Return their defaults."""
+        return self.found
+
+    def config_problems(self, wanted: Collection[Settings]) -> Mapping[Settings, str] | None:
+        """Return why they reject settings."""
+        self.asked += wanted
+        return self.problems
+
+
+@dataclass
 class Public:
     """A server for clients, and the brokers behind it."""
 
@@ -94,6 +114,7 @@ def public(
     *brokers: Callable[[codec.RequestHeader, bytes], bytes | None],
     answer: Callable[[Event], object] = lambda _: None,
     is_sasl: bool = False,
+    validation: FakeValidation | None = None,
 ) -> Iterator[Public]:
     """Run a server in front of brokers that answer so."""
     with ExitStack() as running:
@@ -107,6 +128,7 @@ def public(
             relay,
             tickets,
             BrokerService(tickets, counts),
+            TopicService(tickets, validation or FakeValidation(None)),
             counts,
             is_sasl=is_sasl,
         )

@@ -17,6 +17,8 @@ def test_every_frame_is_a_request_or_refused() -> None:
         "AlterReassignments",
         "ElectLeaders",
         "ListReassignments",
+        "CreateTopicsResponse",
+        "CreatePartitionsResponse",
         "Unclean",
         "AlterPartition",
         "ApiVersions",

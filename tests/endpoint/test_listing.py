@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.endpoint.listing import build_endpoint
+from controller.endpoint.relay import Relay
 from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
@@ -31,22 +32,23 @@ def test_public_endpoint_is_listed_under_its_listeners(
 ) -> None:
     """At one address; clients are relayed to the last of them."""
     settings = settings_of(controller_endpoint="public", **options)
-    made = build_endpoint(settings, Loop(lambda _: None), Counts())
+    made = build_endpoint(settings, Loop(lambda _: None), Counts(), set)
     assert made is not None
     assert [e.listener for e in made.entry.endpoints] == listeners
     assert {(e.host, e.port) for e in made.entry.endpoints} == {tuple(made.server.address)}
-    assert made.relay is not None
-    assert made.relay.listener == listeners[-1]
+    relay = made.followers[0]
+    assert isinstance(relay, Relay)
+    assert relay.listener == listeners[-1]
     made.server.stop()
 
 
 def test_private_endpoint_relays_nothing() -> None:
     """Only brokers know it."""
     made = build_endpoint(
-        settings_of(controller_endpoint="private"), Loop(lambda _: None), Counts()
+        settings_of(controller_endpoint="private"), Loop(lambda _: None), Counts(), set
     )
     assert made is not None
-    assert made.relay is None
+    assert not made.followers
     made.server.stop()
 
 

@@ -8,6 +8,7 @@ As with brokers, a request stays in the view until it can be answered from what 
   refused or reversed, so that a tool that lists reassignments afterwards finds it.
 - ListPartitionReassignments shows every reassignment against its last target, also a pending one:
   Kafka's tool takes a partition that is not listed for one that has ended.
+- CreateTopics and CreatePartitions: ``topic_asks``.
 - ElectLeaders joins the preferred elections of this tenure, with their limits.
 
 Errors are those of KafkaController (``alterPartitionReassignments``, ``electLeaders``).
@@ -33,7 +34,7 @@ from controller.core.client_requests import (
     PartitionResult,
     PendingClientAsk,
 )
-from controller.core.controllership import duties
+from controller.core.controllership import duties, topic_asks
 from controller.core.controllership.engines import engine_of
 from controller.core.model import (
     Instant,
@@ -46,6 +47,7 @@ from controller.core.model import (
 )
 from controller.core.records import AskAnsweredRecord, Change, Decision, ElectionsAskedRecord
 from controller.core.requests import acceptance
+from controller.core.topic_requests import CreatePartitions, CreateTopics
 from controller.core.view import ClusterView
 
 AGAIN_S: Final = 1.0
@@ -86,11 +88,15 @@ def answer_clients(view: ClusterView, now: Instant) -> Decision:
     changes: list[Change] = []
     following: list[effects.Effect] = []
     is_waiting = False
+    names = topic_asks.Names(view)
     for ticket, pending in view.tenure.client_asks.items():
-        found = _refusal(view, pending) or _answer(view, ticket, pending, now)
+        found = _refusal(view, pending) or _answer(view, names, ticket, pending, now)
         match found:
             case Change():
                 changes.append(found)
+                is_waiting = True
+            case tuple():
+                changes += found
                 is_waiting = True
             case effects.SubmitReassignments():
                 following.append(found)
@@ -124,8 +130,12 @@ def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | Non
 
 
 def _answer(
-    view: ClusterView, ticket: int, pending: PendingClientAsk, now: Instant
-) -> ClientAnswer | Change | effects.SubmitReassignments | None:
+    view: ClusterView,
+    names: topic_asks.Names,
+    ticket: int,
+    pending: PendingClientAsk,
+    now: Instant,
+) -> ClientAnswer | Change | tuple[Change, ...] | effects.SubmitReassignments | None:
     if not view.tenure.accepted_by_broker:
         return None
     match pending.request:
@@ -137,6 +147,8 @@ def _answer(
             return _altered(view, ticket, pending, asked, now)
         case ElectLeaders() as asked:
             return _elected(view, ticket, pending, asked, now)
+        case CreateTopics() | CreatePartitions() as asked:
+            return topic_asks.answer_topics(view, names, ticket, pending, asked, now)
         case CedeRole():
             return None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core import effects, records, request_records, wakeups
+from controller.core.controllership.topic_asks import note_topic
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.throttling.throttle_records import applied_throttle_rejected, throttles_refused
 from controller.core.view import ClusterView
@@ -27,7 +28,7 @@ _COMES_NEXT: Final = (
 """A reassignment cannot continue without these records; its others belong to requests."""
 
 
-def invalidate(  # noqa: C901 - one arm per record
+def invalidate(  # noqa: C901, PLR0912 - one arm per record
     view: ClusterView, change: records.Change
 ) -> list[effects.Effect]:
     """Invalidate the basis of a rejected change; return the reads that restore it."""
@@ -65,6 +66,12 @@ def invalidate(  # noqa: C901 - one arm per record
                 # Its client changed it, which is not watched, or deleted it.
                 request_records.forget_submission(view, name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
+            case records.TopicCreatedRecord(result=result):
+                # The topic exists, which its listing shows; or its settings do, or do not.
+                tries = view.tenure.creations_rejected.get(result.name, 0) + 1
+                view.tenure.creations_rejected[result.name] = tries
+                if tries == 1:
+                    wakeups.asks_concerned(view)
             case records.ProducerIdsRecord():
                 view.tenure.producer_ids = None
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
@@ -116,6 +123,12 @@ def set_aside(
                     tenure.preferred.pop(partition, None)
                 tenure.preferred_version = None
                 wakeups.wake(view.due, wakeups.Finding.ELECTION_GIVEN_UP)
+            case (
+                records.TopicCreatedRecord(ticket=ticket, result=result)
+                | records.TopicGrownRecord(ticket=ticket, result=result)
+            ):
+                note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
+                wakeups.asks_concerned(view)
             case records.SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.session.left_submissions.add(name)

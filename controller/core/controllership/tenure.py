@@ -17,6 +17,7 @@ from controller.core.controllership import (
     eligibility,
     reachability,
     responses,
+    topic_asks,
     topic_deletions,
 )
 from controller.core.controllership.engines import engine_of
@@ -55,6 +56,8 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     """
     work = view.work
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
+        return True
+    if any(topic_asks.is_underway(pending) for pending in view.tenure.client_asks.values()):
         return True
     if view.tenure.held is not None and legacy_plan.would_be_started(view):
         return True

@@ -161,7 +161,9 @@ class TenureState:
     client_asks: dict[int, PendingClientAsk] = field(default_factory=dict)
     """The requests of clients that are not answered yet, by ticket."""
     electing: set[TopicPartition] = field(default_factory=set)
-    """Partitions for whose preferred leaders clients wait."""
+    """Partitions for whose leaders clients wait."""
+    creations_rejected: dict[str, int] = field(default_factory=dict)
+    """How often ZooKeeper rejected the creation of a topic that a client waits for."""
 
     # scheduling
     waiting: PendingQueue = field(default_factory=PendingQueue)

@@ -1,0 +1,169 @@
+"""
+What only brokers know of new topics: their defaults, and whether settings are valid.
+
+Blocking, for threads that may wait. Kafka's controller is a broker, and uses its own configuration
+for new topics; during a tenure that of all live brokers stands for it. Where they differ, or one
+has a policy (a class of the operator's inside the brokers), nothing is known here, and a broker has
+to be the controller. Settings are validated by AlterConfigs with ``validate_only`` on a topic that
+exists: any broker does so without the controller, by the same code.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+import structlog
+from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest
+
+from controller.brokers.broker_queries import ConnectionSettings, ask_all
+from controller.brokers.connections import Connection
+from controller.brokers.messages import frame_of
+from controller.brokers.topic_configs import DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
+from controller.brokers.versions import is_protocol_at_least
+from controller.core.model import BrokerId, LiveBroker
+from controller.core.topic_requests import INVALID_CONFIG, INVALID_REQUEST, TopicDefaults
+from controller.errors import InvalidInputError
+
+WITHIN_S: Final = 5.0
+"""How long brokers are awaited."""
+EXAMPLES: Final = 3
+"""Existing topics on which settings are validated: one of them may have just been deleted."""
+BROKER: Final = 4
+"""``ConfigResource.Type.BROKER``."""
+ALTER_CONFIGS: Final = 33
+ALTER_CONFIGS_MAX: Final = 1
+
+CREATE_POLICY: Final = "create.topic.policy.class.name"
+ALTER_POLICY: Final = "alter.config.policy.class.name"
+NUM_PARTITIONS: Final = "num.partitions"
+REPLICATION_FACTOR: Final = "default.replication.factor"
+PROTOCOL: Final = "inter.broker.protocol.version"
+WANTED: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
+"""Settings of brokers that change with a restart only."""
+
+Settings = tuple[tuple[str, str], ...]
+"""Settings of a new topic."""
+
+
+@dataclass(slots=True)
+class TopicValidation:
+    """Implements ``endpoint.topic_service.Validation``; an adapter that follows the brokers."""
+
+    connections: ConnectionSettings
+    topics: Callable[[], Collection[str]]
+    """Returns the topics that exist."""
+    _brokers: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)
+    _known: dict[LiveBroker, Mapping[str, str | None]] = field(default_factory=dict)
+    """The configuration of each broker, by its registration."""
+    _asking: threading.Lock = field(default_factory=threading.Lock)
+    """Held by the thread that asks for configurations; others need not ask, too."""
+
+    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
+        """Replace the brokers; callable from any thread."""
+        self._brokers = {b.id: b for b in brokers}
+
+    def update_controller(self, controller: BrokerId | None) -> None:
+        """Ignore which broker is the controller."""
+
+    def defaults(self) -> TopicDefaults | None:
+        """Return what new topics depend on; None: only Kafka's controller can create topics."""
+        found = self._configurations()
+        first = next(iter(found), None)
+        if first is None or any(other != first for other in found):
+            _log("brokers_differ_in_topic_defaults" if first else "no_broker_tells_its_defaults")
+            return None
+        if first.get(CREATE_POLICY):
+            return None
+        try:
+            return TopicDefaults(
+                int(first.get(NUM_PARTITIONS) or ""),
+                int(first.get(REPLICATION_FACTOR) or ""),
+                is_protocol_at_least(first.get(PROTOCOL) or "", "2.8-IV0"),
+            )
+        except (ValueError, InvalidInputError) as error:
+            _log("topic_defaults_unreadable", error=str(error))
+            return None
+
+    def config_problems(self, wanted: Collection[Settings]) -> Mapping[Settings, str] | None:
+        """
+        Return why brokers reject settings of topics; those that are valid are left out.
+
+        None: brokers do not say, or have a policy for changes of settings.
+        """
+        examples = tuple(islice(self.topics(), EXAMPLES))
+        if not examples or any(c.get(ALTER_POLICY) for c in self._configurations()):
+            return None
+        problems: dict[Settings, str] = {}
+
+        async def ask(_broker: LiveBroker, connection: Connection) -> bool:
+            problems.clear()
+            for settings in dict.fromkeys(wanted):
+                verdict = await _verdict(connection, examples, settings)
+                if verdict is None:
+                    return False
+                if verdict:
+                    problems[settings] = verdict
+            return True
+
+        for broker in list(self._brokers.values())[:EXAMPLES]:
+            if any(given is True for _, given in self._ask((broker,), ask)):
+                return problems
+        return None
+
+    def _configurations(self) -> Collection[Mapping[str, str | None]]:
+        """Return the configuration of each live broker that answers."""
+        with self._asking:
+            brokers = self._brokers
+            known = {b: c for b, c in self._known.items() if brokers.get(b.id) == b}
+            new = [b for b in brokers.values() if b not in known]
+            for broker, given in self._ask(new, _configuration) if new else ():
+                if isinstance(given, dict) and given:
+                    known[brokers[broker]] = given
+            self._known = known
+            return tuple(known.values())
+
+    def _ask(self, brokers: Collection[LiveBroker], ask: Any) -> Iterable[tuple[BrokerId, Any]]:  # noqa: ANN401 - of any result
+        return list(ask_all(self.connections, brokers, ask, deadline=time.monotonic() + WITHIN_S))
+
+
+async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str, str | None]:
+    """Return what a broker is configured with; empty: it does not say."""
+    _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+    request = DescribeConfigsRequest(
+        version=min(highest, VERSION_MAX),
+        resources=[(BROKER, str(broker.id), list(WANTED))],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    answer: Any = await connection.ask(frame_of(request))
+    return {c.name: c.value for result in answer.results for c in result.configs}
+
+
+async def _verdict(
+    connection: Connection, examples: Iterable[str], settings: Settings
+) -> str | None:
+    """Return why a broker rejects settings, empty if it does not; None: it does not say."""
+    _, highest = connection.understood.get(ALTER_CONFIGS, (0, 0))
+    request = AlterConfigsRequest(
+        version=min(highest, ALTER_CONFIGS_MAX),
+        resources=[(TOPIC, name, list(settings)) for name in examples],
+        validate_only=True,
+    )
+    answer: Any = await connection.ask(frame_of(request))
+    found = {row.error_code: row.error_message or "" for row in answer.responses}
+    if 0 in found:
+        return ""
+    for error in (INVALID_CONFIG, INVALID_REQUEST):
+        if error in found:
+            # The message begins with the topic that it was tried on.
+            return str(found[error]).split("'): ", 1)[-1] or "Invalid configuration."
+    return None
+
+
+def _log(event: str, **values: str) -> None:
+    structlog.stdlib.get_logger("controller.endpoint").warning(event, **values)

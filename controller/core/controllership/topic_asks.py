@@ -1,0 +1,418 @@
+"""
+Create topics and partitions for clients, as Kafka's controller does (``ZkAdminManager``).
+
+A topic becomes durable with its settings in one transaction; Kafka writes the settings first and
+the topic after them. From then on any controller can complete it: the first states of its
+partitions follow as a duty of the controller, as for topics that a broker creates by itself.
+
+Level-triggered: each time that a request is examined, what is not written yet is validated against
+the present view. The request is answered when each partition has a leader that acknowledged it, at
+the latest when its time is over. Errors and texts are Kafka's. As with Kafka, a client whose
+request is interrupted by another controller asks again, and hears that its topic exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Final
+
+from controller.core import topic_requests
+from controller.core.client_requests import PendingClientAsk
+from controller.core.controllership import replica_choice
+from controller.core.controllership.replica_choice import ChoiceError
+from controller.core.model import BrokerId, Instant, PartitionAssignment, Replicas, TopicPartition
+from controller.core.records import AssignmentRecord, Change, TopicCreatedRecord, TopicGrownRecord
+from controller.core.topic_requests import (
+    BY_DEFAULT,
+    CreateTopics,
+    MorePartitions,
+    NewTopic,
+    TopicAnswer,
+    TopicAsk,
+    TopicResult,
+    topic_answer,
+)
+from controller.core.view import ClusterView
+
+NAME_MAX: Final = 249
+"""The longest name of a topic: its directory has a suffix."""
+CLUSTER_METADATA: Final = "__cluster_metadata"
+PATIENCE_S: Final = 60.0
+"""The longest time that a request may take, whatever its own limit."""
+WRITE_S: Final = 5.0
+"""
+How long a request is written for a client that waits less: its topics are created nevertheless.
+"""
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_COLLIDING: Final = str.maketrans(".", "_")
+_PARTITION_BYTES: Final = 12
+_REPLICA_BYTES: Final = 2
+"""Estimates for a partition in its topic's znode, and for each replica besides its id."""
+
+
+_Judged = TopicResult | Change | None
+"""The result for a topic, or the write that precedes it; None: it is still to be read."""
+
+
+class Names:
+    """The topics that exist, also those that this cycle creates, and those that it extends."""
+
+    def __init__(self, view: ClusterView) -> None:
+        """Begin a cycle."""
+        self._view = view
+        self.growing: set[str] = set()
+
+    @cached_property
+    def known(self) -> set[str]:
+        """The topics that were listed, and those written since."""
+        pending = self._view.tenure.client_asks.values()
+        written = {r.name for p in pending for r in p.topics.values() if not r.error}
+        return written.union(self._view.session.listed or ())
+
+    @cached_property
+    def _plain(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.known):
+            found.setdefault(name.translate(_COLLIDING), []).append(name)
+        return found
+
+    def add(self, name: str) -> None:
+        """Note a topic that this cycle creates."""
+        self.known.add(name)
+        if "_plain" in self.__dict__:
+            self._plain.setdefault(name.translate(_COLLIDING), []).append(name)
+
+    def colliding(self, name: str) -> list[str]:
+        """Return the topics whose metrics would have the same name."""
+        if "." not in name and "_" not in name:
+            return []
+        return self._plain.get(name.translate(_COLLIDING), [])
+
+
+def is_underway(pending: PendingClientAsk) -> bool:
+    """Return whether a client waits for a topic that is written: it keeps the role."""
+    return any(not result.error for result in pending.topics.values())
+
+
+def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
+    """Note that a topic is written for a client that waits, or that ZooKeeper rejects it."""
+    pending = view.tenure.client_asks.get(ticket)
+    if pending is not None:
+        noted = {**pending.topics, result.name: result}
+        view.tenure.client_asks[ticket] = replace(pending, topics=noted)
+
+
+def answer_topics(  # noqa: PLR0913, PLR0917 - what it is about, and what it is judged by
+    view: ClusterView,
+    names: Names,
+    ticket: int,
+    pending: PendingClientAsk,
+    asked: TopicAsk,
+    now: Instant,
+) -> TopicAnswer | tuple[Change, ...]:
+    """Return the answer to a request, or the writes that precede it; none: it waits for reads."""
+    is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
+    is_late_to_write = is_late and now >= pending.since + WRITE_S
+    results: list[TopicResult] = []
+    changes: list[Change] = []
+    doubled = _doubled(asked)
+    waits = False
+    for name, judge in _judges(view, names, ticket, asked).items():
+        written = pending.topics.get(name)
+        judged: _Judged
+        if written is not None:
+            judged = _awaited(view, written)
+        elif name in doubled:
+            judged = TopicResult(name, topic_requests.INVALID_REQUEST, _doubled_text(asked))
+        else:
+            judged = judge()
+        match judged:
+            case Change() if not is_late_to_write:
+                changes.append(judged)
+                waits = True
+            case TopicResult():
+                results.append(judged)
+            case _ if is_late:
+                results.append(TopicResult(name, topic_requests.REQUEST_TIMED_OUT))
+            case _:
+                waits = True
+    return tuple(changes) if waits else topic_answer(asked, tuple(results))
+
+
+def _judges(
+    view: ClusterView, names: Names, ticket: int, asked: TopicAsk
+) -> dict[str, Callable[[], _Judged]]:
+    """Return what judges each topic that is not written yet."""
+    if isinstance(asked, CreateTopics):
+        return {t.name: partial(_created, view, names, ticket, t, asked) for t in asked.topics}
+    only = asked.validate_only
+    return {
+        t.name: partial(_grown, view, names, ticket, t, validate_only=only) for t in asked.topics
+    }
+
+
+def _doubled(asked: TopicAsk) -> set[str]:
+    seen: set[str] = set()
+    return {t.name for t in asked.topics if t.name in seen or seen.add(t.name)}  # type: ignore[func-returns-value] # adds
+
+
+def _doubled_text(asked: TopicAsk) -> str:
+    if isinstance(asked, CreateTopics):
+        return "Found multiple entries for this topic."
+    return "Duplicate topic in request."
+
+
+def _awaited(view: ClusterView, written: TopicResult) -> TopicResult | None:
+    """Return the result of a topic that is written, once each partition has a leader."""
+    if written.error:
+        return written
+    topic = view.session.topics.get(written.name)
+    if topic is None or topic.stale:
+        return None
+    return written if all(map(view.tenure.is_acknowledged, written.new_partitions)) else None
+
+
+# --- CreateTopics --------------------------------------------------------------------------------
+
+
+def _created(
+    view: ClusterView, names: Names, ticket: int, topic: NewTopic, asked: CreateTopics
+) -> TopicResult | Change:
+    """Return the creation of a topic, or why it is refused; its result if it is only validated."""
+    try:
+        replicas = _valid(view, names, topic, asked)
+    except ChoiceError as refusal:
+        return TopicResult(topic.name, refusal.code, str(refusal))
+    topic_id = topic.topic_id if asked.defaults.uses_topic_ids else None
+    result = TopicResult(topic.name, 0, None, len(replicas), len(replicas[0]), topic_id)
+    if asked.validate_only:
+        return result._replace(topic_id=None)
+    names.add(topic.name)
+    configs = tuple((name, value or "") for name, value in topic.configs)
+    replaces = view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
+    return Change((TopicCreatedRecord(ticket, result, replicas, configs, replaces),))
+
+
+def _valid(
+    view: ClusterView, names: Names, topic: NewTopic, asked: CreateTopics
+) -> tuple[Replicas, ...]:
+    """
+    Return the replicas of a new topic; the order of the checks is Kafka's.
+
+    Raises:
+        ChoiceError: it is refused.
+
+    """
+    if topic.name == CLUSTER_METADATA:
+        raise ChoiceError(
+            topic_requests.INVALID_REQUEST,
+            f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
+        )
+    if topic.name in names.known:
+        raise ChoiceError(
+            topic_requests.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
+        )
+    without_value = [name for name, value in topic.configs if value is None]
+    if without_value:
+        raise ChoiceError(
+            topic_requests.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(without_value)}",
+        )
+    replicas = _assigned(topic) if topic.assignments else _chosen(view, topic, asked)
+    _check_name(names, topic.name)
+    if topic.assignments:
+        _check_assigned(view, topic)
+    if topic.config_problem is not None:
+        raise ChoiceError(topic_requests.INVALID_CONFIG, topic.config_problem)
+    return replicas
+
+
+def _chosen(view: ClusterView, topic: NewTopic, asked: CreateTopics) -> tuple[Replicas, ...]:
+    count, factor = topic.num_partitions, topic.replication_factor
+    count = asked.defaults.num_partitions if count == BY_DEFAULT else count
+    factor = asked.defaults.default_replication_factor if factor == BY_DEFAULT else factor
+    brokers = view.cluster.brokers.values()
+    replica_choice.check(tuple(brokers), count, factor)
+    _check_size(view, count, factor)
+    return replica_choice.choose(tuple(brokers), count, factor, topic.topic_id)
+
+
+def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
+    if (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
+        raise ChoiceError(
+            topic_requests.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set. Both "
+            "cannot be used at the same time.",
+        )
+    return tuple(replicas for _, replicas in sorted(topic.assignments))
+
+
+def _check_assigned(view: ClusterView, topic: NewTopic) -> None:
+    invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
+    if len({len(replicas) for _, replicas in topic.assignments}) != 1:
+        raise ChoiceError(invalid, "All partitions should have the same number of replicas")
+    for _, replicas in topic.assignments:
+        if len(set(replicas)) != len(replicas):
+            raise ChoiceError(invalid, f"Duplicate replica assignment found: {list(replicas)}")
+        # Kafka's controller accepts brokers that do not exist, and lists without any. Its topics
+        # would have partitions that no controller can serve.
+        if not replicas or min(replicas) < 0 or view.options.controller_id in replicas:
+            raise ChoiceError(invalid, f"No broker can hold the replicas {list(replicas)}")
+    if sorted(number for number, _ in topic.assignments) != list(range(len(topic.assignments))):
+        raise ChoiceError(invalid, "partitions should be a consecutive 0-based integer sequence")
+    _check_size(view, len(topic.assignments), len(topic.assignments[0][1]))
+
+
+def _check_name(names: Names, name: str) -> None:
+    reason = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in {".", ".."}:
+        reason = f"'{name}' is not allowed"
+    elif len(name) > NAME_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {NAME_MAX}"
+    elif _NAME.fullmatch(name) is None:
+        reason = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
+        )
+    if reason is not None:
+        text = f"Topic name is invalid: {reason}"
+        raise ChoiceError(topic_requests.INVALID_TOPIC_EXCEPTION, text)
+    colliding = names.colliding(name)
+    if colliding:
+        text = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
+        raise ChoiceError(topic_requests.INVALID_TOPIC_EXCEPTION, text)
+
+
+def _check_size(view: ClusterView, partitions: int, replication_factor: int) -> None:
+    """Refuse more partitions than ZooKeeper takes in a znode."""
+    widest = max((len(str(b)) for b in view.cluster.brokers), default=1)
+    each = _PARTITION_BYTES + (_REPLICA_BYTES + widest) * replication_factor
+    if partitions * each > view.options.request_bytes * 9 // 10:
+        raise ChoiceError(
+            topic_requests.INVALID_PARTITIONS,
+            f"{partitions} partitions exceed the largest znode that ZooKeeper takes",
+        )
+
+
+# --- CreatePartitions ----------------------------------------------------------------------------
+
+
+def _grown(
+    view: ClusterView, names: Names, ticket: int, asked: MorePartitions, *, validate_only: bool
+) -> TopicResult | Change | None:
+    """Return the write of a topic's new partitions, or why there is none; None: it is read."""
+    name = asked.name
+    topic = view.session.topics.get(name)
+    try:
+        if topic is None or topic.stale or name in (view.session.deletions or ()):
+            _check_exists(view, name)
+            return None
+        added = _added(view, asked, topic.partitions)
+    except ChoiceError as refusal:
+        return TopicResult(name, refusal.code, str(refusal))
+    if validate_only:
+        return TopicResult(name, 0)
+    if name in names.growing:
+        return None
+    names.growing.add(name)
+    first = len(topic.partitions)
+    return Change(
+        (
+            TopicGrownRecord(ticket, TopicResult(name, 0, None, asked.count, first_new=first)),
+            *(
+                AssignmentRecord(TopicPartition(name, number), PartitionAssignment(replicas))
+                for number, replicas in enumerate(added, first)
+            ),
+        ),
+        partition=TopicPartition(name, first),
+    )
+
+
+def _check_exists(view: ClusterView, name: str) -> None:
+    """
+    Return if the topic is still to be read.
+
+    Raises:
+        ChoiceError: it does not exist, or not for long.
+
+    """
+    session = view.session
+    if name in (session.deletions or ()):
+        deleted = "The topic is queued for deletion."
+        raise ChoiceError(topic_requests.INVALID_TOPIC_EXCEPTION, deleted)
+    if name in session.unreadable_topics:
+        raise ChoiceError(topic_requests.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
+    if name not in session.topics and name not in (session.listed or ()):
+        unknown = f"The topic '{name}' does not exist."
+        raise ChoiceError(topic_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+
+
+def _added(
+    view: ClusterView, asked: MorePartitions, present: Mapping[int, PartitionAssignment]
+) -> tuple[Replicas, ...]:
+    """
+    Return the replicas of the new partitions; the order of the checks is Kafka's.
+
+    Raises:
+        ChoiceError: the request is refused.
+
+    """
+    if any(entry.is_reassigning for entry in present.values()):
+        raise ChoiceError(
+            topic_requests.REASSIGNMENT_IN_PROGRESS,
+            f"A partition reassignment is in progress for the topic '{asked.name}'.",
+        )
+    if asked.count < len(present):
+        text = (
+            f"Topic currently has {len(present)} partitions, which is higher than the requested "
+            f"{asked.count}."
+        )
+        raise ChoiceError(topic_requests.INVALID_PARTITIONS, text)
+    if asked.count == len(present):
+        text = f"Topic already has {len(present)} partitions."
+        raise ChoiceError(topic_requests.INVALID_PARTITIONS, text)
+    if sorted(present) != list(range(len(present))):
+        text = f"Unexpected existing replica assignment for topic '{asked.name}'."
+        raise ChoiceError(topic_requests.UNKNOWN_SERVER_ERROR, text)
+    first, brokers = present[0].replicas, tuple(view.cluster.brokers.values())
+    more = asked.count - len(present)
+    _check_size(view, asked.count, len(first))
+    if asked.assignments is None:
+        return replica_choice.continue_choice(brokers, first, len(present), more)
+    _check_added(view.cluster.brokers, asked.assignments, more, first)
+    return asked.assignments
+
+
+def _check_added(
+    brokers: Iterable[BrokerId], assignments: tuple[Replicas, ...], more: int, first: Replicas
+) -> None:
+    invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
+    unknown = sorted({r for replicas in assignments for r in replicas}.difference(brokers))
+    if unknown:
+        listed = ", ".join(map(str, unknown))
+        raise ChoiceError(invalid, f"Unknown broker(s) in replica assignment: {listed}.")
+    if len(assignments) != more:
+        text = (
+            f"Increasing the number of partitions by {more} but {len(assignments)} assignments "
+            "provided."
+        )
+        raise ChoiceError(invalid, text)
+    for replicas in assignments:
+        if not replicas:
+            raise ChoiceError(invalid, "Cannot have replication factor of 0.")
+        if len(set(replicas)) != len(replicas):
+            listed = ", ".join(map(str, replicas))
+            raise ChoiceError(
+                invalid, f"Duplicate brokers not allowed in replica assignment: {listed}."
+            )
+        if len(replicas) != len(first):
+            text = (
+                "Inconsistent replication factor between partitions, partition 0 has "
+                f"{len(first)} while others have {len(replicas)}."
+            )
+            raise ChoiceError(invalid, text)

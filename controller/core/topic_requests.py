@@ -1,0 +1,151 @@
+"""
+Vocabulary: the creation of topics and of partitions by a client, and the answers.
+
+Plain values with Kafka's field names, as in ``client_requests``. ``endpoint.topic_codec`` reads and
+writes their frames; ``controllership.topic_asks`` decides the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from controller.core.model import Replicas, TopicPartition
+
+UNKNOWN_SERVER_ERROR: Final = -1
+NONE: Final = 0
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+REQUEST_TIMED_OUT: Final = 7
+BROKER_NOT_AVAILABLE: Final = 8
+INVALID_TOPIC_EXCEPTION: Final = 17
+TOPIC_AUTHORIZATION_FAILED: Final = 29
+TOPIC_ALREADY_EXISTS: Final = 36
+INVALID_PARTITIONS: Final = 37
+INVALID_REPLICATION_FACTOR: Final = 38
+INVALID_REPLICA_ASSIGNMENT: Final = 39
+INVALID_CONFIG: Final = 40
+NOT_CONTROLLER: Final = 41
+INVALID_REQUEST: Final = 42
+REASSIGNMENT_IN_PROGRESS: Final = 60
+"""Error codes of Kafka's protocol in these answers."""
+
+BY_DEFAULT: Final = -1
+"""A number that the client leaves to the brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """The settings of brokers that a new topic depends on."""
+
+    num_partitions: int
+    default_replication_factor: int
+    uses_topic_ids: bool
+    """Whether topic znodes have an id: as of inter-broker protocol 2.8."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created."""
+
+    name: str
+    num_partitions: int
+    replication_factor: int
+    assignments: tuple[tuple[int, Replicas], ...]
+    """The replicas of each partition; empty where brokers are to be chosen."""
+    configs: tuple[tuple[str, str | None], ...]
+    topic_id: str
+    """A random id, as in the topic znode; the choice of brokers also depends on it."""
+    config_problem: str | None = None
+    """Why brokers reject the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """Create topics that the client may create."""
+
+    topics: tuple[NewTopic, ...]
+    defaults: TopicDefaults
+    timeout_s: float
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    """A topic that is to have more partitions."""
+
+    name: str
+    count: int
+    """The partitions in all."""
+    assignments: tuple[Replicas, ...] | None
+    """The replicas of the new ones; None where brokers are to be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    """Add partitions to topics that the client may alter (KIP-195)."""
+
+    topics: tuple[MorePartitions, ...]
+    timeout_s: float
+    validate_only: bool
+
+
+TopicAsk = CreateTopics | CreatePartitions
+
+
+class TopicResult(NamedTuple):
+    """The result for one topic."""
+
+    name: str
+    error: int
+    message: str | None = None
+    num_partitions: int = BY_DEFAULT
+    replication_factor: int = BY_DEFAULT
+    topic_id: str | None = None
+    first_new: int = 0
+    """The lowest number of a partition that is new."""
+
+    @property
+    def new_partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions whose leaders are awaited."""
+        return tuple(
+            TopicPartition(self.name, number)
+            for number in range(self.first_new, self.num_partitions)
+        )
+
+    def rejected(self, why: str) -> TopicResult:
+        """Return the result of a topic that cannot be written."""
+        return TopicResult(self.name, UNKNOWN_SERVER_ERROR, why)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopicsResponse:
+    """The answer to a CreateTopics; the error concerns the whole request."""
+
+    error: int
+    results: tuple[TopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitionsResponse:
+    """The answer to a CreatePartitions; the error concerns the whole request."""
+
+    error: int
+    results: tuple[TopicResult, ...] = ()
+
+
+TopicAnswer = CreateTopicsResponse | CreatePartitionsResponse
+
+
+def topic_answer(
+    request: TopicAsk, results: tuple[TopicResult, ...], error: int = NONE
+) -> TopicAnswer:
+    """Return the answer with these results."""
+    if isinstance(request, CreateTopics):
+        return CreateTopicsResponse(error, results)
+    return CreatePartitionsResponse(error, results)
+
+
+def refused(request: TopicAsk, error: int) -> TopicAnswer:
+    """Return the answer that consists of an error."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return topic_answer(request, tuple(TopicResult(name, error) for name in names), error)

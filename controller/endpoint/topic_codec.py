@@ -1,0 +1,159 @@
+"""Frames of CreateTopics and CreatePartitions, and of the answers; see ``client_codec``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kafka.protocol.api_message import ApiMessage
+
+from controller.brokers.messages import topic_uuid
+from controller.core import topic_requests
+from controller.core.model import BrokerId, Replicas
+from controller.core.topic_requests import MorePartitions, NewTopic, TopicAnswer, TopicResult
+from controller.endpoint.client_codec import CREATE_PARTITIONS, CREATE_TOPICS
+from controller.endpoint.codec import RequestHeader, read_request, respond
+from controller.endpoint.strict_decoding import Fields
+from controller.errors import ProtocolError
+
+TOPICS_SERVED: Final[Mapping[int, tuple[int, int]]] = {
+    CREATE_TOPICS: (2, 7),
+    CREATE_PARTITIONS: (0, 3),
+}
+"""Lowest and highest version of what the daemon answers; Kafka's clients since 0.11 have these."""
+FIRST_WITH_CONFIGS: Final = 5
+"""The first version of CreateTopics whose answer has the settings of the topic (KIP-525)."""
+_FIRST_WITH_ID: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsWanted:
+    """A request as a client sent it."""
+
+    new: tuple[NewTopic, ...]
+    """The topics of a CreateTopics, without an id."""
+    more: tuple[MorePartitions, ...]
+    """The topics of a CreatePartitions."""
+    timeout_s: float
+    validate_only: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics that it names."""
+        listed = [*(t.name for t in self.new), *(t.name for t in self.more)]
+        return tuple(dict.fromkeys(listed))
+
+
+class EffectiveConfig(NamedTuple):
+    """A setting of a new topic, with Kafka's field names."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+
+
+Effective = Mapping[str, tuple[EffectiveConfig, ...] | int]
+"""The settings of new topics by name, or the error for which a topic has none."""
+
+
+def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
+    """
+    Read a request of ``TOPICS_SERVED``.
+
+    Args:
+        frame: Header and body, without the length in front of them.
+
+    Raises:
+        RemoteProtocolError: it is malformed, or not one of ``TOPICS_SERVED``.
+
+    """
+    header, body = read_request(frame, _REQUESTS, TOPICS_SERVED)
+    is_new = header.api_key == CREATE_TOPICS
+    return header, TopicsWanted(
+        tuple(map(_new, body["topics"])) if is_new else (),
+        () if is_new else tuple(map(_more, body["topics"])),
+        body["timeout_ms"] / 1000,
+        body["validate_only"],
+    )
+
+
+def _new(topic: Fields) -> NewTopic:
+    return NewTopic(
+        topic["name"],
+        topic["num_partitions"],
+        topic["replication_factor"],
+        tuple((row["partition_index"], _ids(row)) for row in topic["assignments"]),
+        tuple((row["name"], row["value"]) for row in topic["configs"]),
+        "",
+    )
+
+
+def _more(topic: Fields) -> MorePartitions:
+    assigned = topic["assignments"]
+    return MorePartitions(
+        topic["name"], topic["count"], None if assigned is None else tuple(map(_ids, assigned))
+    )
+
+
+def _ids(row: Fields) -> Replicas:
+    return tuple(map(BrokerId, row["broker_ids"]))
+
+
+_REQUESTS: Final[Mapping[int, Any]] = {
+    CREATE_TOPICS: CreateTopicsRequest,
+    CREATE_PARTITIONS: CreatePartitionsRequest,
+}
+
+
+def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> bytes:
+    """
+    Return the frame of an answer, with the length in front of it.
+
+    Args:
+        header: The header of the request.
+        answer: The answer to it.
+        effective: The settings of the topics without an error; of a CreateTopics.
+
+    Raises:
+        ProtocolError: the answer is not one to this request, or a value does not fit its field.
+
+    """
+    is_new = isinstance(answer, topic_requests.CreateTopicsResponse)
+    if is_new != (header.api_key == CREATE_TOPICS):
+        raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
+    if is_new:
+        rows = [_created(header.version, result, effective) for result in answer.results]
+        return respond(
+            header, CreateTopicsResponse(version=header.version, throttle_time_ms=0, topics=rows)
+        )
+    grown = [(result.name, result.error, result.message) for result in answer.results]
+    body: ApiMessage = CreatePartitionsResponse(
+        version=header.version, throttle_time_ms=0, results=grown
+    )
+    return respond(header, body)
+
+
+def _created(version: int, result: TopicResult, effective: Effective) -> ApiMessage:
+    row = CreateTopicsResponse.CreatableTopicResult(
+        version=version, name=result.name, error_code=result.error, error_message=result.message
+    )
+    if version < FIRST_WITH_CONFIGS:
+        return row
+    found = () if result.error else effective.get(result.name, topic_requests.UNKNOWN_SERVER_ERROR)
+    is_shown = not result.error and not isinstance(found, int)
+    row.topic_config_error_code = found if isinstance(found, int) else 0
+    row.num_partitions = result.num_partitions if is_shown else topic_requests.BY_DEFAULT
+    row.replication_factor = result.replication_factor if is_shown else topic_requests.BY_DEFAULT
+    row.configs = [] if isinstance(found, int) else [tuple(config) for config in found]
+    if version >= _FIRST_WITH_ID:
+        row.topic_id = topic_uuid(result.topic_id) if not result.error else None
+    return row

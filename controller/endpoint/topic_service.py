@@ -1,0 +1,193 @@
+"""
+Create topics and partitions for clients whose rights a broker knows.
+
+A broker answers these requests NOT_CONTROLLER before it looks at rights. So the rights come from
+Metadata, which a broker answers in the client's name, and so do the settings of a new topic in the
+answer. What brokers only know is asked of them in the daemon's own name (``Validation``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final, Protocol
+
+from controller.core.topic_requests import (
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    CreatePartitions,
+    CreateTopics,
+    CreateTopicsResponse,
+    NewTopic,
+    TopicAnswer,
+    TopicAsk,
+    TopicDefaults,
+    TopicResult,
+    topic_answer,
+)
+from controller.endpoint import relayed_frames, topic_codec
+from controller.endpoint.codec import RequestHeader
+from controller.endpoint.relay import Upstream
+from controller.endpoint.tickets import Tickets
+from controller.endpoint.topic_codec import Effective, TopicsWanted
+
+GRACE_S: Final = 5.0
+"""How much longer than its own timeout a request is awaited."""
+TIMEOUT_MAX_S: Final = 60.0
+SETTINGS_S: Final = 3.0
+"""How long a broker may take to know a new topic, whose settings the answer has."""
+LOOK_S: Final = 0.05
+CREATE: Final = 5
+ALTER: Final = 7
+"""Operations (``AclOperation``)."""
+_FORBIDDEN: Final = "Authorization failed."
+
+Settings = tuple[tuple[str, str], ...]
+
+
+class Validation(Protocol):
+    """What only brokers know; each call may block for seconds."""
+
+    def defaults(self) -> TopicDefaults | None:
+        """Return what new topics depend on; None: only Kafka's controller can create topics."""
+        ...
+
+    def config_problems(self, wanted: Collection[Settings]) -> Mapping[Settings, str] | None:
+        """Return why settings of topics are invalid, for those that are; None: unknown."""
+        ...
+
+
+class TopicService:
+    """Serves requests of ``topic_codec.TOPICS_SERVED``."""
+
+    def __init__(self, tickets: Tickets, validation: Validation) -> None:
+        """
+        Prepare.
+
+        Args:
+            tickets: The way to the loop.
+            validation: Asks brokers.
+
+        """
+        self._tickets = tickets
+        self._validation = validation
+
+    async def answer(
+        self,
+        header: RequestHeader,
+        frame: bytes,
+        seen: relayed_frames.SeenController,
+        upstream: Upstream,
+    ) -> tuple[bytes, int] | None:
+        """
+        Return the frame of the answer and its error; None: a broker has to answer.
+
+        Args:
+            header: The header of the request.
+            frame: The request.
+            seen: What the client may do with the topics that it names.
+            upstream: The broker that answers in the client's name.
+
+        """
+        lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
+        if not lowest <= header.version <= highest:
+            return None
+        _, wanted = topic_codec.decode(frame)
+        operation = CREATE if wanted.new else ALTER
+        allowed = {name: seen.permits(name, operation) for name in wanted.names}
+        if None in allowed.values() and True not in allowed.values():
+            return None
+        request = await self._request(wanted, {name for name, is_in in allowed.items() if is_in})
+        if request is None:
+            return None
+        forbidden = tuple(
+            TopicResult(name, TOPIC_AUTHORIZATION_FAILED, _FORBIDDEN)
+            for name, is_in in allowed.items()
+            if not is_in
+        )
+        given: TopicAnswer = topic_answer(request, ())
+        if request.topics:
+            within_s = min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S) + GRACE_S
+            answered = await self._tickets.ask(request, within_s)
+            if not isinstance(answered, type(given)):
+                return None
+            given = answered
+        given = topic_answer(request, (*given.results, *forbidden), given.error)
+        effective: Effective = {}
+        if given.error == NONE:
+            effective = await self._effective(header, given, upstream, wanted)
+        return topic_codec.encode(header, given, effective), given.error
+
+    async def _request(self, wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk | None:
+        """Return what the loop is asked; None: only Kafka's controller can carry it out."""
+        timeout_s, only = wanted.timeout_s, wanted.validate_only
+        if not wanted.new:
+            more = tuple(topic for topic in wanted.more if topic.name in allowed)
+            return CreatePartitions(more, timeout_s, only)
+        defaults = await asyncio.to_thread(self._validation.defaults)
+        if defaults is None:
+            return None
+        new = tuple(topic for topic in wanted.new if topic.name in allowed)
+        settings = {_settings(topic) for topic in new} - {()}
+        problems: Mapping[Settings, str] = {}
+        if settings:
+            found = await asyncio.to_thread(self._validation.config_problems, settings)
+            if found is None:
+                return None
+            problems = found
+        return CreateTopics(
+            tuple(
+                replace(topic, topic_id=random_id(), config_problem=problems.get(_settings(topic)))
+                for topic in new
+            ),
+            defaults,
+            timeout_s,
+            only,
+        )
+
+    async def _effective(
+        self,
+        header: RequestHeader,
+        given: TopicAnswer,
+        upstream: Upstream,
+        wanted: TopicsWanted,
+    ) -> Effective:
+        """
+        Return the settings of the created topics, as a broker describes them to the client.
+
+        A topic that was only validated has none; the answer says that it is unknown.
+        """
+        names = [r.name for r in given.results if r.error == NONE]
+        is_shown = header.version >= topic_codec.FIRST_WITH_CONFIGS
+        if not names or not is_shown or not isinstance(given, CreateTopicsResponse):
+            return {}
+        if wanted.validate_only:
+            return dict.fromkeys(names, UNKNOWN_TOPIC_OR_PARTITION)
+        now = asyncio.get_running_loop().time
+        until = now() + SETTINGS_S
+        request = relayed_frames.topic_settings_request(names)
+        try:
+            while True:
+                found = relayed_frames.topic_settings_of(await upstream.exchange(request))
+                if UNKNOWN_TOPIC_OR_PARTITION not in found.values() or now() >= until:
+                    return found
+                await asyncio.sleep(LOOK_S)
+        except OSError:
+            return {}  # The topics exist, whatever became of the broker.
+
+
+def random_id() -> str:
+    """Return a new topic id (``Uuid.randomUuid``: none begins with a dash)."""
+    while True:
+        found = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not found.startswith("-"):
+            return found
+
+
+def _settings(topic: NewTopic) -> Settings:
+    """Return the settings of a topic that have a value; others are refused for their lack."""
+    return tuple(sorted((name, value) for name, value in topic.configs if value is not None))

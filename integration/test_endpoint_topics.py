@@ -1,0 +1,236 @@
+"""
+Topics that clients create and extend during a tenure: the daemon does it as Kafka's controller.
+
+That the controller epoch stays shows that no broker was the controller in between. Each row is a
+cluster of one release, at the highest inter-broker protocol that it has; what Kafka's controller
+answered and wrote for the same requests before the tenure is the reference.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from integration.conftest import MakeTopic
+from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.kafka_jars import Release
+from integration.rigs.kafka_tools import TOPICS
+from integration.rigs.plans import Daemons, specs
+from integration.rigs.running_daemons import controller_epoch
+from integration.rigs.servers import BrokerOptions
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
+from integration.test_endpoint_clients import ROWS, tenure
+
+REASSIGNMENT_IN_PROGRESS: Final = 60
+"""An error of Kafka's protocol."""
+
+
+@pytest.fixture(scope="module", params=ROWS, ids=lambda release: release.kafka)
+def row_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Give the cluster of a release; its tests follow each other on it."""
+    release: Release = request.param
+    options = BrokerOptions(release=release, inter_broker_protocol=None)
+    with Cluster.running(ClusterOptions(brokers=4, broker=options)) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
+    """Give it with everything up: other fixtures build on it."""
+    row_cluster.heal()
+    yield row_cluster
+    row_cluster.heal()
+
+
+def named(prefix: str) -> str:
+    """Return a name that no other test has."""
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def admin_of(cluster: Cluster) -> AdminClient:
+    """Return a client that knows no controller yet."""
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+
+def create(cluster: Cluster, topic: NewTopic, **options: bool) -> None:
+    """Create a topic by librdkafka."""
+    admin, waits = admin_of(cluster), {"operation_timeout": 30.0, "request_timeout": 60.0}
+    made = admin.create_topics([topic], **waits, **options)
+    made[topic.topic].result(timeout=90)
+
+
+def grow(cluster: Cluster, partitions: NewPartitions, **options: bool) -> None:
+    """Add partitions to a topic by librdkafka."""
+    admin, waits = admin_of(cluster), {"operation_timeout": 30.0, "request_timeout": 60.0}
+    grown = admin.create_partitions([partitions], **waits, **options)
+    grown[partitions.topic].result(timeout=90)
+
+
+def use(cluster: Cluster, topic: str, partitions: int) -> None:
+    """Produce to each partition and read it all back."""
+    with Traffic(cluster.bootstrap_servers, {topic: partitions}) as traffic:
+        traffic.await_flow()
+        traffic.stop()
+    assert traffic.failed == {}
+    found = traffic.audited()
+    assert found.is_clean, str(found)
+
+
+def shape(cluster: Cluster, topic: str) -> dict[str, Any]:
+    """Return what of a topic's znodes does not depend on chance."""
+    znode = cluster.topic(topic)
+    assert znode is not None
+    replicas = {number: len(rs) for number, rs in znode.pop("partitions").items()}
+    has_id = len(znode.pop("topic_id", ""))
+    states = [cluster.state(topic, int(number)) or {} for number in replicas]
+    return {
+        **znode,
+        "partitions": replicas,
+        "topic_id": has_id,
+        "config": cluster.read(f"/config/topics/{topic}"),
+        "states": [sorted(state) for state in states],
+        "epochs": [state["leader_epoch"] for state in states],
+    }
+
+
+def test_topics_are_created_and_extended(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """By Kafka's tool and by librdkafka, with znodes as Kafka's controller leaves them."""
+    where = ("--bootstrap-server", cluster.bootstrap_servers)
+    theirs, by_tool, by_library = named("theirs"), named("tool"), named("library")
+    sizes = ("--partitions", "3", "--replication-factor", "2")
+    said = cluster.run_tool(TOPICS, *where, "--create", "--topic", theirs, *sizes)
+    assert said.code == 0, said.stdout
+    reference = shape(cluster, theirs)
+    with tenure(cluster, daemons, make_topic):
+        epoch = controller_epoch(cluster)
+        said = cluster.run_tool(TOPICS, *where, "--create", "--topic", by_tool, *sizes)
+        assert said.code == 0, said.stdout
+        create(cluster, NewTopic(by_library, 3, 2))
+        assert shape(cluster, by_tool) == shape(cluster, by_library) == reference
+        for topic in (by_tool, by_library):
+            use(cluster, topic, 3)
+        said = cluster.run_tool(TOPICS, *where, "--alter", "--topic", by_tool, "--partitions", "5")
+        assert said.code == 0, said.stdout
+        grow(cluster, NewPartitions(by_library, 5))
+        for topic in (by_tool, by_library):
+            use(cluster, topic, 5)
+        assert controller_epoch(cluster) == epoch
+
+
+def refusal(ask: Callable[[], None]) -> tuple[int, str]:
+    """Return the error of a request that fails."""
+    with pytest.raises(KafkaException) as refused:
+        ask()
+    error = refused.value.args[0]
+    return error.code(), error.str()
+
+
+def refusals(cluster: Cluster, existing: str) -> dict[str, tuple[int, str]]:
+    """Return the errors of invalid requests; ``existing`` has two partitions and a dot."""
+    unknown, twin = f"{existing}.x", existing.replace(".", "_")
+
+    topics = {
+        "exists": NewTopic(existing, 1, 1),
+        "collides": NewTopic(twin, 1, 1),
+        "name": NewTopic("no:name", 1, 1),
+        "replicas": NewTopic(unknown, 1, 9),
+        "setting": NewTopic(unknown, 1, 1, config={"no.setting": "1"}),
+        "value": NewTopic(unknown, 1, 1, config={"retention.ms": "soon"}),
+        "twice": NewTopic(unknown, 1, replica_assignment=[[1, 1]]),
+        "uneven": NewTopic(unknown, 2, replica_assignment=[[1, 2], [1]]),
+    }
+    partitions = {
+        "no topic": NewPartitions(unknown, 3),
+        "equal": NewPartitions(existing, 2),
+        "fewer": NewPartitions(existing, 1),
+        "no broker": NewPartitions(existing, 3, replica_assignment=[[1, 99]]),
+        "factor": NewPartitions(existing, 3, replica_assignment=[[1]]),
+    }
+    return {
+        **{what: refusal(partial(create, cluster, topic)) for what, topic in topics.items()},
+        **{what: refusal(partial(grow, cluster, more)) for what, more in partitions.items()},
+    }
+
+
+def test_requests_are_judged_as_kafkas_controller_judges_them(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Its errors, and nothing is written; what is only validated is not written either."""
+    existing = named("with.dot")
+    create(cluster, NewTopic(existing, 2, 2))
+    reference = refusals(cluster, existing)
+    with tenure(cluster, daemons, make_topic):
+        epoch = controller_epoch(cluster)
+        before = set(cluster.zk.get_children("/brokers/topics"))
+        found = refusals(cluster, existing)
+        assert {what: code for what, (code, _) in found.items()} == {
+            what: code for what, (code, _) in reference.items()
+        }
+        texts = {what: (ours, reference[what]) for what, ours in found.items()}
+        print("TEXTS", {what: pair for what, pair in texts.items() if pair[0] != pair[1]})
+        moved = next(iter(specs(cluster))).rpartition("-")[0]
+        in_motion = refusal(partial(grow, cluster, NewPartitions(moved, 2)))
+        assert in_motion[0] == REASSIGNMENT_IN_PROGRESS
+        create(cluster, NewTopic(named("dry"), 2, 2), validate_only=True)
+        grow(cluster, NewPartitions(existing, 5), validate_only=True)
+        assert set(cluster.zk.get_children("/brokers/topics")) == before
+        assert len((cluster.topic(existing) or {})["partitions"]) == 2
+        assert controller_epoch(cluster) == epoch
+
+
+def test_settings_and_assignments_are_written_as_the_client_wants_them(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Brokers use them at once; settings that a former topic left do not count."""
+    placed, left = named("placed"), named("left")
+    wanted = {"retention.ms": "12345", "min.insync.replicas": "2"}
+    cluster.zk.create(f"/config/topics/{left}", b'{"version":1,"config":{"retention.ms":"1"}}')
+    with tenure(cluster, daemons, make_topic):
+        epoch = controller_epoch(cluster)
+        replicas = [[4, 3], [1, 2]]
+        create(cluster, NewTopic(placed, 2, replica_assignment=replicas, config=wanted))
+        assert [cluster.replicas(placed, n) for n in (0, 1)] == replicas
+        assert cluster.read(f"/config/topics/{placed}") == {"version": 1, "config": wanted}
+        admin, resource = admin_of(cluster), ConfigResource(ResourceType.TOPIC, placed)
+        shown = admin.describe_configs([resource])[resource].result(timeout=20)
+        assert {name: shown[name].value for name in wanted} == wanted
+        grow(cluster, NewPartitions(placed, 4, replica_assignment=[[2, 3], [3, 4]]))
+        assert [cluster.replicas(placed, n) for n in (2, 3)] == [[2, 3], [3, 4]]
+        create(cluster, NewTopic(left, 1, 1))
+        assert cluster.read(f"/config/topics/{left}") == {"version": 1, "config": {}}
+        use(cluster, placed, 4)
+        assert controller_epoch(cluster) == epoch
+
+
+def test_kafkas_controller_takes_over_topics_that_the_daemon_created(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Also right after the creation, whatever was sent of it by then."""
+    topics = [named("many") for _ in range(10)]
+    with tenure(cluster, daemons, make_topic) as daemon:
+        admin = admin_of(cluster)
+        admin.create_topics([NewTopic(t, 3, 2) for t in topics], operation_timeout=30)
+        eventually(lambda: cluster.topic(topics[-1]) is not None, within_s=20)
+        daemon.kill()
+        eventually(lambda: cluster.controller() in cluster.brokers, within_s=60)
+        admin_of(cluster).list_topics(timeout=10)
+        with Traffic(cluster.bootstrap_servers, dict.fromkeys(topics, 3)) as traffic:
+            traffic.await_flow()
+            traffic.stop()
+        assert traffic.failed == {}
+        daemon.start()

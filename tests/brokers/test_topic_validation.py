@@ -1,0 +1,141 @@
+"""What brokers say of new topics, and when it is not enough to create them without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from kafka.protocol.admin import AlterConfigsResponse, DescribeConfigsResponse
+
+from controller.brokers.broker_queries import ConnectionSettings
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.topic_configs import DESCRIBE_CONFIGS, LIMITS
+from controller.brokers.topic_validation import ALTER_CONFIGS, TopicValidation
+from controller.core.topic_requests import TopicDefaults
+from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Received
+
+UNDERSTOOD = {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2), ALTER_CONFIGS: (0, 1)}
+CONFIGURED: dict[str, str | None] = {
+    "num.partitions": "6",
+    "default.replication.factor": "3",
+    "inter.broker.protocol.version": "2.7-IV2",
+    "create.topic.policy.class.name": None,
+    "alter.config.policy.class.name": None,
+}
+Verdicts = dict[str, tuple[int, str | None]]
+Start = Callable[..., tuple[TopicValidation, list[FakeBroker]]]
+
+
+def broker(
+    number: int, configured: dict[str, str | None], verdicts: Verdicts | None = None
+) -> FakeBroker:
+    """Return a broker with this configuration, and its verdict for each topic."""
+
+    def script(received: Received) -> Answer:
+        message = received.message
+        if message.API_KEY == DESCRIBE_CONFIGS:
+            shown: list[tuple[object, ...]] = [
+                (name, value, True, 5, False, []) for name, value in configured.items()
+            ]
+            rows = [(0, None, r.resource_type, r.resource_name, shown) for r in message.resources]
+            return Answer(
+                DescribeConfigsResponse(version=received.version, throttle_time_ms=0, results=rows)
+            )
+        assert message.validate_only
+        found = verdicts or {}
+        judged = [
+            (*found.get(r.resource_name, (0, None)), r.resource_type, r.resource_name)
+            for r in message.resources
+        ]
+        return Answer(
+            AlterConfigsResponse(version=received.version, throttle_time_ms=0, responses=judged)
+        )
+
+    return FakeBroker(number, script, UNDERSTOOD)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Give what starts brokers, and the adapter that asks them about topics."""
+    with ExitStack() as running:
+
+        def started(
+            *brokers: FakeBroker, topics: tuple[str, ...] = ("a", "b")
+        ) -> tuple[TopicValidation, list[FakeBroker]]:
+            served = [running.enter_context(b) for b in brokers]
+            settings = ConnectionSettings(Security(), ListenerChoice(), LIMITS)
+            validation = TopicValidation(settings, lambda: topics)
+            validation.update_brokers(b.registration() for b in served)
+            return validation, served
+
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("protocol", "has_ids"), [("2.7-IV2", False), ("2.8-IV0", True), ("3.9-IV0", True)]
+)
+def test_defaults_are_those_that_all_brokers_have(
+    start: Start, protocol: str, *, has_ids: bool
+) -> None:
+    """They are asked once for each registration: these settings change with a restart only."""
+    configured = {**CONFIGURED, "inter.broker.protocol.version": protocol}
+    validation, served = start(broker(1, configured), broker(2, configured))
+    for _ in range(2):
+        assert validation.defaults() == TopicDefaults(6, 3, uses_topic_ids=has_ids)
+    assert [b.connections for b in served] == [1, 1]
+    validation.update_brokers([served[0].registration(), served[1].registration(epoch=101)])
+    assert validation.defaults() is not None
+    assert [b.connections for b in served] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {**CONFIGURED, "create.topic.policy.class.name": "org.example.Policy"},
+        {**CONFIGURED, "num.partitions": "7"},
+        {**CONFIGURED, "num.partitions": "many"},
+    ],
+)
+def test_brokers_that_differ_or_have_a_policy_decide_themselves(
+    start: Start, second: dict[str, str | None]
+) -> None:
+    """Which of them is the controller matters then."""
+    assert start(broker(1, CONFIGURED), broker(2, second))[0].defaults() is None
+    assert start(broker(3, second))[0].defaults() == (
+        None if second["num.partitions"] != "7" else TopicDefaults(7, 3, uses_topic_ids=False)
+    )
+
+
+def test_nothing_is_known_without_brokers_or_without_the_right_to_ask(start: Start) -> None:
+    """A broker does not show its configuration to who may not see it; that may change."""
+    assert start()[0].defaults() is None
+    validation, served = start(broker(1, {}))
+    assert validation.defaults() is None
+    assert validation.defaults() is None
+    assert served[0].connections == 2
+
+
+def test_settings_are_validated_on_topics_that_exist(start: Start) -> None:
+    """One of them may just have been deleted; a broker's text names the topic it was tried on."""
+    text = "Invalid config value for resource ConfigResource(type=TOPIC, name='b'): Bad x: no"
+    asked = {(("x", "no"),): "Bad x: no"}
+    validation, _ = start(broker(1, CONFIGURED, {"a": (3, "gone"), "b": (42, text)}))
+    assert validation.config_problems(asked) == asked
+    validation, _ = start(broker(1, CONFIGURED, {"a": (40, "Unknown topic config name: x")}))
+    assert validation.config_problems(asked) == {}
+
+
+@pytest.mark.parametrize("error", [3, 29, -1])
+def test_verdict_that_no_broker_gives_is_unknown(start: Start, error: int) -> None:
+    """Without the right to alter settings, for example."""
+    verdicts: Verdicts = {"a": (error, None), "b": (error, None)}
+    validation, _ = start(broker(1, CONFIGURED, verdicts))
+    assert validation.config_problems([(("x", "1"),)]) is None
+
+
+def test_policy_for_settings_decides_itself(start: Start) -> None:
+    """It would judge the topic on which they are tried."""
+    policy = {**CONFIGURED, "alter.config.policy.class.name": "org.example.Policy"}
+    assert start(broker(1, policy))[0].config_problems([(("x", "1"),)]) is None
+    assert start(broker(2, CONFIGURED), topics=())[0].config_problems([(("x", "1"),)]) is None
