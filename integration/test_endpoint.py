@@ -15,7 +15,6 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
-from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.plans import (
     Daemons,
@@ -26,7 +25,7 @@ from integration.rigs.plans import (
 )
 from integration.rigs.requests import submit_request
 from integration.rigs.reserved_ports import ReservedPort
-from integration.rigs.running_daemons import await_shown
+from integration.rigs.running_daemons import answered, await_shown
 from integration.rigs.tcp_proxies import Link
 from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
@@ -34,7 +33,6 @@ from integration.rigs.waiting import eventually
 SERVED = [row for row in ROWS if row.endpoint]
 DEAD = ("FATAL", "Error due to", "SchemaException")
 """Of a broker whose way to the controller ended."""
-ANSWERED = 'reassigner_endpoint_requests_total{request="AlterPartition",result="answered"} '
 
 
 @pytest.fixture(scope="module", params=SERVED, ids=lambda row: row.name)
@@ -60,13 +58,6 @@ def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
     row_cluster.heal()
     yield row_cluster
     row_cluster.heal()
-
-
-def answered(daemon: Daemon) -> int:
-    """Return how many AlterPartition requests a daemon answered."""
-    _, text = daemon.get("/metrics")
-    found = [line for line in text.splitlines() if line.startswith(ANSWERED)]
-    return int(float(found[0].rpartition(" ")[2])) if found else 0
 
 
 def shrink_and_expand(cluster: Cluster, topic: str, last: int | None) -> None:
@@ -109,7 +100,7 @@ def test_leaders_drop_and_add_followers_under_every_controller(
         shrink_and_expand(cluster, still, last)
         submit_request(cluster, there)
         await_end(cluster, there, within_s=90)
-        assert answered(daemon) > 0
+        assert answered(daemon, "AlterPartition") > 0
         daemon.kill()
         await_broker_controller(cluster, within_s=30)
         last = cluster.controller_broker()
@@ -119,7 +110,7 @@ def test_leaders_drop_and_add_followers_under_every_controller(
         submit_request(cluster, back)
         shrink_and_expand(cluster, still, last)
         await_end(cluster, back, within_s=90)
-        assert answered(daemon) > 0
+        assert answered(daemon, "AlterPartition") > 0
         await_shown(cluster, still, moving)
         traffic.await_flow()
         traffic.stop()

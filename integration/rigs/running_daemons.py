@@ -152,6 +152,14 @@ def await_shown(cluster: Cluster, *topics: str, within_s: float = 20.0) -> None:
             )
 
 
+def answered(daemon: Daemon, request: str) -> int:
+    """Return how many requests of a kind, such as ``AlterPartition``, a daemon answered."""
+    _, text = daemon.get("/metrics")
+    label = f'reassigner_endpoint_requests_total{{request="{request}",result="answered"}} '
+    found = [line for line in text.splitlines() if line.startswith(label)]
+    return int(float(found[0].rpartition(" ")[2])) if found else 0
+
+
 def requests_sent(daemon: Daemon) -> int:
     """Return how many requests the daemon sent to brokers so far."""
     _, text = daemon.get("/metrics")
