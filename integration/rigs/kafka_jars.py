@@ -59,6 +59,11 @@ class Release:
         return (2, 7) <= self._minor < (3, 0)
 
     @property
+    def asks_who_is_listed(self) -> bool:
+        """True if brokers that stop look their controller up in metadata, not in ZooKeeper."""
+        return self._minor >= (3, 0)
+
+    @property
     def _minor(self) -> tuple[int, ...]:
         return tuple(int(part) for part in self.kafka.split(".")[:2])
 
