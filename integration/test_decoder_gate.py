@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from controller.brokers import messages
+from controller.brokers import messages, topic_validation
 from controller.core.broker_requests import ControlledShutdownResponse
 from controller.core.model import TopicPartition
 from controller.endpoint import client_codec, codec, topic_codec
@@ -199,3 +199,21 @@ def test_request_of_the_controller_is_read_as_meant(
     frame.with_header(correlation_id=CORRELATION, client_id="1000000")
     read = gate(release).read_request(frame.encode(framed=False))
     assert of_today(read) == meant(version)
+
+
+@pytest.mark.parametrize("version", range(topic_validation.ALTER_CONFIGS_MAX + 1))
+@pytest.mark.parametrize("release", HIGHEST)
+def test_request_to_validate_settings_alters_none(gate: Gate, release: str, version: int) -> None:
+    """Brokers would change the topics that it names otherwise."""
+    settings = (("retention.ms", "5"), ("cleanup.policy", "compact"))
+    request = topic_validation.validation_request(version, ("orders", "payments"), settings)
+    frame = messages.frame_of(request)
+    frame.with_header(correlation_id=CORRELATION, client_id="1000000")
+    configs = [{"name": name, "value": value} for name, value in settings]
+    assert gate(release).read_request(frame.encode(framed=False)) == {
+        "resources": [
+            {"resourceType": 2, "resourceName": name, "configs": configs}
+            for name in ("orders", "payments")
+        ],
+        "validateOnly": True,
+    }

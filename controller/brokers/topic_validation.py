@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import structlog
 from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest
+from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
@@ -75,7 +76,7 @@ class TopicValidation:
         found = self._configurations()
         first = next(iter(found), None)
         if first is None or any(other != first for other in found):
-            _log("brokers_differ_in_topic_defaults" if first else "no_broker_tells_its_defaults")
+            _log("topic_defaults_differ" if first else "topic_defaults_unknown")
             return None
         if first.get(CREATE_POLICY):
             return None
@@ -144,16 +145,21 @@ async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str
     return {c.name: c.value for result in answer.results for c in result.configs}
 
 
+def validation_request(version: int, examples: Iterable[str], settings: Settings) -> ApiMessage:
+    """Return the request to validate settings on topics that exist, which alters nothing."""
+    return AlterConfigsRequest(
+        version=version,
+        resources=[(TOPIC, name, list(settings)) for name in examples],
+        validate_only=True,
+    )
+
+
 async def _verdict(
     connection: Connection, examples: Iterable[str], settings: Settings
 ) -> str | None:
     """Return why a broker rejects settings, empty if it does not; None: it does not say."""
     _, highest = connection.understood.get(ALTER_CONFIGS, (0, 0))
-    request = AlterConfigsRequest(
-        version=min(highest, ALTER_CONFIGS_MAX),
-        resources=[(TOPIC, name, list(settings)) for name in examples],
-        validate_only=True,
-    )
+    request = validation_request(min(highest, ALTER_CONFIGS_MAX), examples, settings)
     answer: Any = await connection.ask(frame_of(request))
     found = {row.error_code: row.error_message or "" for row in answer.responses}
     if 0 in found:
