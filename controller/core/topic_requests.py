@@ -33,6 +33,15 @@ BY_DEFAULT: Final = -1
 """A number that the client leaves to the brokers."""
 
 
+class TopicRefusedError(ValueError):
+    """A topic is not created or extended; ``code`` is the error of Kafka's protocol."""
+
+    def __init__(self, code: int, message: str) -> None:
+        """Keep the error code."""
+        super().__init__(message)
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
     """The settings of brokers that a new topic depends on."""

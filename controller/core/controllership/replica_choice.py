@@ -18,19 +18,11 @@ from controller.core.topic_requests import (
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
     UNKNOWN_SERVER_ERROR,
+    TopicRefusedError,
 )
 
 Start = tuple[int, int]
 """The place in the turn of partition 0, and the distance of its second replica."""
-
-
-class ChoiceError(ValueError):
-    """No brokers can be chosen; ``code`` is the error of Kafka's protocol."""
-
-    def __init__(self, code: int, message: str) -> None:
-        """Keep the error code."""
-        super().__init__(message)
-        self.code = code
 
 
 def choose(
@@ -46,7 +38,7 @@ def choose(
         seed: Another one begins with another broker.
 
     Raises:
-        ChoiceError: the numbers are not possible, or only some brokers have a rack.
+        TopicRefusedError: the numbers are not possible, or only some brokers have a rack.
 
     """
     check(brokers, count, replication_factor)
@@ -68,7 +60,7 @@ def continue_choice(
         count: The number of partitions that are added.
 
     Raises:
-        ChoiceError: as with ``choose``.
+        TopicRefusedError: as with ``choose``.
 
     """
     check(brokers, count, len(first))
@@ -83,22 +75,24 @@ def check(brokers: Collection[LiveBroker], count: int, replication_factor: int) 
     Check the numbers before anything is computed with them.
 
     Raises:
-        ChoiceError: as with ``choose``.
+        TopicRefusedError: as with ``choose``.
 
     """
     if count <= 0:
-        raise ChoiceError(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        raise TopicRefusedError(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
-        raise ChoiceError(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+        raise TopicRefusedError(
+            INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."
+        )
     if replication_factor > len(brokers):
-        raise ChoiceError(
+        raise TopicRefusedError(
             INVALID_REPLICATION_FACTOR,
             f"Replication factor: {replication_factor} larger than available brokers: "
             f"{len(brokers)}.",
         )
     with_rack = sum(b.rack is not None for b in brokers)
     if with_rack not in (0, len(brokers)):
-        raise ChoiceError(
+        raise TopicRefusedError(
             UNKNOWN_SERVER_ERROR,
             "Not all brokers have rack information for replica rack aware assignment.",
         )

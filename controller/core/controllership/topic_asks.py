@@ -13,17 +13,15 @@ request is interrupted by another controller asks again, and hears that its topi
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
 
 from controller.core import topic_requests
 from controller.core.client_requests import PendingClientAsk
-from controller.core.controllership import replica_choice
-from controller.core.controllership.replica_choice import ChoiceError
-from controller.core.model import BrokerId, Instant, PartitionAssignment, Replicas, TopicPartition
+from controller.core.controllership import replica_choice, topic_checks
+from controller.core.model import Instant, PartitionAssignment, Replicas, TopicPartition
 from controller.core.records import AssignmentRecord, Change, TopicCreatedRecord, TopicGrownRecord
 from controller.core.topic_requests import (
     BY_DEFAULT,
@@ -32,13 +30,12 @@ from controller.core.topic_requests import (
     NewTopic,
     TopicAnswer,
     TopicAsk,
+    TopicRefusedError,
     TopicResult,
     topic_answer,
 )
 from controller.core.view import ClusterView
 
-NAME_MAX: Final = 249
-"""The longest name of a topic: its directory has a suffix."""
 CLUSTER_METADATA: Final = "__cluster_metadata"
 PATIENCE_S: Final = 60.0
 """The longest time that a request may take, whatever its own limit."""
@@ -46,11 +43,7 @@ WRITE_S: Final = 5.0
 """
 How long a request is written for a client that waits less: its topics are created nevertheless.
 """
-_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _COLLIDING: Final = str.maketrans(".", "_")
-_PARTITION_BYTES: Final = 12
-_REPLICA_BYTES: Final = 2
-"""Estimates for a partition in its topic's znode, and for each replica besides its id."""
 
 
 _Judged = TopicResult | Change | None
@@ -184,7 +177,7 @@ def _created(
     """Return the creation of a topic, or why it is refused; its result if it is only validated."""
     try:
         replicas = _valid(view, names, topic, asked)
-    except ChoiceError as refusal:
+    except TopicRefusedError as refusal:
         return TopicResult(topic.name, refusal.code, str(refusal))
     topic_id = topic.topic_id if asked.defaults.uses_topic_ids else None
     result = TopicResult(topic.name, 0, None, len(replicas), len(replicas[0]), topic_id)
@@ -203,30 +196,30 @@ def _valid(
     Return the replicas of a new topic; the order of the checks is Kafka's.
 
     Raises:
-        ChoiceError: it is refused.
+        TopicRefusedError: it is refused.
 
     """
     if topic.name == CLUSTER_METADATA:
-        raise ChoiceError(
+        raise TopicRefusedError(
             topic_requests.INVALID_REQUEST,
             f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
         )
     if topic.name in names.known:
-        raise ChoiceError(
+        raise TopicRefusedError(
             topic_requests.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
         )
     without_value = [name for name, value in topic.configs if value is None]
     if without_value:
-        raise ChoiceError(
+        raise TopicRefusedError(
             topic_requests.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(without_value)}",
         )
     replicas = _assigned(topic) if topic.assignments else _chosen(view, topic, asked)
-    _check_name(names, topic.name)
+    topic_checks.check_name(topic.name, names.colliding(topic.name))
     if topic.assignments:
-        _check_assigned(view, topic)
+        topic_checks.check_assigned(view, topic)
     if topic.config_problem is not None:
-        raise ChoiceError(topic_requests.INVALID_CONFIG, topic.config_problem)
+        raise TopicRefusedError(topic_requests.INVALID_CONFIG, topic.config_problem)
     return replicas
 
 
@@ -236,67 +229,18 @@ def _chosen(view: ClusterView, topic: NewTopic, asked: CreateTopics) -> tuple[Re
     factor = asked.defaults.default_replication_factor if factor == BY_DEFAULT else factor
     brokers = view.cluster.brokers.values()
     replica_choice.check(tuple(brokers), count, factor)
-    _check_size(view, count, factor)
+    topic_checks.check_size(view, count, factor)
     return replica_choice.choose(tuple(brokers), count, factor, topic.topic_id)
 
 
 def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
     if (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
-        raise ChoiceError(
+        raise TopicRefusedError(
             topic_requests.INVALID_REQUEST,
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both "
             "cannot be used at the same time.",
         )
     return tuple(replicas for _, replicas in sorted(topic.assignments))
-
-
-def _check_assigned(view: ClusterView, topic: NewTopic) -> None:
-    invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
-    if len({len(replicas) for _, replicas in topic.assignments}) != 1:
-        raise ChoiceError(invalid, "All partitions should have the same number of replicas")
-    for _, replicas in topic.assignments:
-        if len(set(replicas)) != len(replicas):
-            raise ChoiceError(invalid, f"Duplicate replica assignment found: {list(replicas)}")
-        # Kafka's controller accepts brokers that do not exist, and lists without any. Its topics
-        # would have partitions that no controller can serve.
-        if not replicas or min(replicas) < 0 or view.options.controller_id in replicas:
-            raise ChoiceError(invalid, f"No broker can hold the replicas {list(replicas)}")
-    if sorted(number for number, _ in topic.assignments) != list(range(len(topic.assignments))):
-        raise ChoiceError(invalid, "partitions should be a consecutive 0-based integer sequence")
-    _check_size(view, len(topic.assignments), len(topic.assignments[0][1]))
-
-
-def _check_name(names: Names, name: str) -> None:
-    reason = None
-    if not name:
-        reason = "the empty string is not allowed"
-    elif name in {".", ".."}:
-        reason = f"'{name}' is not allowed"
-    elif len(name) > NAME_MAX:
-        reason = f"the length of '{name}' is longer than the max allowed length {NAME_MAX}"
-    elif _NAME.fullmatch(name) is None:
-        reason = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
-            "and '-'"
-        )
-    if reason is not None:
-        text = f"Topic name is invalid: {reason}"
-        raise ChoiceError(topic_requests.INVALID_TOPIC_EXCEPTION, text)
-    colliding = names.colliding(name)
-    if colliding:
-        text = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
-        raise ChoiceError(topic_requests.INVALID_TOPIC_EXCEPTION, text)
-
-
-def _check_size(view: ClusterView, partitions: int, replication_factor: int) -> None:
-    """Refuse more partitions than ZooKeeper takes in a znode."""
-    widest = max((len(str(b)) for b in view.cluster.brokers), default=1)
-    each = _PARTITION_BYTES + (_REPLICA_BYTES + widest) * replication_factor
-    if partitions * each > view.options.request_bytes * 9 // 10:
-        raise ChoiceError(
-            topic_requests.INVALID_PARTITIONS,
-            f"{partitions} partitions exceed the largest znode that ZooKeeper takes",
-        )
 
 
 # --- CreatePartitions ----------------------------------------------------------------------------
@@ -313,7 +257,7 @@ def _grown(
             _check_exists(view, name)
             return None
         added = _added(view, asked, topic.partitions)
-    except ChoiceError as refusal:
+    except TopicRefusedError as refusal:
         return TopicResult(name, refusal.code, str(refusal))
     if validate_only:
         return TopicResult(name, 0)
@@ -338,18 +282,18 @@ def _check_exists(view: ClusterView, name: str) -> None:
     Return if the topic is still to be read.
 
     Raises:
-        ChoiceError: it does not exist, or not for long.
+        TopicRefusedError: it does not exist, or not for long.
 
     """
     session = view.session
     if name in (session.deletions or ()):
         deleted = "The topic is queued for deletion."
-        raise ChoiceError(topic_requests.INVALID_TOPIC_EXCEPTION, deleted)
+        raise TopicRefusedError(topic_requests.INVALID_TOPIC_EXCEPTION, deleted)
     if name in session.unreadable_topics:
-        raise ChoiceError(topic_requests.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
+        raise TopicRefusedError(topic_requests.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
     if name not in session.topics and name not in (session.listed or ()):
         unknown = f"The topic '{name}' does not exist."
-        raise ChoiceError(topic_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+        raise TopicRefusedError(topic_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
 
 
 def _added(
@@ -359,11 +303,11 @@ def _added(
     Return the replicas of the new partitions; the order of the checks is Kafka's.
 
     Raises:
-        ChoiceError: the request is refused.
+        TopicRefusedError: the request is refused.
 
     """
     if any(entry.is_reassigning for entry in present.values()):
-        raise ChoiceError(
+        raise TopicRefusedError(
             topic_requests.REASSIGNMENT_IN_PROGRESS,
             f"A partition reassignment is in progress for the topic '{asked.name}'.",
         )
@@ -372,47 +316,17 @@ def _added(
             f"Topic currently has {len(present)} partitions, which is higher than the requested "
             f"{asked.count}."
         )
-        raise ChoiceError(topic_requests.INVALID_PARTITIONS, text)
+        raise TopicRefusedError(topic_requests.INVALID_PARTITIONS, text)
     if asked.count == len(present):
         text = f"Topic already has {len(present)} partitions."
-        raise ChoiceError(topic_requests.INVALID_PARTITIONS, text)
+        raise TopicRefusedError(topic_requests.INVALID_PARTITIONS, text)
     if sorted(present) != list(range(len(present))):
         text = f"Unexpected existing replica assignment for topic '{asked.name}'."
-        raise ChoiceError(topic_requests.UNKNOWN_SERVER_ERROR, text)
+        raise TopicRefusedError(topic_requests.UNKNOWN_SERVER_ERROR, text)
     first, brokers = present[0].replicas, tuple(view.cluster.brokers.values())
     more = asked.count - len(present)
-    _check_size(view, asked.count, len(first))
+    topic_checks.check_size(view, asked.count, len(first))
     if asked.assignments is None:
         return replica_choice.continue_choice(brokers, first, len(present), more)
-    _check_added(view.cluster.brokers, asked.assignments, more, first)
+    topic_checks.check_added(view.cluster.brokers, asked.assignments, more, first)
     return asked.assignments
-
-
-def _check_added(
-    brokers: Iterable[BrokerId], assignments: tuple[Replicas, ...], more: int, first: Replicas
-) -> None:
-    invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
-    unknown = sorted({r for replicas in assignments for r in replicas}.difference(brokers))
-    if unknown:
-        listed = ", ".join(map(str, unknown))
-        raise ChoiceError(invalid, f"Unknown broker(s) in replica assignment: {listed}.")
-    if len(assignments) != more:
-        text = (
-            f"Increasing the number of partitions by {more} but {len(assignments)} assignments "
-            "provided."
-        )
-        raise ChoiceError(invalid, text)
-    for replicas in assignments:
-        if not replicas:
-            raise ChoiceError(invalid, "Cannot have replication factor of 0.")
-        if len(set(replicas)) != len(replicas):
-            listed = ", ".join(map(str, replicas))
-            raise ChoiceError(
-                invalid, f"Duplicate brokers not allowed in replica assignment: {listed}."
-            )
-        if len(replicas) != len(first):
-            text = (
-                "Inconsistent replication factor between partitions, partition 0 has "
-                f"{len(first)} while others have {len(replicas)}."
-            )
-            raise ChoiceError(invalid, text)

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core.controllership import replica_choice
-from controller.core.controllership.replica_choice import ChoiceError, choose, continue_choice
+from controller.core.controllership.replica_choice import choose, continue_choice
 from controller.core.model import LiveBroker
+from controller.core.topic_requests import TopicRefusedError
 from tests.core.builders import broker, replicas
 
 RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
@@ -98,6 +99,6 @@ def test_impossible_numbers_are_refused(
     live: list[LiveBroker], count: int, factor: int, error: int, text: str
 ) -> None:
     """With Kafka's errors."""
-    with pytest.raises(ChoiceError, match=text) as refusal:
+    with pytest.raises(TopicRefusedError, match=text) as refusal:
         choose(live, count, factor, "seed")
     assert refusal.value.code == error
