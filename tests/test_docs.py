@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,9 @@ import typer.main
 
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
+from controller.setting_sources import load_settings
 from controller.settings import Settings, variable_of
+from controller.web.tokens import Tokens
 from docs.generate.phases import mermaid
 from tests.deploy.exported import exported
 
@@ -106,6 +109,28 @@ def test_every_metric_and_every_variable_exists(page: Path) -> None:
     known = {variable_of(field) for field in Settings.model_fields}
     known.add("REASSIGNER_CONFIG")
     assert set(re.findall(r"\bREASSIGNER_[A-Z_]*[A-Z]\b", text)) - known == set()
+
+
+BLOCKS: Final = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, block in enumerate(
+        re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    )
+]
+"""Configurations, and files of tokens, whose content is tables."""
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_every_configuration_that_is_shown_is_accepted(block: str, tmp_path: Path) -> None:
+    """By the daemon, as it is, and by the reader of tokens once the dots are filled in."""
+    file = tmp_path / "shown.toml"
+    if any(isinstance(value, dict) for value in tomllib.loads(block).values()):
+        file.write_text(re.sub(r'"\w*\.\.\."', f'"{"0" * 64}"', block))
+        Tokens(file, None, pytest.fail)
+        return
+    file.write_text(block)
+    load_settings({"zookeeper": "zk:2181"}, {}, config=file)
 
 
 def test_the_concepts_show_the_phases_as_they_are() -> None:
