@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,6 +25,7 @@ from integration.containers.deployment import Deployment
 from integration.containers.engines import Engine, running_engine
 from integration.containers.images import images
 from integration.rigs.cluster import Cluster
+from integration.rigs.engine_matrix import Row
 from integration.rigs.operator_actions import forget
 from integration.rigs.plans import Daemons
 from integration.rigs.processes import exit_on_sigterm
@@ -136,6 +138,37 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
     shared_cluster.heal()
     yield shared_cluster
     shared_cluster.heal()
+
+
+@pytest.fixture(scope="session")
+def asking_clusters() -> Iterator[Callable[[Row], Cluster]]:
+    """Give the cluster of a row whose leaders ask the daemon: one for the whole run."""
+    with ExitStack() as running:
+        started: dict[Row, Cluster] = {}
+
+        def cluster_of(row: Row) -> Cluster:
+            if row not in started:
+                found = started[row] = running.enter_context(Cluster.running(row.options))
+                found.daemon_options = row.arguments
+            return started[row]
+
+        yield cluster_of
+
+
+@pytest.fixture
+def native_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """
+    Give the cluster of a row of ``NATIVE``, the parameter; its daemons get what they need.
+
+    Modules whose tests run on these rows take their ``cluster`` from it.
+    """
+    row: Row = request.param
+    found: Cluster = (
+        request.getfixturevalue("asking_clusters")(row)
+        if row.endpoint
+        else request.getfixturevalue("shared_cluster")
+    )
+    return found
 
 
 @pytest.fixture

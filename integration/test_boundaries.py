@@ -1,15 +1,17 @@
 """
 Daemons that die at a boundary between two writes or sends, on real brokers and under a producer.
 
-Every boundary of ``integration.rigs.failpoints`` is tried with every hand. Smoke tests are one
-row of that table, two chains, in which daemons die at one boundary after the other, and one hand
-for each boundary that is in neither.
+Every boundary of ``integration.rigs.failpoints`` is tried with every hand, where leaders write
+their ISR themselves and where they ask the daemon. Smoke tests are, of the former, one row of that
+table, two chains, in which daemons die at one boundary after the other, and one hand for each
+boundary that is in neither.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from itertools import cycle
 from typing import Final
@@ -19,6 +21,7 @@ import pytest
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
+from integration.rigs.engine_matrix import NATIVE, Row
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.plans import Daemons, await_end, await_tenure, is_planned, plan_of, submit
 from integration.rigs.recovery_cells import (
@@ -61,18 +64,33 @@ def is_alone(shape: Shape, hand: Hand) -> bool:
     return shape not in CHAINED and hand is Hand.RESTARTED
 
 
+def marks(row: Row, *, is_smoke: bool) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test that is a smoke test on the shared cluster."""
+    return [pytest.mark.smoke] if is_smoke and not row.endpoint else []
+
+
 CELLS: Final = [
     pytest.param(
+        row,
         shape,
         failpoint,
         hand,
-        id=f"{shape.name}-{failpoint}-{hand}",
-        marks=[pytest.mark.smoke] if failpoint is ROW or is_alone(shape, hand) else [],
+        id=f"{row.name}-{shape.name}-{failpoint}-{hand}",
+        marks=marks(row, is_smoke=failpoint is ROW or is_alone(shape, hand)),
     )
+    for row in NATIVE
     for shape in SHAPES
     for failpoint in shape.failpoints
     for hand in Hand
 ]
+
+
+@pytest.fixture
+def cluster(native_cluster: Cluster) -> Iterator[Cluster]:
+    """Give the cluster of a row with everything up."""
+    native_cluster.heal()
+    yield native_cluster
+    native_cluster.heal()
 
 
 class Scene:
@@ -190,7 +208,9 @@ class Scene:
         self._cluster.brokers[5].thaw()
 
 
-@pytest.mark.parametrize(("shape", "failpoint", "hand"), CELLS)
+@pytest.mark.parametrize(
+    ("native_cluster", "shape", "failpoint", "hand"), CELLS, indirect=["native_cluster"]
+)
 def test_the_plan_is_carried_out_and_no_record_is_lost_with_each_successor(  # noqa: PLR0913, PLR0917 - fixtures
     cluster: Cluster,
     make_topic: MakeTopic,
@@ -217,8 +237,15 @@ def test_the_plan_is_carried_out_and_no_record_is_lost_with_each_successor(  # n
         await_end(cluster, scene.targets, within_s=ENDS_WITHIN_S, any_leader=True)
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("shape", CHAINED, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    ("native_cluster", "shape"),
+    [
+        pytest.param(row, shape, id=f"{row.name}-{shape.name}", marks=marks(row, is_smoke=True))
+        for row in NATIVE
+        for shape in CHAINED
+    ],
+    indirect=["native_cluster"],
+)
 def test_daemons_die_at_one_boundary_after_the_other(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, shape: Shape
 ) -> None:

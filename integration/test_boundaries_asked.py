@@ -8,7 +8,7 @@ daemon is dead, so that the step is in flight when the second word comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
+from integration.rigs.engine_matrix import NATIVE
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.plans import (
     Daemons,
@@ -82,7 +83,8 @@ THROTTLED: Final = Asked(
     "throttle", lambda cluster, targets: submit_request(cluster, targets, throttle=RATE)
 )
 CELLS: Final = [
-    pytest.param(asked, failpoint, hand, id=f"{asked.name}-{failpoint}-{hand}")
+    pytest.param(row, asked, failpoint, hand, id=f"{row.name}-{asked.name}-{failpoint}-{hand}")
+    for row in NATIVE
     for asked, failpoint, hands in (
         (CANCELLED, Failpoint.CANCELLED, (Hand.RESTARTED, Hand.KAFKA)),
         (CANCELLED, Failpoint.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
@@ -98,7 +100,17 @@ CELLS: Final = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "failpoint", "hand"), CELLS)
+@pytest.fixture
+def cluster(native_cluster: Cluster) -> Iterator[Cluster]:
+    """Give the cluster of a row with everything up."""
+    native_cluster.heal()
+    yield native_cluster
+    native_cluster.heal()
+
+
+@pytest.mark.parametrize(
+    ("native_cluster", "asked", "failpoint", "hand"), CELLS, indirect=["native_cluster"]
+)
 def test_the_last_request_is_carried_out_with_each_successor(  # noqa: PLR0913, PLR0917 - fixtures
     cluster: Cluster,
     make_topic: MakeTopic,

@@ -69,6 +69,11 @@ class Row:
         return ("--engine", self.wanted, *(PRIVATE_ENDPOINT if self.endpoint else ()))
 
 
+NATIVE: Final = (
+    Row("native", KAFKA_3_9, "2.6"),
+    Row("native", KAFKA_3_9, None, wanted="native", endpoint=True),
+)
+"""Leaders change their ISR by themselves, as on the shared cluster, or ask the daemon."""
 ROWS: Final = (
     Row("delegated", KAFKA_3_9, None),
     Row("delegated", KAFKA_3_9, "2.6", wanted="delegated"),
