@@ -27,7 +27,12 @@ from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
 from controller.brokers.versions import is_protocol_at_least
 from controller.core.model import BrokerId, LiveBroker
-from controller.core.topic_requests import INVALID_CONFIG, INVALID_REQUEST, TopicDefaults
+from controller.core.topic_requests import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    TopicDefaults,
+    TopicSettings,
+)
 from controller.errors import InvalidInputError
 
 WITHIN_S: Final = 5.0
@@ -45,10 +50,7 @@ NUM_PARTITIONS: Final = "num.partitions"
 REPLICATION_FACTOR: Final = "default.replication.factor"
 PROTOCOL: Final = "inter.broker.protocol.version"
 WANTED: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
-"""Settings of brokers that change with a restart only."""
-
-Settings = tuple[tuple[str, str], ...]
-"""Settings of a new topic."""
+"""TopicSettings of brokers that change with a restart only."""
 
 
 @dataclass(slots=True)
@@ -90,7 +92,9 @@ class TopicValidation:
             _log("topic_defaults_unreadable", error=str(error))
             return None
 
-    def config_problems(self, wanted: Collection[Settings]) -> Mapping[Settings, str] | None:
+    def config_problems(
+        self, wanted: Collection[TopicSettings]
+    ) -> Mapping[TopicSettings, str] | None:
         """
         Return why brokers reject settings of topics; those that are valid are left out.
 
@@ -99,7 +103,7 @@ class TopicValidation:
         examples = tuple(islice(self.topics(), EXAMPLES))
         if not examples or any(c.get(ALTER_POLICY) for c in self._configurations()):
             return None
-        problems: dict[Settings, str] = {}
+        problems: dict[TopicSettings, str] = {}
 
         async def ask(_broker: LiveBroker, connection: Connection) -> bool:
             problems.clear()
@@ -145,7 +149,9 @@ async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str
     return {c.name: c.value for result in answer.results for c in result.configs}
 
 
-def validation_request(version: int, examples: Iterable[str], settings: Settings) -> ApiMessage:
+def validation_request(
+    version: int, examples: Iterable[str], settings: TopicSettings
+) -> ApiMessage:
     """Return the request to validate settings on topics that exist, which alters nothing."""
     return AlterConfigsRequest(
         version=version,
@@ -155,7 +161,7 @@ def validation_request(version: int, examples: Iterable[str], settings: Settings
 
 
 async def _verdict(
-    connection: Connection, examples: Iterable[str], settings: Settings
+    connection: Connection, examples: Iterable[str], settings: TopicSettings
 ) -> str | None:
     """Return why a broker rejects settings, empty if it does not; None: it does not say."""
     _, highest = connection.understood.get(ALTER_CONFIGS, (0, 0))

@@ -52,6 +52,10 @@ class TopicDefaults:
     """Whether topic znodes have an id: as of inter-broker protocol 2.8."""
 
 
+TopicSettings = tuple[tuple[str, str], ...]
+"""Name and value of settings of a new topic, sorted by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be created."""

@@ -60,11 +60,11 @@ class _Ceded(NamedTuple):
 
 
 CEDED: Final[Mapping[int, _Ceded]] = {
-    client_codec.CREATE_TOPICS: _Ceded("CreateTopics", 5),
-    client_codec.DELETE_TOPICS: _Ceded("DeleteTopics", 6),
-    client_codec.CREATE_PARTITIONS: _Ceded("CreatePartitions", 7),
-    client_codec.ALTER_SCRAM_CREDENTIALS: _Ceded("AlterUserScramCredentials", 7),
-    client_codec.UPDATE_FEATURES: _Ceded("UpdateFeatures", 7),
+    client_codec.CREATE_TOPICS: _Ceded("CreateTopics", relayed_frames.CREATE),
+    client_codec.DELETE_TOPICS: _Ceded("DeleteTopics", relayed_frames.DELETE),
+    client_codec.CREATE_PARTITIONS: _Ceded("CreatePartitions", relayed_frames.ALTER),
+    client_codec.ALTER_SCRAM_CREDENTIALS: _Ceded("AlterUserScramCredentials", relayed_frames.ALTER),
+    client_codec.UPDATE_FEATURES: _Ceded("UpdateFeatures", relayed_frames.ALTER),
 }
 _NAMES: Final = {
     client_codec.ELECT_LEADERS: "ElectLeaders",

@@ -159,7 +159,9 @@ OWN_CORRELATION: Final = 0x72656C61
 
 
 CREATE: Final = 5
-"""An ``AclOperation``."""
+DELETE: Final = 6
+ALTER: Final = 7
+"""Operations (``AclOperation``)."""
 
 
 class SeenController(NamedTuple):

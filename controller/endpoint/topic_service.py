@@ -27,6 +27,7 @@ from controller.core.topic_requests import (
     TopicAsk,
     TopicDefaults,
     TopicResult,
+    TopicSettings,
     topic_answer,
 )
 from controller.endpoint import relayed_frames, topic_codec
@@ -41,12 +42,7 @@ TIMEOUT_MAX_S: Final = 60.0
 SETTINGS_S: Final = 3.0
 """How long a broker may take to know a new topic, whose settings the answer has."""
 LOOK_S: Final = 0.05
-CREATE: Final = 5
-ALTER: Final = 7
-"""Operations (``AclOperation``)."""
 _FORBIDDEN: Final = "Authorization failed."
-
-Settings = tuple[tuple[str, str], ...]
 
 
 class Validation(Protocol):
@@ -56,7 +52,9 @@ class Validation(Protocol):
         """Return what new topics depend on; None: only Kafka's controller can create topics."""
         ...
 
-    def config_problems(self, wanted: Collection[Settings]) -> Mapping[Settings, str] | None:
+    def config_problems(
+        self, wanted: Collection[TopicSettings]
+    ) -> Mapping[TopicSettings, str] | None:
         """Return why settings of topics are invalid, for those that are; None: unknown."""
         ...
 
@@ -97,7 +95,7 @@ class TopicService:
         if not lowest <= header.version <= highest:
             return None
         _, wanted = topic_codec.decode(frame)
-        operation = CREATE if wanted.new else ALTER
+        operation = relayed_frames.CREATE if wanted.new else relayed_frames.ALTER
         allowed = {name: seen.permits(name, operation) for name in wanted.names}
         if None in allowed.values() and True not in allowed.values():
             return None
@@ -133,7 +131,7 @@ class TopicService:
             return None
         new = tuple(topic for topic in wanted.new if topic.name in allowed)
         settings = {_settings(topic) for topic in new} - {()}
-        problems: Mapping[Settings, str] = {}
+        problems: Mapping[TopicSettings, str] = {}
         if settings:
             found = await asyncio.to_thread(self._validation.config_problems, settings)
             if found is None:
@@ -188,6 +186,6 @@ def random_id() -> str:
             return found
 
 
-def _settings(topic: NewTopic) -> Settings:
+def _settings(topic: NewTopic) -> TopicSettings:
     """Return the settings of a topic that have a value; others are refused for their lack."""
     return tuple(sorted((name, value) for name, value in topic.configs if value is not None))

@@ -35,7 +35,7 @@ from controller.core.client_requests import (
 )
 from controller.core.events import BrokerAsked, ClientAsked, Event
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.topic_requests import TopicDefaults
+from controller.core.topic_requests import TopicDefaults, TopicSettings
 from controller.endpoint import codec, messages, relayed_frames
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.client_service import ClientService
@@ -43,7 +43,7 @@ from controller.endpoint.peers import FrameMemory
 from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.tickets import Tickets
-from controller.endpoint.topic_service import Settings, TopicService
+from controller.endpoint.topic_service import TopicService
 from controller.setting_values import HttpAddress
 from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
 from tests.endpoint.requests import frame_of, request_frame
@@ -76,14 +76,16 @@ class FakeValidation:
     """What brokers say of new topics; they have a policy by default."""
 
     found: TopicDefaults | None
-    problems: Mapping[Settings, str] | None = field(default_factory=dict)
-    asked: list[Settings] = field(default_factory=list)
+    problems: Mapping[TopicSettings, str] | None = field(default_factory=dict)
+    asked: list[TopicSettings] = field(default_factory=list)
 
     def defaults(self) -> TopicDefaults | None:
         """Return their defaults."""
         return self.found
 
-    def config_problems(self, wanted: Collection[Settings]) -> Mapping[Settings, str] | None:
+    def config_problems(
+        self, wanted: Collection[TopicSettings]
+    ) -> Mapping[TopicSettings, str] | None:
         """Return why they reject settings."""
         self.asked += wanted
         return self.problems

@@ -24,11 +24,12 @@ from controller.core.topic_requests import (
     MorePartitions,
     TopicDefaults,
     TopicResult,
+    TopicSettings,
     refused,
     topic_answer,
 )
 from controller.endpoint import codec, relayed_frames
-from controller.endpoint.topic_service import Settings, random_id
+from controller.endpoint.topic_service import random_id
 from tests.core.builders import replicas
 from tests.endpoint.requests import frame_of
 from tests.endpoint.test_client_service import (
@@ -221,7 +222,7 @@ def test_what_brokers_alone_decide_makes_the_daemon_give_the_role_back(
 
 def test_settings_that_brokers_reject_are_the_loops_last_objection() -> None:
     """It checks everything else before."""
-    problems: dict[Settings, str] = {(("a", "1"),): "Unknown topic config name: a"}
+    problems: dict[TopicSettings, str] = {(("a", "1"),): "Unknown topic config name: a"}
     with public(
         Broker({"new": (CREATE,)}), answer=created, validation=FakeValidation(DEFAULTS, problems)
     ) as served:
