@@ -99,7 +99,11 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
 
 
 def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
-    """A client without rights waits as if the daemon were not there; one with rights is served."""
+    """
+    A client without rights waits as if the daemon were not there; one with rights is served.
+
+    By the daemon, as far as it may ask brokers what it needs; else by Kafka's controller.
+    """
     locks = Locks(protocol="SASL_PLAINTEXT", mechanism="PLAIN", zookeeper_sasl=None)
     with LockedCluster.running(LockedOptions(locks=locks, broker=BROKERS)) as cluster:
         allow_as_documented(cluster)
@@ -126,6 +130,25 @@ def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
         assert cluster.topic("ours") is not None
         assert cluster.topic("theirs") is None
         assert controller_epoch(cluster) > epoch
+        # The daemon may not see the brokers' defaults for new topics before.
+        allow_daemon(cluster, "--cluster", "--operation", "DescribeConfigs")
+        eventually(lambda: sees_daemon(cluster), within_s=60, what="the daemon has the role again")
+        epoch = controller_epoch(cluster)
+        more = ("--create", "--topic", "more", "--partitions", "1")
+        made = run_as_daemon(cluster, TOPICS, *more, "--config", "retention.ms=5")
+        assert made.code == 0, made.stdout
+        assert controller_epoch(cluster) > epoch
+        allow_daemon(cluster, "--topic", "*", "--operation", "AlterConfigs")
+        eventually(lambda: sees_daemon(cluster), within_s=60, what="the daemon has the role again")
+        epoch = controller_epoch(cluster)
+        last = ("--create", "--topic", "last", "--partitions", "1")
+        made = run_as_daemon(cluster, TOPICS, *last, "--config", "retention.ms=5")
+        assert made.code == 0, made.stdout
+        assert cluster.read("/config/topics/last") == {
+            "version": 1,
+            "config": {"retention.ms": "5"},
+        }
+        assert controller_epoch(cluster) == epoch
 
 
 def security_of_daemon(cluster: LockedCluster) -> dict[str, Any]:

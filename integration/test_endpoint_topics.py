@@ -122,8 +122,6 @@ def test_topics_are_created_and_extended(
         assert said.code == 0, said.stdout
         create(cluster, NewTopic(by_library, 3, 2))
         assert shape(cluster, by_tool) == shape(cluster, by_library) == reference
-        for topic in (by_tool, by_library):
-            use(cluster, topic, 3)
         said = cluster.run_tool(TOPICS, *where, "--alter", "--topic", by_tool, "--partitions", "5")
         assert said.code == 0, said.stdout
         grow(cluster, NewPartitions(by_library, 5))

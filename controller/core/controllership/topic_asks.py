@@ -328,5 +328,5 @@ def _added(
     topic_checks.check_size(view, asked.count, len(first))
     if asked.assignments is None:
         return replica_choice.continue_choice(brokers, first, len(present), more)
-    topic_checks.check_added(view.cluster.brokers, asked.assignments, more, first)
+    topic_checks.check_added(view.cluster.brokers, asked.assignments, more, len(present), first)
     return asked.assignments

@@ -83,7 +83,11 @@ def check_assigned(view: ClusterView, topic: NewTopic) -> None:
 
 
 def check_added(
-    brokers: Iterable[BrokerId], assignments: tuple[Replicas, ...], more: int, first: Replicas
+    brokers: Iterable[BrokerId],
+    assignments: tuple[Replicas, ...],
+    more: int,
+    present: int,
+    first: Replicas,
 ) -> None:
     """
     Check the replicas that a client wants for additional partitions.
@@ -92,6 +96,7 @@ def check_added(
         brokers: Those that are live.
         assignments: The replicas of each additional partition.
         more: How many partitions are added.
+        present: How many there are.
         first: The replicas of partition 0.
 
     Raises:
@@ -101,28 +106,36 @@ def check_added(
     invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
     unknown = sorted({r for replicas in assignments for r in replicas}.difference(brokers))
     if unknown:
-        listed = ", ".join(map(str, unknown))
-        raise TopicRefusedError(invalid, f"Unknown broker(s) in replica assignment: {listed}.")
+        text = f"Unknown broker(s) in replica assignment: {_listed(unknown)}."
+        raise TopicRefusedError(invalid, text)
     if len(assignments) != more:
         text = (
             f"Increasing the number of partitions by {more} but {len(assignments)} assignments "
             "provided."
         )
         raise TopicRefusedError(invalid, text)
-    for replicas in assignments:
+    for number, replicas in enumerate(assignments, present):
         if not replicas:
-            raise TopicRefusedError(invalid, "Cannot have replication factor of 0.")
+            text = f"Cannot have replication factor of 0 for partition id {number}."
+            raise TopicRefusedError(invalid, text)
         if len(set(replicas)) != len(replicas):
-            listed = ", ".join(map(str, replicas))
-            raise TopicRefusedError(
-                invalid, f"Duplicate brokers not allowed in replica assignment: {listed}."
-            )
-        if len(replicas) != len(first):
             text = (
-                "Inconsistent replication factor between partitions, partition 0 has "
-                f"{len(first)} while others have {len(replicas)}."
+                f"Duplicate brokers not allowed in replica assignment: {_listed(replicas)} for "
+                f"partition id {number}."
             )
             raise TopicRefusedError(invalid, text)
+    uneven = {n: len(rs) for n, rs in enumerate(assignments, present) if len(rs) != len(first)}
+    if uneven:
+        text = (
+            "Inconsistent replication factor between partitions, partition 0 has "
+            f"{len(first)} while partitions [{_listed(uneven)}] have replication factors "
+            f"[{_listed(uneven.values())}], respectively."
+        )
+        raise TopicRefusedError(invalid, text)
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def check_size(view: ClusterView, partitions: int, replication_factor: int) -> None:
