@@ -80,8 +80,8 @@ mutants: $(READY) ## change the decisions at random and see that tests notice: C
 oracle: $(READY) ## compare what seeded histories write and send with what it was; WRITE=1 keeps the present
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.oracle $(if $(WRITE),--write)
 
-chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n, PROTOCOL=3.9
-	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(PROTOCOL),--protocol $(PROTOCOL))
+chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n, PROTOCOL=3.9, DISK_MB=n
+	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(PROTOCOL),--protocol $(PROTOCOL)) $(if $(DISK_MB),--disk-mb $(DISK_MB))
 
 forecasts: $(READY) ## how many previews forecast the time of their plans on real brokers; COUNT=n, SEED=n
 	$(BIN)/python -m integration.forecasts $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
@@ -124,7 +124,7 @@ demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo
 
 cluster: $(READY) ## a real cluster without a daemon, to try the commands on, until Ctrl-C; PROTOCOL=3.9
-	$(BIN)/python -m integration.playground $(if $(PROTOCOL),--protocol $(PROTOCOL))
+	$(BIN)/python -m integration.playground $(if $(PROTOCOL),--protocol $(PROTOCOL)) $(if $(DISK_MB),--disk-mb $(DISK_MB))
 
 clean: ## remove what was made here
 	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build *.egg-info

@@ -4,6 +4,9 @@
 It ends with everything healed and a verdict: exit code 0 only if every plan came to its end, every
 acknowledged record can be read, and nothing is left over. The seed decides what is drawn, not what
 happens: how far a copy is when a broker dies is up to the machine.
+
+With ``--disk-mb`` each log directory is a file system of that size, and none may have been full. It
+has to have room for all partitions: a plan that does not fit waits for ever.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from integration.rigs.kafka_jars import classpath
 from integration.rigs.plans import UNLIMITED, fill, limit_copies
 from integration.rigs.processes import exit_on_sigterm
 from integration.rigs.servers import BrokerOptions
+from integration.rigs.small_disks import DiskWatch
 from integration.rigs.traffic import Traffic
 from integration.rigs.transaction_log import writes
 from integration.rigs.waiting import GaveUpError, eventually
@@ -47,6 +51,10 @@ SYNC_WITHIN_S: Final = 120.0
 """How long replicas may stay out of sync while the cluster below is whole."""
 END_WITHIN_S: Final = 240.0
 """Orphans that a tenure could not delete are tried again after a minute."""
+MB: Final = 2**20
+LEAST_FREE: Final = 0.01
+"""The share of a small disk that stays free: half of ``min_free``, which is the daemon's floor."""
+SMALL_FILES: Final = {"log.segment.bytes": str(MB), "log.index.size.max.bytes": "65536"}
 _TICK_S: Final = 0.25
 
 
@@ -225,12 +233,16 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
     prepare(cluster)
     campaign = Campaign(cluster, seed)
     campaign.fleet.start()
-    with Traffic(
-        cluster.bootstrap_servers,
-        TOPICS,
-        records_per_s=RECORDS_PER_S,
-        give_up_after_s=GIVE_UP_AFTER_S,
-    ) as traffic:
+    disks = DiskWatch(d for broker in cluster.brokers.values() for d in broker.log_dirs)
+    with (
+        disks,
+        Traffic(
+            cluster.bootstrap_servers,
+            TOPICS,
+            records_per_s=RECORDS_PER_S,
+            give_up_after_s=GIVE_UP_AFTER_S,
+        ) as traffic,
+    ):
         campaign.run(minutes * 60)
         problems = campaign.problems
         try:
@@ -250,6 +262,7 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
     found = traffic.audited()
     if not found.is_clean:
         problems.append(f"records: {found}")
+    problems += full_disks(cluster, disks)
     given_up = sum(traffic.failed.values())
     print(f"\nseed {seed}, {minutes:g} minutes")
     print(f"plans ended         {campaign.plans}")
@@ -262,6 +275,18 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
     print(f"                    {traffic.restarts} new epochs of the producer")
     print(f"longest pause       {traffic.longest_pause_s:.1f} s of one partition")
     return problems
+
+
+def full_disks(cluster: Cluster, disks: DiskWatch) -> list[str]:
+    """Print how full the small disks were, if they are small; return those that were full."""
+    megabytes = cluster.options.broker.disk_mb
+    if megabytes is None:
+        return []
+    least = {str(path): free / (megabytes * MB) for path, free in disks.least_free.items()}
+    print(f"fullest disk        {1 - min(least.values()):.1%} of {megabytes} MB")
+    return [
+        f"{path} had only {share:.2%} free" for path, share in least.items() if share < LEAST_FREE
+    ]
 
 
 def keep_logs(cluster: Cluster, seed: int) -> Path:
@@ -281,12 +306,17 @@ def main() -> int:
         default="2.6",
         help="inter-broker protocol; from 2.7 on, daemons serve the controller's API to brokers",
     )
+    parser.add_argument(
+        "--disk-mb", type=int, help="size of the file system of each log directory, in MB"
+    )
     asked = parser.parse_args()
     exit_on_sigterm()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # ZooKeeper goes away on purpose
     classpath()
     broker = BrokerOptions(inter_broker_protocol=asked.protocol, log_dirs=2, linked=True)
-    broker = replace(broker, internal=broker.leaders_ask)
+    broker = replace(broker, internal=broker.leaders_ask, disk_mb=asked.disk_mb)
+    if asked.disk_mb is not None:
+        broker = replace(broker, extra=SMALL_FILES)
     options = ClusterOptions(zookeepers=3, broker=broker)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.running(options))
