@@ -5,8 +5,8 @@ It ends with everything healed and a verdict: exit code 0 only if every plan cam
 acknowledged record can be read, and nothing is left over. The seed decides what is drawn, not what
 happens: how far a copy is when a broker dies is up to the machine.
 
-With ``--disk-mb`` each log directory is a file system of that size, and none may have been full. It
-has to have room for all partitions: a plan that does not fit waits for ever.
+With ``--disk-mb`` each log directory is a file system of that size, and none may have been full; no
+disk fails then. It has to have room for all partitions: a plan that does not fit waits for ever.
 """
 
 from __future__ import annotations

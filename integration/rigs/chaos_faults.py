@@ -58,14 +58,16 @@ class ClusterFaults:
             lambda: self._broker_killed(self._special_broker() or broker),
             lambda: self._broker_stopped(broker),
             lambda: self._broker_frozen(broker),
-            lambda: self._disk_failed(broker),
-            lambda: self._disk_failed(self._special_broker() or broker),
             lambda: self._link_refused(broker),
             lambda: self._link_swallows(broker),
             lambda: self._member_killed(server),
             lambda: self._ensemble_leader_killed(server),
             self._ensemble_restarted,
         ]
+        if self._cluster.options.broker.disk_mb is None:
+            # A disk fails by being renamed, which a mounted one cannot be.
+            kinds.append(lambda: self._disk_failed(broker))
+            kinds.append(lambda: self._disk_failed(self._special_broker() or broker))
         return self._dice.choice(kinds)()
 
     def _special_broker(self) -> Broker | None:
