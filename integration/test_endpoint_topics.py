@@ -34,6 +34,7 @@ from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 from integration.test_endpoint_clients import ROWS, tenure
 
+RACKS: Final = ("east", "west")
 REASSIGNMENT_IN_PROGRESS: Final = 60
 """An error of Kafka's protocol."""
 
@@ -43,7 +44,7 @@ def row_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Give the cluster of a release; its tests follow each other on it."""
     release: Release = request.param
     options = BrokerOptions(release=release, inter_broker_protocol=None)
-    with Cluster.running(ClusterOptions(brokers=4, broker=options)) as found:
+    with Cluster.running(ClusterOptions(brokers=4, broker=options, racks=RACKS)) as found:
         yield found
 
 
@@ -89,6 +90,11 @@ def use(cluster: Cluster, topic: str, partitions: int) -> None:
     assert found.is_clean, str(found)
 
 
+def spans_racks(replicas: list[int]) -> bool:
+    """Return whether a partition has a replica in each rack; brokers are dealt out in turn."""
+    return {RACKS[(broker - 1) % len(RACKS)] for broker in replicas} == set(RACKS)
+
+
 def shape(cluster: Cluster, topic: str) -> dict[str, Any]:
     """Return what of a topic's znodes does not depend on chance."""
     znode = cluster.topic(topic)
@@ -126,6 +132,7 @@ def test_topics_are_created_and_extended(
         assert said.code == 0, said.stdout
         grow(cluster, NewPartitions(by_library, 5))
         for topic in (by_tool, by_library):
+            assert all(spans_racks(cluster.replicas(topic, number)) for number in range(5))
             use(cluster, topic, 5)
         assert controller_epoch(cluster) == epoch
 
