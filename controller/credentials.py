@@ -7,6 +7,7 @@ file that cannot be used fails that connection, and the retry reads it again.
 
 from __future__ import annotations
 
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from controller.errors import InvalidInputError
 
 PASSWORD_MAX: Final = 4096
 """The longest password in a file, in bytes."""
+KEY_TABLE: Final = "KRB5_CLIENT_KTNAME"
+"""The environment variable by which MIT Kerberos finds the key table of a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,16 @@ class Password:
         if not password or len(content) > PASSWORD_MAX:
             raise InvalidInputError(f"{setting}: empty, or longer than {PASSWORD_MAX} bytes")
         return password
+
+
+def key_table_state() -> str | None:
+    """Return a text that changes with the Kerberos key table; None if it cannot be found."""
+    table = os.environ.get(KEY_TABLE, "").removeprefix("FILE:")
+    try:
+        found = Path(table).stat() if table else None
+    except OSError:
+        return None
+    return None if found is None else f"{found.st_ino} {found.st_mtime_ns} {found.st_size}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,34 @@ def test_a_wrong_password_is_reported_and_seldom_tried() -> None:
         assert second.stop() == 0, second.log_tail()
 
 
+@NEEDS_KERBEROS
+def test_a_key_table_that_is_out_of_date_is_reported_and_seldom_tried() -> None:
+    """The key distribution centre is asked as seldom as a broker; the new table is used at once."""
+    locks = Locks(mechanism=GSSAPI, zookeeper_sasl=None)
+    with LockedCluster.running(LockedOptions(locks=locks)) as cluster:
+        allow_as_documented(cluster)
+        realm = cluster.keys.realm
+        assert realm is not None
+        table = cluster.keys.daemon_key_table
+        old = table.read_bytes()
+        realm.change_key(table)
+        new = table.read_bytes()
+        table.write_bytes(old)
+        before = realm.logins
+        daemon = cluster.make_daemon("reassigner", *OPTIONS, "--tenure", "permanent")
+        begun = time.monotonic()
+        daemon.start()
+        eventually(
+            lambda: set(unreachable(daemon)) == {"1", "2", "3"}, within_s=20, what="it is reported"
+        )
+        time.sleep(max(0.0, begun + 14.0 - time.monotonic()))  # past two pauses, of 5 and 10 s
+        assert all("Decrypt integrity check" in why for why in unreachable(daemon).values())
+        assert 1 <= realm.logins - before <= 3
+        table.write_bytes(new)
+        eventually(lambda: not unreachable(daemon), within_s=10, what="the new one is used")
+        assert daemon.stop() == 0, daemon.log_tail()
+
+
 def test_a_changed_password_is_used_without_a_restart() -> None:
     """A broker that bounces asks for the new one; ZooKeeper gets a new one as well."""
     with LockedCluster.running(LockedOptions()) as cluster:

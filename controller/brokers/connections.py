@@ -192,14 +192,13 @@ class _Conversation(KafkaConnection):  # type: ignore[misc]
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         """Log in with the present password, also to renew a login that expires (KIP-368)."""
         security, logins = self._security, self._security.logins
-        login = security.sasl_settings()
-        self.config.update(login)
-        password = login["sasl_plain_password"]
-        while not logins.begin(self._where, password):
+        self.config.update(security.sasl_settings())
+        credential = security.credential()
+        while not logins.begin(self._where, credential):
             if timeout_at is not None and time.monotonic() >= timeout_at:
                 raise kafka_errors.KafkaTimeoutError("another connection tries the same login")
             await self.net.sleep(_LOGIN_AGAIN_S)
-        with logins.verdict(self._where, password):
+        with logins.verdict(self._where, credential):
             await super()._sasl_authenticate(timeout_at)
 
     def data_received(self, data: bytes) -> None:
@@ -285,7 +284,7 @@ async def connect(
     addresses = await io.resolve(endpoint.host, endpoint.port)
     with _translated(where), ExitStack() as undo:
         if endpoint.security_protocol in _SASL:
-            security.logins.check(where, security.password())
+            security.logins.check(where, security.credential())
         sock = await _first_that_answers(io, addresses, deadline)
         undo.callback(sock.close)
         transport = _transport(io, sock, endpoint, security)

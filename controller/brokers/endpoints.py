@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from controller.brokers.login_attempts import LoginAttempts
 from controller.core.model import Endpoint, LiveBroker
-from controller.credentials import ClientTls, Password
+from controller.credentials import ClientTls, Password, key_table_state
 from controller.errors import BrokerUnreachableError, InvalidInputError
 from controller.settings import SaslMechanism, Settings
 
@@ -50,6 +50,18 @@ class Security:
 
         """
         return None if self.sasl_password is None else self.sasl_password.reveal()
+
+    def credential(self) -> str | None:
+        """
+        Return what changes when a refused login may be tried at once: password or key table.
+
+        Raises:
+            InvalidInputError: the file of the password cannot be used.
+
+        """
+        if self.sasl_mechanism == SaslMechanism.GSSAPI:
+            return key_table_state()
+        return self.password()
 
     def sasl_settings(self) -> dict[str, Any]:
         """

@@ -5,7 +5,8 @@ Directories behind brokers lock accounts after a few wrong passwords. Each daemo
 connections to each broker, and each of them retries. So a password that was never accepted, or was
 refused last, is tried by one connection at a time, and after a refusal only when a pause has
 passed. The pause doubles with each further refusal. A password that another broker accepts ends it
-for all but the brokers that refuse it. Another password is tried at once.
+for all but the brokers that refuse it. Another password is tried at once. The same holds for a
+Kerberos key table: without a ticket, each attempt asks the key distribution centre.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Final
 
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
@@ -24,6 +26,18 @@ MOST_S: Final = 300.0
 """The first pause, and the longest."""
 PROVEN_S: Final = 30.0
 """The longest pause, after refusals elsewhere, for a broker that has accepted the password."""
+
+
+def _kerberos_error() -> type[Exception]:
+    """Return what a login without a ticket raises; without the extra ``kerberos``, nothing does."""
+    try:
+        found: type[Exception] = import_module("gssapi.exceptions").GSSError
+    except (ImportError, OSError):  # its library may be missing
+        return type("GSSError", (Exception,), {})
+    return found
+
+
+GSSError: Final = _kerberos_error()
 
 
 @dataclass(slots=True)
@@ -122,7 +136,7 @@ class LoginAttempts:
         """Note the verdict on the password: accepted, unless an exception says otherwise."""
         try:
             yield
-        except SaslAuthenticationFailedError as refusal:
+        except (SaslAuthenticationFailedError, GSSError) as refusal:
             self._note(where, password, is_accepted=False)
             self._why = f"{where}: {refusal}"
             raise

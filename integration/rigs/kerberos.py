@@ -80,6 +80,17 @@ class Realm:
             self._run("kadmin.local", "-r", REALM, "-q", query)
         return table
 
+    def change_key(self, table: Path) -> None:
+        """Give the principal of a key table another key, which the new table has alone."""
+        principal = table.stem.replace("-", "/")
+        table.unlink()
+        self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {table} {principal}")
+
+    @property
+    def logins(self) -> int:
+        """How often anyone asked for a ticket-granting ticket."""
+        return self._centre.log.read_text().count("AS_REQ (")
+
     @property
     def _environment(self) -> dict[str, str]:
         profile = str(self._directory / "kdc.conf")

@@ -150,6 +150,11 @@ class Keys:
         return realm
 
     @property
+    def daemon_key_table(self) -> Path:
+        """The key table of the daemon."""
+        return self._tables[_DAEMON]
+
+    @property
     def context(self) -> ssl.SSLContext:
         """The TLS context of ``admin``."""
         return self.authority.client_context(self._admin)

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
-from controller.brokers.login_attempts import FIRST_S, MOST_S, PROVEN_S, LoginAttempts
+from controller.brokers.login_attempts import FIRST_S, MOST_S, PROVEN_S, GSSError, LoginAttempts
 
 HOUR_S = 3600
 
@@ -108,6 +108,19 @@ def test_an_end_of_the_connection_counts_as_a_refusal_until_the_password_is_trus
             assert rig.log_in("b", accepted=True)
             rig.now += FIRST_S
     assert rig.log_in("b", accepted=True)
+
+
+def test_a_key_table_without_a_ticket_counts_as_a_refusal() -> None:
+    """Each attempt asks the key distribution centre, which may lock the account."""
+    rig = Rig()
+    for _ in range(2):
+        assert rig.attempts.begin("a", "table")
+        with pytest.raises(GSSError), rig.attempts.verdict("a", "table"):
+            raise GSSError(0, 0)
+        with pytest.raises(ConnectionError, match="in a row"):
+            rig.attempts.begin("b", "table")
+        rig.now += 10
+    assert rig.attempts.begin("b", "another table")
 
 
 def test_the_message_says_when_it_is_tried_again() -> None:
