@@ -43,21 +43,13 @@ def row(request: pytest.FixtureRequest) -> Row:
 
 
 @pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
+def shared_cluster(row: Row) -> Iterator[Cluster]:
     """Give its cluster: a leader drops a hung follower long before its session is over."""
     broker = replace(
         row.options.broker, replica_lag_time_max_ms=3_000, zookeeper_session_timeout_ms=40_000
     )
     with Cluster.running(replace(row.options, broker=broker)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
-    """Give it with everything up: other fixtures build on it."""
-    row_cluster.heal()
-    yield row_cluster
-    row_cluster.heal()
 
 
 def shrink_and_expand(cluster: Cluster, topic: str, last: int | None) -> None:

@@ -43,18 +43,10 @@ def row(request: pytest.FixtureRequest) -> Row:
 
 
 @pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
+def shared_cluster(row: Row) -> Iterator[Cluster]:
     """Give its cluster."""
     with Cluster.running(replace(row.options, brokers=BROKERS)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
-    """Give it with everything up: other fixtures build on it."""
-    row_cluster.heal()
-    yield row_cluster
-    row_cluster.heal()
 
 
 def blocks_handed_out(cluster: Cluster) -> list[tuple[int, int]]:

@@ -48,20 +48,12 @@ def row(request: pytest.FixtureRequest) -> Row:
 
 
 @pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
+def shared_cluster(row: Row) -> Iterator[Cluster]:
     """Give its cluster, whose brokers try to shut down as often as Kafka's do by default."""
     options = replace(row.options, brokers=4)
     broker = replace(options.broker, extra={**options.broker.extra, **TRIES})
     with Cluster.running(replace(options, broker=broker)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
-    """Give it with everything up: other fixtures build on it."""
-    row_cluster.heal()
-    yield row_cluster
-    row_cluster.heal()
 
 
 def restart_all(cluster: Cluster, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:

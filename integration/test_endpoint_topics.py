@@ -40,20 +40,12 @@ REASSIGNMENT_IN_PROGRESS: Final = 60
 
 
 @pytest.fixture(scope="module", params=ROWS, ids=lambda release: release.kafka)
-def row_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Give the cluster of a release; its tests follow each other on it."""
     release: Release = request.param
     options = BrokerOptions(release=release, inter_broker_protocol=None)
     with Cluster.running(ClusterOptions(brokers=4, broker=options, racks=RACKS)) as found:
         yield found
-
-
-@pytest.fixture
-def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
-    """Give it with everything up: other fixtures build on it."""
-    row_cluster.heal()
-    yield row_cluster
-    row_cluster.heal()
 
 
 def named(prefix: str) -> str:

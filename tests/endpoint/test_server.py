@@ -137,7 +137,7 @@ def test_a_slow_peer_is_closed(sent: bytes) -> None:
         assert served.counts.refused == {"slow": 1}
 
 
-def test_a_peer_that_does_not_read_its_answer_is_closed_and_delays_nobody() -> None:
+def test_a_peer_that_does_not_read_its_answer_is_closed_and_delays_no_other() -> None:
     """The answer is longer than what the kernel keeps for a connection."""
     isr = (BrokerId(1),) * 4_000_000
     state = IsrResult("t", None, 0, 0, BrokerId(1), LeaderEpoch(1), isr, 0, ZkVersion(1))
