@@ -18,11 +18,11 @@ from controller.core.controls import Pause
 from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.reassignments import Request
 from controller.core.scheduling import limits
+from controller.core.scheduling.disk_space import reserved_in, unguarded
 from controller.core.scheduling.holds import request_hold
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
 from controller.telemetry.copies import Copies
-from controller.telemetry.disk_status import disks_of
 from controller.telemetry.incremental import Incremental, in_slices
 from controller.telemetry.json_values import iso_time
 from controller.telemetry.partition_documents import Clocks, partition_document
@@ -69,7 +69,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "at": iso_time(clocks.wall),
         "brokers": sorted(view.cluster.brokers),
         "broker_loads": progress.brokers(view.cluster.brokers),
-        "disks": disks_of(view),
+        "disks": _disks_of(view),
         "routes": progress.routes(),
         "requests": _requests(view, clocks, work, progress, forecasts),
         "partitions": {
@@ -252,3 +252,27 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
 
 def _pause(pause: Pause) -> dict[str, Any]:
     return {"reason": pause.reason, "by": pause.by, "since_ms": pause.since_ms}
+
+
+def _disks_of(view: ClusterView) -> dict[str, Any]:
+    """Return the reserve, the log directories of each broker, and the brokers without a guard."""
+    min_free = view.options.min_free
+    return {
+        "min_free": None if min_free is None else str(min_free),
+        "min_free_bytes": 0 if min_free is None else min_free.bytes,
+        "min_free_share": 0.0 if min_free is None else min_free.share,
+        "unguarded": {str(broker): why for broker, why in unguarded(view).items()},
+        "log_dirs": [
+            {
+                "broker": broker,
+                "path": directory.path,
+                "failed": directory.is_failed,
+                "total_bytes": directory.total,
+                "usable_bytes": directory.usable,
+                "estimated": directory.is_estimate,
+                "reserved_bytes": reserved_in(disk, directory),
+            }
+            for broker, disk in sorted(view.tenure.disks.brokers.items())
+            for directory in (() if disk.report is None else disk.report.dirs)
+        ],
+    }
