@@ -192,8 +192,9 @@ class _Conversation(KafkaConnection):  # type: ignore[misc]
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         """Log in with the present password, also to renew a login that expires (KIP-368)."""
         security, logins = self._security, self._security.logins
-        self.config.update(security.sasl_settings())
-        credential = security.credential()
+        login = security.sasl_settings()
+        self.config.update(login)
+        credential = security.credential(login["sasl_plain_password"])
         while not logins.begin(self._where, credential):
             if timeout_at is not None and time.monotonic() >= timeout_at:
                 raise kafka_errors.KafkaTimeoutError("another connection tries the same login")
@@ -284,7 +285,7 @@ async def connect(
     addresses = await io.resolve(endpoint.host, endpoint.port)
     with _translated(where), ExitStack() as undo:
         if endpoint.security_protocol in _SASL:
-            security.logins.check(where, security.credential())
+            security.logins.check(where, security.credential(security.password()))
         sock = await _first_that_answers(io, addresses, deadline)
         undo.callback(sock.close)
         transport = _transport(io, sock, endpoint, security)

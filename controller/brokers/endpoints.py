@@ -51,17 +51,9 @@ class Security:
         """
         return None if self.sasl_password is None else self.sasl_password.reveal()
 
-    def credential(self) -> str | None:
-        """
-        Return what changes when a refused login may be tried at once: password or key table.
-
-        Raises:
-            InvalidInputError: the file of the password cannot be used.
-
-        """
-        if self.sasl_mechanism == SaslMechanism.GSSAPI:
-            return key_table_state()
-        return self.password()
+    def credential(self, password: str | None) -> str | None:
+        """Return what a refusal of a login is about: the password, or the present key table."""
+        return key_table_state() if self.sasl_mechanism == SaslMechanism.GSSAPI else password
 
     def sasl_settings(self) -> dict[str, Any]:
         """
