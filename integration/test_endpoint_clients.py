@@ -89,11 +89,16 @@ def tool(cluster: Cluster, tmp_path: Path) -> Callable[..., ToolResult]:
     return run
 
 
-def sees_daemon(cluster: Cluster) -> bool:
-    """Return whether every broker names the daemon as the controller."""
+def controllers_seen(cluster: Cluster) -> set[int]:
+    """Return the controllers that the brokers name."""
     servers = [b.address for b in cluster.brokers.values()]
     found = [AdminClient({"bootstrap.servers": s, **cluster.client_security}) for s in servers]
-    return all(a.list_topics(timeout=10).controller_id == DAEMON_ID for a in found)
+    return {a.list_topics(timeout=10).controller_id for a in found}
+
+
+def sees_daemon(cluster: Cluster) -> bool:
+    """Return whether every broker names the daemon as the controller."""
+    return controllers_seen(cluster) == {DAEMON_ID}
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -18,9 +17,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     NewTopic,
 )
 
-from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, TOPICS, ToolResult
+from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, TOPICS
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
-from integration.rigs.locks import CLIENTS, DAEMON, SCRAM, Locks
+from integration.rigs.locks import DAEMON, SCRAM, Locks
 from integration.rigs.plans import await_end, await_tenure, configured, fill, plan_of, specs
 from integration.rigs.running_daemons import controller_epoch
 from integration.rigs.servers import BrokerOptions
@@ -29,7 +28,6 @@ from integration.rigs.waiting import eventually
 from integration.test_endpoint_clients import DAEMON_ID, PUBLIC, sees_daemon
 from integration.test_locked_clusters import allow_as_documented
 
-OPTIONS = (*PUBLIC, "--inter-broker-listener", CLIENTS)
 BROKERS = BrokerOptions(inter_broker_protocol=None)
 """At their highest protocol: their leaders ask for changes of the ISR."""
 
@@ -45,7 +43,7 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
     locks = Locks(protocol=protocol, mechanism=mechanism, zookeeper_sasl=None)
     with LockedCluster.running(LockedOptions(locks=locks, broker=BROKERS)) as cluster:
         allow_as_documented(cluster)
-        allow_daemon(cluster, "--topic", "*", "--operation", "Describe")
+        cluster.allow(DAEMON, "--topic", "*", "--operation", "Describe")
         altering = ("--cluster", "--operation", "Alter", "--force")
         revoked = ("--remove", "--allow-principal", f"User:{DAEMON}", *altering)
         assert cluster.run_admin_tool(ACLS, *revoked).code == 0
@@ -60,14 +58,7 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
             cluster.bootstrap_servers, {topic: 4}, security=cluster.client_security
         ) as traffic:
             traffic.await_flow()
-            own = cluster.keys.authority.issue("endpoint")
-            shown = (
-                "--endpoint-certfile",
-                str(own.certificate),
-                "--endpoint-keyfile",
-                str(own.key),
-            )
-            daemon = cluster.make_daemon("first", *OPTIONS, *(shown if locks.has_tls else ()))
+            daemon = cluster.make_daemon("first", *PUBLIC, *cluster.serve_clients())
             daemon.start()
             for command in (("throttle", "10KB"), ("execute", str(plan))):
                 said = cluster.reassigner(*command)
@@ -76,15 +67,15 @@ def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
             eventually(lambda: configured(cluster, "brokers/3"), within_s=20, what="it is limited")
             eventually(lambda: sees_daemon(cluster), within_s=20)
 
-            listed = run_as_daemon(cluster, REASSIGN_PARTITIONS, "--list").stdout
+            listed = cluster.run_tool_as(DAEMON, REASSIGN_PARTITIONS, "--list").stdout
             assert f"{topic}-0: replicas: 2,3,1. adding: 3. removing: 1." in listed
             execute = ("--reassignment-json-file", str(later), "--execute", "--additional")
-            refused = run_as_daemon(cluster, REASSIGN_PARTITIONS, *execute).stdout
+            refused = cluster.run_tool_as(DAEMON, REASSIGN_PARTITIONS, *execute).stdout
             assert f"{other}-0: Request" in refused
             assert "is not authorized." in refused
             assert f"{other}-0" not in specs(cluster)
-            allow_daemon(cluster, "--cluster", "--operation", "Alter")
-            started = run_as_daemon(cluster, REASSIGN_PARTITIONS, *execute).stdout
+            cluster.allow(DAEMON, "--cluster", "--operation", "Alter")
+            started = cluster.run_tool_as(DAEMON, REASSIGN_PARTITIONS, *execute).stdout
             assert "Successfully started partition reassignment for other-0" in started
 
             said = cluster.reassigner("throttle", "100MB")
@@ -111,7 +102,7 @@ def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
         fill(cluster, [(topic, 0)])
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(plan_of({(topic, 0): (2, 3)})))
-        daemon = cluster.make_daemon("first", *OPTIONS)
+        daemon = cluster.make_daemon("first", *PUBLIC, *cluster.serve_clients())
         daemon.start()
         for command in (("throttle", "1KB"), ("execute", str(plan))):
             said = cluster.reassigner(*command)
@@ -119,61 +110,37 @@ def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
         await_tenure(daemon)
         eventually(lambda: sees_daemon(cluster), within_s=20)
         epoch = controller_epoch(cluster)
-        stranger = AdminClient(security_of_daemon(cluster))
+        stranger = AdminClient(
+            {"bootstrap.servers": cluster.bootstrap_servers, **cluster.keys.client_security(DAEMON)}
+        )
         with pytest.raises(KafkaException, match="NOT_CONTROLLER"):
             stranger.create_topics([NewTopic("theirs", 1, 1)])["theirs"].result(timeout=60)
         assert cluster.controller() == DAEMON_ID
         assert controller_epoch(cluster) == epoch
-        allow_daemon(cluster, "--cluster", "--operation", "Create")
-        made = run_as_daemon(cluster, TOPICS, "--create", "--topic", "ours", "--partitions", "1")
+        cluster.allow(DAEMON, "--cluster", "--operation", "Create")
+        made = cluster.run_tool_as(
+            DAEMON, TOPICS, "--create", "--topic", "ours", "--partitions", "1"
+        )
         assert made.code == 0, made.stdout
         assert cluster.topic("ours") is not None
         assert cluster.topic("theirs") is None
         assert controller_epoch(cluster) > epoch
         # The daemon may not see the brokers' defaults for new topics before.
-        allow_daemon(cluster, "--cluster", "--operation", "DescribeConfigs")
+        cluster.allow(DAEMON, "--cluster", "--operation", "DescribeConfigs")
         eventually(lambda: sees_daemon(cluster), within_s=60, what="the daemon has the role again")
         epoch = controller_epoch(cluster)
         more = ("--create", "--topic", "more", "--partitions", "1")
-        made = run_as_daemon(cluster, TOPICS, *more, "--config", "retention.ms=5")
+        made = cluster.run_tool_as(DAEMON, TOPICS, *more, "--config", "retention.ms=5")
         assert made.code == 0, made.stdout
         assert controller_epoch(cluster) > epoch
-        allow_daemon(cluster, "--topic", "*", "--operation", "AlterConfigs")
+        cluster.allow(DAEMON, "--topic", "*", "--operation", "AlterConfigs")
         eventually(lambda: sees_daemon(cluster), within_s=60, what="the daemon has the role again")
         epoch = controller_epoch(cluster)
         last = ("--create", "--topic", "last", "--partitions", "1")
-        made = run_as_daemon(cluster, TOPICS, *last, "--config", "retention.ms=5")
+        made = cluster.run_tool_as(DAEMON, TOPICS, *last, "--config", "retention.ms=5")
         assert made.code == 0, made.stdout
         assert cluster.read("/config/topics/last") == {
             "version": 1,
             "config": {"retention.ms": "5"},
         }
         assert controller_epoch(cluster) == epoch
-
-
-def security_of_daemon(cluster: LockedCluster) -> dict[str, Any]:
-    """Return librdkafka's settings of the user that the daemon is."""
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        **cluster.client_security,
-        "sasl.username": DAEMON,
-        "sasl.password": cluster.keys.passwords[DAEMON],
-    }
-
-
-def allow_daemon(cluster: LockedCluster, *rights: str) -> None:
-    """Give rights to the user that the daemon is."""
-    allowed = cluster.run_admin_tool(
-        ACLS, "--add", "--allow-principal", f"User:{DAEMON}", *rights, "--force"
-    )
-    assert allowed.code == 0, allowed.stdout
-
-
-def run_as_daemon(cluster: LockedCluster, main_class: str, *arguments: str) -> ToolResult:
-    """Run a stock tool as the user that the daemon is."""
-    text = cluster.keys.admin_properties().read_text()
-    text = text.replace(cluster.keys.passwords["admin"], cluster.keys.passwords[DAEMON])
-    properties = cluster.directory / "daemon.properties"
-    properties.write_text(text.replace('username="admin"', f'username="{DAEMON}"'))
-    where = ("--bootstrap-server", cluster.bootstrap_servers)
-    return cluster.run_tool(main_class, *where, "--command-config", str(properties), *arguments)

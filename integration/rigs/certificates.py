@@ -2,7 +2,8 @@
 A certificate authority for tests: certificates and keys as PEM files that servers and clients read.
 
 Kafka from 2.7 and ZooKeeper from 3.5 take PEM files as key and trust stores, so no ``keytool`` is
-needed: ``Identity.bundle`` is a key store, ``CertificateAuthority.file`` a trust store.
+needed: ``Identity.bundle`` is a key store, ``CertificateAuthority.file`` a trust store. Kafka up to
+3.2 takes no PEM key without a password: ``Identity.store`` is for all releases.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from integration.rigs.reserved_ports import LOCALHOST
 
+STORE_PASSWORD: Final = "password-of-every-store"  # noqa: S105 - of test certificates
 _EARLIER: Final = timedelta(minutes=5)
 """The start of every validity, before now: clocks of clients may be behind."""
 
@@ -34,6 +37,8 @@ class Identity:
     key: Path
     bundle: Path
     """Key and certificate in one file: a key store of type PEM."""
+    store: Path
+    """The same as a key store of type PKCS12, with ``STORE_PASSWORD``."""
 
 
 class CertificateAuthority:
@@ -94,8 +99,8 @@ class CertificateAuthority:
             .add_extension(x509.SubjectAlternativeName(map(_general_name, hosts)), critical=False)
             .add_extension(_authority_id(self._own_id()), critical=False)
             .sign(self._key, hashes.SHA256())
-            .public_bytes(serialization.Encoding.PEM)
         )
+        shown = certificate.public_bytes(serialization.Encoding.PEM)
         private = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -104,11 +109,16 @@ class CertificateAuthority:
             else serialization.BestAvailableEncryption(password.encode()),
         )
         identity = Identity(
-            *(self._directory / f"{file or name}{e}" for e in (".crt", ".key", ".pem"))
+            *(self._directory / f"{file or name}{e}" for e in (".crt", ".key", ".pem", ".p12"))
         )
         _replace(identity.key, private)
-        _replace(identity.certificate, certificate)
-        _replace(identity.bundle, private + certificate)
+        _replace(identity.certificate, shown)
+        _replace(identity.bundle, private + shown)
+        sealed = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+        _replace(
+            identity.store,
+            pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, sealed),
+        )
         return identity
 
     def client_context(self, identity: Identity | None = None) -> ssl.SSLContext:

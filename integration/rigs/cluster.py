@@ -156,6 +156,8 @@ class Cluster:
     """Further arguments of kazoo's clients."""
     client_security: Mapping[str, str] = MappingProxyType({})
     """librdkafka's security settings."""
+    daemon_settings: Mapping[str, str] = MappingProxyType({})
+    """Settings of daemons, by the name of their environment variable."""
     daemon_options: Sequence[str] = ()
     """What daemons on this machine need to reach the brokers."""
 
@@ -313,6 +315,11 @@ class Cluster:
             directory=self.directory,
             within_s=within_s,
         )
+
+    def run_admin_tool(self, main_class: str, *arguments: str) -> ToolResult:
+        """Run a stock tool that speaks to the brokers, as a user who may do everything."""
+        where = ("--bootstrap-server", self.bootstrap_servers)
+        return self.run_tool(main_class, *where, *arguments)
 
     def reassign_partitions(self, *arguments: str) -> ToolResult:
         """Run the stock reassignment tool against this cluster."""

@@ -12,7 +12,17 @@ from kazoo.security import make_acl
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.kafka_tools import ToolResult
-from integration.rigs.locks import BROKER, GSSAPI, SCRAM, Keys, Locks, scram_credential, secret
+from integration.rigs.locks import (
+    ADMIN,
+    BROKER,
+    CLIENTS,
+    GSSAPI,
+    SCRAM,
+    Keys,
+    Locks,
+    scram_credential,
+    secret,
+)
 from integration.rigs.plans import configure
 from integration.rigs.servers import BrokerOptions, ZooKeeperServer
 
@@ -42,13 +52,17 @@ class LockedCluster(Cluster):
         self.keys = Keys(directory / "keys", self.locks)
         self.zookeeper_client = self.keys.zookeeper_client()
         self.client_security = self.keys.client_security()
+        self.daemon_settings = self.keys.daemon_settings()
         super().__init__(directory, options)
 
     def make_daemon(self, name: str, *options: str) -> Daemon:
         """Return a daemon with the keys; it is not started."""
-        settings = self.keys.daemon_settings()
         made = Daemon(
-            self.zookeeper_connect, self.directory, *options, name=name, settings=settings
+            self.zookeeper_connect,
+            self.directory,
+            *options,
+            name=name,
+            settings=self.daemon_settings,
         )
         self._daemons.append(made)
         return made
@@ -63,14 +77,33 @@ class LockedCluster(Cluster):
 
     def reassigner(self, *arguments: str) -> ToolResult:
         """Run a command of the reassigner with the daemon's keys."""
-        settings = {"REASSIGNER_ZOOKEEPER": self.zookeeper_connect, **self.keys.daemon_settings()}
+        settings = {"REASSIGNER_ZOOKEEPER": self.zookeeper_connect, **self.daemon_settings}
         return run_reassigner(*arguments, settings=settings)
 
     def run_admin_tool(self, main_class: str, *arguments: str) -> ToolResult:
         """Run a stock tool as ``admin``."""
-        config = str(self.keys.admin_properties())
-        where = ("--bootstrap-server", self.bootstrap_servers, "--command-config", config)
-        return self.run_tool(main_class, *where, *arguments)
+        return self.run_tool_as(ADMIN, main_class, *arguments)
+
+    def run_tool_as(self, user: str, main_class: str, *arguments: str) -> ToolResult:
+        """Run a stock tool as a user."""
+        config = ("--command-config", str(self.keys.client_properties(user)))
+        return super().run_admin_tool(main_class, *config, *arguments)
+
+    def allow(self, user: str, *rights: str) -> None:
+        """Give rights to a user, as ``kafka-acls`` does."""
+        principal = ("--allow-principal", f"User:{user}")
+        said = self.run_admin_tool(ACLS, "--add", *principal, *rights, "--force")
+        assert said.code == 0, said.stdout
+
+    def serve_clients(self) -> tuple[str, ...]:
+        """Return the options of a daemon whose endpoint clients see; issue its certificate."""
+        own = self.keys.authority.issue("endpoint") if self.locks.has_tls else None
+        shown = (
+            ()
+            if own is None
+            else ("--endpoint-certfile", str(own.certificate), "--endpoint-keyfile", str(own.key))
+        )
+        return ("--inter-broker-listener", CLIENTS, *shown)
 
     def change_password(self, user: str) -> None:
         """Give a user of the brokers another password (SCRAM), as ``kafka-configs`` does."""

@@ -3,8 +3,9 @@ Locks of a cluster, TLS and logins, and what servers and clients need to pass th
 
 Every secret is made for one cluster and begins with ``PLANTED``, so that tests can search for it.
 Principals: ``kafka`` of the brokers and ``admin`` of the rig's own clients are super users of
-Kafka; ``reassigner`` of the daemon has the ACLs that a test gives it. Towards ZooKeeper the daemon
-is ``kafka``, as the brokers are, and the rig is ``super``, which may do anything.
+Kafka; ``reassigner`` of the daemon and ``client`` have the ACLs that a test gives them. Towards
+ZooKeeper the daemon is ``kafka``, as the brokers are, and the rig is ``super``, which may do
+anything.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from integration.rigs.certificates import CertificateAuthority, Identity
+from integration.rigs.certificates import STORE_PASSWORD, CertificateAuthority, Identity
 from integration.rigs.kerberos import REALM, Realm
 from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
 
@@ -29,6 +30,7 @@ PLANTED: Final = "planted"
 BROKER: Final = "kafka"
 ADMIN: Final = "admin"
 DAEMON: Final = "reassigner"
+CLIENT: Final = "client"
 SUPER: Final = "super"
 
 CLIENTS: Final = "CLIENTS"
@@ -114,7 +116,7 @@ class Keys:
         self._directory = directory
         self._locks = locks
         self.authority = CertificateAuthority(directory)
-        self.passwords = {user: secret(user) for user in (BROKER, ADMIN, DAEMON)}
+        self.passwords = {user: secret(user) for user in (BROKER, ADMIN, DAEMON, CLIENT)}
         self.zookeeper_passwords = {user: secret(f"zk-{user}") for user in (BROKER, SUPER)}
         self.key_password = secret("key")
         self.realm_port = ReservedPort() if locks.has_realm else None
@@ -199,8 +201,8 @@ class Keys:
 
     # --- the rig's own clients -----------------------------------------------------------------
 
-    def client_security(self) -> dict[str, str]:
-        """Return librdkafka's security settings of ``admin``."""
+    def client_security(self, user: str = ADMIN) -> dict[str, str]:
+        """Return librdkafka's security settings of a user, by certificate always ``admin``."""
         locks = self._locks
         security = {"security.protocol": locks.protocol}
         if locks.has_tls:
@@ -211,16 +213,16 @@ class Keys:
         if locks.mechanism is not None:
             # The wheels of librdkafka have no GSSAPI.
             mechanism = SCRAM if locks.mechanism == GSSAPI else locks.mechanism
-            security["sasl.mechanism"], security["sasl.username"] = mechanism, ADMIN
-            security["sasl.password"] = self.passwords[ADMIN]
+            security["sasl.mechanism"], security["sasl.username"] = mechanism, user
+            security["sasl.password"] = self.passwords[user]
         return security
 
-    def admin_properties(self) -> Path:
-        """Write the configuration of a Java client that is ``admin``; return its file."""
-        settings = {"security.protocol": self._locks.protocol, **self._java("", ADMIN, self._admin)}
+    def client_properties(self, user: str = ADMIN) -> Path:
+        """Write the configuration of a Java client of a user; return its file."""
+        settings = {"security.protocol": self._locks.protocol, **self._java("", user, self._admin)}
         if self._locks.mechanism is not None:
             settings["sasl.mechanism"] = self.client_security()["sasl.mechanism"]
-        return self._write("admin.properties", "".join(f"{k}={v}\n" for k, v in settings.items()))
+        return self._write(f"{user}.properties", "".join(f"{k}={v}\n" for k, v in settings.items()))
 
     def zookeeper_client(self) -> dict[str, Any]:
         """Return the arguments of a kazoo client that is ``super``."""
@@ -359,7 +361,10 @@ class Keys:
         if locks.has_tls:
             settings |= _stores(f"{prefix}ssl.truststore", self.authority.file)
         if locks.has_tls and (prefix or locks.by_certificate):
-            settings |= _stores(f"{prefix}ssl.keystore", own.bundle)
+            settings[f"{prefix}ssl.keystore.type"] = "PKCS12"
+            settings[f"{prefix}ssl.keystore.location"] = str(own.store)
+            settings[f"{prefix}ssl.keystore.password"] = STORE_PASSWORD
+            settings[f"{prefix}ssl.key.password"] = STORE_PASSWORD
         if prefix and locks.mechanism == GSSAPI:
             settings[f"{prefix}gssapi.sasl.jaas.config"] = self._ticket(_BROKER_SERVICE)
         if locks.mechanism is not None:

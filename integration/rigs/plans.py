@@ -325,6 +325,7 @@ class Daemons:
             *options,
             name=f"reassigner-{len(self._started) + 1}",
             failpoint=failpoint,
+            settings=self._cluster.daemon_settings,
         )
         self._started.append(daemon)
         return daemon

@@ -125,7 +125,8 @@ def strike(cluster: Cluster, *broker_ids: int) -> None:
 
 def shows(cluster: Cluster, broker_id: int, topic: str) -> bool:
     """Return whether one broker's metadata of a topic is what ZooKeeper says."""
-    asked = AdminClient({"bootstrap.servers": cluster.brokers[broker_id].address, **QUIET})
+    servers = cluster.brokers[broker_id].address
+    asked = AdminClient({"bootstrap.servers": servers, **cluster.client_security, **QUIET})
     found = asked.list_topics(timeout=10).topics.get(topic)
     if found is None:
         return False
