@@ -44,10 +44,14 @@ from controller.core.records import (
     Record,
     RequestOutcomeRecord,
     SpecRecord,
+    StateCreatedRecord,
     StateRecord,
     SubmissionEndedRecord,
+    TopicCreatedRecord,
+    TopicGrownRecord,
 )
-from controller.reactor.ports import BrokerRequest
+from controller.core.topic_requests import TopicResult
+from controller.reactor.ports import BrokerRequest, UpdateMetadataState
 from integration.rigs.failpoint_names import NamedFailpoints
 from integration.rigs.failpoints import Failpoint
 from tests.core.builders import Driver, replicas, tp
@@ -272,3 +276,29 @@ def test_taking_entries_out_of_the_legacy_znode_has_a_name_of_its_own() -> None:
     assert passed.commit(LegacyEntryRecord(tp(), None)) == (set(), {Failpoint.UNLISTED})
     named = passed.commit(LegacyEntryRecord(tp(), None), entering(Ended()))
     assert named == ({Failpoint.SYNCED}, {Failpoint.B6_WRITTEN})
+
+
+def test_new_partitions_are_named_from_their_first_states_on() -> None:
+    """The first states, the LeaderAndIsr to leader and follower, and the UpdateMetadata."""
+    passed = PassedFailpoints(Pending())
+    new = StateCreatedRecord(tp(1), BrokerId(1), replicas(1, 3), ControllerEpoch(1))
+    assert passed.commit(new) == (set(), {Failpoint.FIRST_STATES_WRITTEN})
+    assigned = leader_and_isr(tp(1), leader=1, replicas=(1, 3))
+    assert passed.send(1, assigned)[1] == {Failpoint.FIRST_LEADER_NOTIFIED}
+    assert passed.send(3, assigned)[1] == {Failpoint.FIRST_FOLLOWER_NOTIFIED}
+    (state,) = assigned.states
+    shown = UpdateMetadataState(
+        *(state.partition, ControllerEpoch(1), state.leader, state.leader_epoch, state.isr),
+        *(ZkVersion(0), state.replicas, (), None),
+    )
+    sent = replace(update_metadata([1]), states=(shown,))
+    assert passed.send(2, sent)[1] == {Failpoint.FIRST_UPDATE_METADATA_SENT}
+
+
+def test_a_topic_is_named_when_it_is_decided_and_when_it_is_written() -> None:
+    """A topic of a client, and partitions that a client adds."""
+    result = TopicResult("new", 0)
+    created = TopicCreatedRecord(1, result, (replicas(1),), (), replaces_configs=False)
+    for record in (created, TopicGrownRecord(1, result)):
+        named = PassedFailpoints(Pending()).commit(record)
+        assert named == ({Failpoint.BEFORE_TOPIC_WRITTEN}, {Failpoint.TOPIC_WRITTEN})

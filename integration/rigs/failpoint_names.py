@@ -2,7 +2,8 @@
 The port ``reactor.ports.Failpoints``, implemented by naming each point the loop reaches.
 
 The name of a commit follows from its records and the phases they leave and enter. The name of a
-request follows from the latest commit about its partitions: A2, B3, B8 or an election.
+request follows from the latest commit about its partitions: A2, B3, B8, a first state or an
+election.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from controller.core import phases, records
+from controller.core.controllership import topic_asks
 from controller.core.model import BrokerId, Route, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor import ports
@@ -22,6 +24,7 @@ _METADATA_SENT: Final[Mapping[str, Failpoint]] = {
     "A2": Failpoint.A2_UPDATE_METADATA_SENT,
     "B3": Failpoint.B3_UPDATE_METADATA_SENT,
     "B8": Failpoint.B8_UPDATE_METADATA_SENT,
+    "first": Failpoint.FIRST_UPDATE_METADATA_SENT,
 }
 
 
@@ -46,6 +49,8 @@ class NamedFailpoints:
         for record in written:
             if isinstance(record, records.PhaseRecord):
                 self._remember(record)
+            elif isinstance(record, records.StateCreatedRecord):
+                self._sending[record.partition] = "first"
         elected = _elected(written)
         if elected:
             self._sending.update(dict.fromkeys(elected, "election"))
@@ -107,6 +112,12 @@ class NamedFailpoints:
                     yield Failpoint.B3_LEADER_NOTIFIED
                 case "B8" if is_leader:
                     yield Failpoint.B8_LEADER_NOTIFIED
+                case "first":
+                    yield (
+                        Failpoint.FIRST_LEADER_NOTIFIED
+                        if is_leader
+                        else Failpoint.FIRST_FOLLOWER_NOTIFIED
+                    )
                 case "election" if is_leader:
                     yield Failpoint.ELECTION_LEADER_NOTIFIED
                 case _:
@@ -129,6 +140,12 @@ def _before(view: ClusterView, change: records.Change) -> Iterator[Failpoint]:
                 yield Failpoint.BEFORE_THROTTLED
             case records.AppliedThrottleEndedRecord():
                 yield Failpoint.BEFORE_UNTHROTTLED
+            case records.TopicCreatedRecord() | records.TopicGrownRecord():
+                yield Failpoint.BEFORE_TOPIC_WRITTEN
+            case records.AskAnsweredRecord(ticket=ticket):
+                asked = view.tenure.client_asks.get(ticket)
+                if asked is not None and topic_asks.is_underway(asked):
+                    yield Failpoint.BEFORE_TOPIC_ANSWERED
             case records.PhaseRecord():
                 yield from _left(_phase_of(view, record), record.phase)
             case _:
@@ -178,6 +195,9 @@ _WRITTEN: Final[Mapping[type[records.Record], Failpoint]] = {
     records.OrphanRecord: Failpoint.ORPHAN_RECORDED,
     records.OrphanEndedRecord: Failpoint.ORPHAN_ENDED,
     records.LegacyPlanEndedRecord: Failpoint.PLAN_ENDED,
+    records.TopicCreatedRecord: Failpoint.TOPIC_WRITTEN,
+    records.TopicGrownRecord: Failpoint.TOPIC_WRITTEN,
+    records.StateCreatedRecord: Failpoint.FIRST_STATES_WRITTEN,
 }
 """Records whose kind alone names the point after their commit."""
 

@@ -15,7 +15,7 @@ from typing import Final
 
 
 class Failpoint(StrEnum):
-    """An instant at which a daemon may die, in the order of a reassignment."""
+    """An instant at which a daemon may die: of a reassignment, then of new partitions, in order."""
 
     CLAIMED = "claimed"
     LIVE_BROKERS_NOTIFIED = "live-brokers-notified"
@@ -65,6 +65,25 @@ class Failpoint(StrEnum):
     PLAN_ENDED = "plan-ended"
     ORPHAN_DELETE_SENT = "orphan-delete-sent"
     ORPHAN_ENDED = "orphan-ended"
+    BEFORE_TOPIC_WRITTEN = "before-topic-written"
+    TOPIC_WRITTEN = "topic-written"
+    FIRST_STATES_WRITTEN = "first-states-written"
+    FIRST_LEADER_NOTIFIED = "first-leader-notified"
+    FIRST_FOLLOWER_NOTIFIED = "first-follower-notified"
+    FIRST_UPDATE_METADATA_SENT = "first-UpdateMetadata-sent"
+    BEFORE_TOPIC_ANSWERED = "before-topic-answered"
+
+
+NEW_PARTITIONS: Final = (
+    Failpoint.BEFORE_TOPIC_WRITTEN,
+    Failpoint.TOPIC_WRITTEN,
+    Failpoint.FIRST_STATES_WRITTEN,
+    Failpoint.FIRST_LEADER_NOTIFIED,
+    Failpoint.FIRST_FOLLOWER_NOTIFIED,
+    Failpoint.FIRST_UPDATE_METADATA_SENT,
+    Failpoint.BEFORE_TOPIC_ANSWERED,
+)
+"""Those of a topic that the daemon creates or extends for a client."""
 
 
 MEANING: Final[Mapping[Failpoint, str]] = {
@@ -129,6 +148,15 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.PLAN_ENDED: "the legacy znode is gone and the outcome is written, the role is held",
     Failpoint.ORPHAN_DELETE_SENT: "an orphan's broker is back and got StopReplica with deletion",
     Failpoint.ORPHAN_ENDED: "the orphan's record is gone",
+    Failpoint.BEFORE_TOPIC_WRITTEN: "a client's topic or partitions are decided, nothing is "
+    "written",
+    Failpoint.TOPIC_WRITTEN: "they are in the topic znode, a new topic's settings too; no "
+    "partition has a state",
+    Failpoint.FIRST_STATES_WRITTEN: "new partitions have their first states, nothing is sent",
+    Failpoint.FIRST_LEADER_NOTIFIED: "the first leader got LeaderAndIsr",
+    Failpoint.FIRST_FOLLOWER_NOTIFIED: "another replica got it",
+    Failpoint.FIRST_UPDATE_METADATA_SENT: "the first broker got their UpdateMetadata",
+    Failpoint.BEFORE_TOPIC_ANSWERED: "each leader acknowledged, the client has no answer",
 }
 """Each failpoint in words, as ``docs/recovery.md`` prints it."""
 

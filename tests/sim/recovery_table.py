@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from integration.rigs.failpoints import MEANING, Failpoint
+from integration.rigs.failpoints import MEANING, NEW_PARTITIONS, Failpoint
 from tests.sim.asked_shapes import EVERY
 from tests.sim.shapes import KafkasEnd, kafkas_end
 
@@ -129,7 +129,7 @@ NEXT_DAEMON: Final[Mapping[Failpoint, str]] = {
 
 def page() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *_shapes(), "", *_table(), "", *_tests(), ""])
+    return "\n".join([HEAD, *_shapes(), "", *_table(), "", *_topics(), "", *_tests(), ""])
 
 
 def _shapes() -> Iterator[str]:
@@ -154,6 +154,8 @@ def _table() -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|"
     for failpoint in Failpoint:
+        if failpoint in NEW_PARTITIONS:
+            continue
         shapes = [shape for shape in EVERY if failpoint in shape.failpoints]
         tried = ", ".join(shape.name for shape in shapes)
         ends = list(dict.fromkeys(kafkas_end(shape, failpoint) for shape in shapes))
@@ -162,6 +164,32 @@ def _table() -> Iterator[str]:
             f"{_listed(ends, _kafkas)} | {_listed(ends, _laters_end)} |"
         )
 
+
+def _topics() -> Iterator[str]:
+    yield "## Topics and partitions that clients create"
+    yield ""
+    yield "While clients see the daemon as the controller, it creates their topics and partitions."
+    yield "When it dies, Kafka's controller or a daemon finds nothing of them or all of them in"
+    yield "the topic znode, and completes them. The client gets an error; a topic that was written"
+    yield "exists when it asks again."
+    yield ""
+    yield "| the daemon dies at | state at that instant | any controller |"
+    yield "|---|---|---|"
+    for failpoint in NEW_PARTITIONS:
+        yield f"| `{failpoint}` | {MEANING[failpoint]} | {_COMPLETES[failpoint]} |"
+
+
+_FIRST: Final = "writes the first states and sends them"
+_SENDS: Final = "sends every state, as after a claim"
+_COMPLETES: Final[Mapping[Failpoint, str]] = {
+    Failpoint.BEFORE_TOPIC_WRITTEN: "finds nothing",
+    Failpoint.TOPIC_WRITTEN: _FIRST,
+    Failpoint.FIRST_STATES_WRITTEN: _SENDS,
+    Failpoint.FIRST_LEADER_NOTIFIED: _SENDS,
+    Failpoint.FIRST_FOLLOWER_NOTIFIED: _SENDS,
+    Failpoint.FIRST_UPDATE_METADATA_SENT: _SENDS,
+    Failpoint.BEFORE_TOPIC_ANSWERED: _SENDS,
+}
 
 _SUBMITTED: Final = {KafkasEnd.PLAN: "legacy plan: ", KafkasEnd.UNSEEN: "request: "}
 """The labels of the ends, where the shapes of a row have several."""
@@ -221,6 +249,10 @@ def _tests() -> Iterator[str]:
         (
             "one daemon after another dies at the next boundary, on real brokers",
             f"{real}::test_daemons_die_at_one_boundary_after_the_other",
+        ),
+        (
+            "every boundary of new topics and partitions; Kafka's controller, on real brokers",
+            "integration/test_boundaries_topics.py",
         ),
         (
             "a daemon is suspended there and wakes after another took over, on real brokers",
