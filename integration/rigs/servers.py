@@ -61,6 +61,8 @@ class BrokerOptions:
     """For connections to the first listener; None: it has no TLS."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """Java system properties."""
+    classes: Path | None = None
+    """A directory of further classes."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further broker settings; they win over everything here."""
 
@@ -201,7 +203,9 @@ class Broker(ChildProcess):
         command = java_command(
             "kafka.Kafka",
             str(configuration),
-            classpath=classpath(options.release),
+            classpath=":".join(
+                map(str, filter(None, (classpath(options.release), options.classes)))
+            ),
             heap_mb=options.heap_mb,
             logging=write_logging(directory),
             properties=dict(options.properties),
