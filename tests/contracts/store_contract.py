@@ -221,6 +221,13 @@ class StoreContract(Rigs):
         assert claimed.get("/a") == (b"2", 2)
         assert claimed.get("/b") is None
 
+    def test_a_write_at_any_version_replaces_whatever_is_there(self, claimed: StoreRig) -> None:
+        """So are the settings replaced that a former topic left."""
+        claimed.put("/a", b"0")
+        claimed.put("/a", b"1")
+        assert claimed.store.commit([[SetData("/a", b"2", ZkVersion(-1))]]) == [Committed()]
+        assert claimed.get("/a") == (b"2", 2)
+
     @pytest.mark.parametrize(
         ("operation", "error"),
         [

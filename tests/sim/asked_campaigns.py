@@ -3,7 +3,8 @@ Histories in which brokers ask the daemon as their controller, many at once.
 
 ``python -m tests.sim.asked_campaigns --count N [--seed FIRST]`` plays the plots of the native
 engine on brokers of protocol 2.7 or later: leaders ask for ISR changes, brokers for a controlled
-shutdown and for producer ids. The exit code is the number of failures.
+shutdown and for producer ids, and clients for topics and partitions. The exit code is the number of
+failures.
 """
 
 from __future__ import annotations
@@ -20,13 +21,23 @@ from tests.sim.ask_rules import AskRule
 from tests.sim.campaigns import ENOUGH, FAILURES_MAX, campaign, failure_text, seeds_of
 from tests.sim.histories import play
 from tests.sim.plots import Plot, plot_of
+from tests.sim.topic_rules import TopicRule
 from tests.sim.world import World
 
-NOTABLE: Final = (*AskRule, "broker_shut_down", "shut_down_cleanly")
+NOTABLE: Final = (
+    *AskRule,
+    *TopicRule,
+    "broker_shut_down",
+    "shut_down_cleanly",
+    "client_satisfied",
+    "creation_completed_by_another_daemon",
+    "creation_completed_by_another_broker",
+)
 """Names that have to occur in a campaign, besides those of the network."""
 OF_NETWORK: Final = ("answer_lost", "request_doubled", "old_address")
 """Lost answers, requests that arrive twice, and those to a daemon without the role."""
 SHUT_DOWN_WEIGHT: Final = 4
+CLIENTS_ASK_EVERY_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,13 @@ def asked_plot_of(seed: int) -> Plot:
     if weights.broker_killed:
         weights = replace(weights, broker_shut_down=SHUT_DOWN_WEIGHT)
     options = replace(plot.options, engine=EngineName.NATIVE)
-    return replace(plot, name=f"{plot.name}, brokers ask", weights=weights, options=options)
+    return replace(
+        plot,
+        name=f"{plot.name}, brokers ask",
+        weights=weights,
+        options=options,
+        clients_ask_every_s=CLIENTS_ASK_EVERY_S,
+    )
 
 
 def asked_world(seed: int, plot: Plot) -> World:
@@ -65,8 +82,10 @@ def attempt(seed: int) -> Played:
         play(seed, plot, world)
     except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
         failure = f"{plot.name}\n{failure_text(error, world)}"
-    asks = world.invariants.asks
-    applied = Counter() if asks is None else Counter({str(r): n for r, n in asks.applied.items()})
+    asks, topics = world.invariants.asks, world.invariants.topics
+    applied: Counter[str] = Counter()
+    for rules in (asks, topics):
+        applied.update({str(r): n for r, n in (rules.applied if rules else {}).items()})
     return Played(seed, failure, world.fabric.struck + applied)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from controller.core import broker_requests
+from controller.core import broker_requests, topic_requests
 from controller.core.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -24,7 +24,7 @@ from controller.core.broker_requests import (
 )
 from controller.core.client_requests import ClientAnswer
 from controller.core.controllership.broker_asks import refused
-from controller.core.events import BrokerAsked
+from controller.core.events import BrokerAsked, ClientAsked
 from controller.core.model import (
     BrokerId,
     Endpoint,
@@ -35,6 +35,12 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.topic_requests import (
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    TopicAnswer,
+    TopicAsk,
+)
 from controller.reactor.ports import SetData
 from controller.znodes import paths
 from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
@@ -42,6 +48,7 @@ from controller.znodes.states import encode_state
 from tests.sim.asking import LISTENER
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.kafka_cluster import ControllerMoved
+from tests.sim.kafka_topics import make_topics
 from tests.sim.zookeeper import Make
 
 if TYPE_CHECKING:
@@ -53,6 +60,8 @@ FIRST_PORT: Final = 7000
 
 Reply = Callable[[BrokerAnswer | None], None]
 """Called with the answer, or None where the connection ends without one."""
+TopicReply = Callable[[TopicAnswer | None], None]
+"""The same for a client."""
 
 
 class AskedController(Protocol):
@@ -60,6 +69,10 @@ class AskedController(Protocol):
 
     def ask(self, request: BrokerAsk, reply: Reply) -> None:
         """Handle a request."""
+        ...
+
+    def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
+        """Handle a client's creation of topics or partitions."""
         ...
 
 
@@ -72,6 +85,7 @@ class SimEndpoint:
         self._fabric = fabric
         self._daemon = daemon
         self._waiting: dict[int, tuple[BrokerAsk, Reply]] = {}
+        self._clients: dict[int, tuple[TopicAsk, TopicReply]] = {}
         self._tickets = 0
         self.entry = LiveBroker(
             controller_id,
@@ -89,8 +103,27 @@ class SimEndpoint:
         self._waiting[self._tickets] = (request, reply)
         self._daemon.put(BrokerAsked(self._tickets, request))
 
+    def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
+        """Pass a client's request to the loop; a process that is gone refuses the connection."""
+        if not self._daemon.is_alive:
+            reply(None)
+            return
+        self._tickets += 1
+        self._clients[self._tickets] = (request, reply)
+        for witness in self._fabric.topic_witnesses:
+            witness.daemon_asked(self, self._tickets, request)
+        self._daemon.put(ClientAsked(self._tickets, request))
+
+    @property
+    def session(self) -> int:
+        """The daemon's present ZooKeeper session."""
+        return self._daemon.store.session.id
+
     def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
         """Answer a request, after the rules about answers."""
+        if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse):
+            self._answer_client(ticket, response)
+            return
         request, reply = self._waiting.pop(ticket, (None, None))
         if request is None or reply is None or not isinstance(response, BrokerAnswer):
             return
@@ -98,14 +131,27 @@ class SimEndpoint:
             witness.daemon_answers(self._daemon.store.session.id, request, response)
         reply(response)
 
+    def _answer_client(self, ticket: int, answer: TopicAnswer) -> None:
+        if ticket in self._clients:
+            request, reply = self._clients.pop(ticket)
+            for witness in self._fabric.topic_witnesses:
+                witness.daemon_answers(self, ticket, request, answer)
+            reply(answer)
+
     def refuse_all(self) -> None:
         """Answer NOT_CONTROLLER to all that wait."""
+        for ticket, (asked, _) in list(self._clients.items()):
+            refusal = topic_requests.refused(asked, topic_requests.NOT_CONTROLLER)
+            self._answer_client(ticket, refusal)
         waiting, self._waiting = self._waiting, {}
         for request, reply in waiting.values():
             reply(refused(request, broker_requests.NOT_CONTROLLER))
 
     def close(self) -> None:
         """End the connections with the process."""
+        clients, self._clients = self._clients, {}
+        for _, answered in clients.values():
+            answered(None)
         waiting, self._waiting = self._waiting, {}
         for _, reply in waiting.values():
             reply(None)
@@ -136,6 +182,22 @@ class KafkaAsks:
         except ControllerMoved:
             duties.end()
             reply(refused(request, broker_requests.NOT_CONTROLLER))
+
+    def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
+        """Create topics or partitions at once; their first states follow with the next pass."""
+        if not self._controller.is_running:
+            reply(None)
+            return
+        duties = self._controller.duties
+        moved = topic_requests.refused(request, topic_requests.NOT_CONTROLLER)
+        if duties is None or not self._controller.is_connected:
+            reply(moved)
+            return
+        try:
+            reply(make_topics(self._fabric, duties, request))
+        except ControllerMoved:
+            duties.end()
+            reply(moved)
 
     def _handled(self, request: BrokerAsk) -> BrokerAnswer:
         match request:

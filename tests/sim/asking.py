@@ -10,7 +10,7 @@ may deliver it late, after it was sent again: so a controller handles some reque
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.core import broker_requests
 from controller.core.broker_requests import (
@@ -25,10 +25,10 @@ from controller.core.broker_requests import (
     IsrResult,
     ProducerIdsResponse,
 )
-from controller.core.model import LeaderEpoch, Replicas, TopicPartition, ZkVersion
+from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 
 if TYPE_CHECKING:
-    from tests.sim.asked_controllers import AskedController, Reply
+    from tests.sim.asked_controllers import AskedController
     from tests.sim.brokers import SimBroker
     from tests.sim.fabric import Fabric
 
@@ -55,6 +55,42 @@ Request = Callable[[], BrokerAsk | None]
 """Builds the request at the moment it is sent; None: nothing is left to be asked."""
 Done = Callable[[BrokerAnswer], bool]
 """Called with the answer; returns False where the request has to be sent again."""
+Answer = TypeVar("Answer")
+
+
+def transmit(
+    fabric: Fabric,
+    deliver: Callable[[Callable[[Answer | None], None]], None],
+    once: Callable[[Answer | None], None],
+    loss: float,
+) -> None:
+    """
+    Send a request over a connection that may break before it or its answer arrives.
+
+    Args:
+        fabric: Time, chance and the delays of the network.
+        deliver: Called when the request arrives, with what takes the answer.
+        once: Called with the answer, or None where the connection ends without one.
+        loss: How likely the connection breaks on the way there, and on the way back.
+
+    """
+    network, chance, schedule = fabric.network, fabric.schedule.random, fabric.schedule
+
+    def come_back(answer: Answer | None) -> None:
+        is_lost = answer is not None and chance.random() < loss
+        if is_lost:
+            fabric.strike("answer_lost")
+        reply = None if is_lost else answer
+        schedule.call_between(*network.delay_s, lambda: once(reply))
+
+    if chance.random() >= loss:
+        schedule.call_between(*network.delay_s, lambda: deliver(come_back))
+        return
+    # The connection broke; what was written to it may still arrive.
+    if chance.random() < LATE_SHARE:
+        fabric.strike("request_doubled")
+        schedule.call_between(0.0, GHOST_S, lambda: deliver(lambda _: None))
+    schedule.call_between(*network.delay_s, lambda: once(None))
 
 
 class AskChannel:
@@ -102,32 +138,9 @@ class AskChannel:
                 is_over = True
                 self._answered(answer, request, done, incarnation)
 
-        self._transmit(self._known, asked, once)
+        known, fabric = self._known, self._fabric
+        transmit(fabric, lambda reply: known.ask(asked, reply), once, fabric.network.loss)
         self._fabric.schedule.call_in(TIMEOUT_S, lambda: once(None))
-
-    def _transmit(self, controller: AskedController, asked: BrokerAsk, once: Reply) -> None:
-        """Send a request over a connection that may break before it or its answer arrives."""
-        network, chance, schedule = (
-            self._fabric.network,
-            self._fabric.schedule.random,
-            self._fabric.schedule,
-        )
-
-        def come_back(answer: BrokerAnswer | None) -> None:
-            is_lost = answer is not None and chance.random() < network.loss
-            if is_lost:
-                self._fabric.strike("answer_lost")
-            reply = None if is_lost else answer
-            schedule.call_between(*network.delay_s, lambda: once(reply))
-
-        if chance.random() >= network.loss:
-            schedule.call_between(*network.delay_s, lambda: controller.ask(asked, come_back))
-            return
-        # The connection broke; what was written to it may still arrive.
-        if chance.random() < LATE_SHARE:
-            self._fabric.strike("request_doubled")
-            schedule.call_between(0.0, GHOST_S, lambda: controller.ask(asked, lambda _: None))
-        schedule.call_between(*network.delay_s, lambda: once(None))
 
     def _answered(
         self, answer: BrokerAnswer | None, request: Request, done: Done, incarnation: int
@@ -163,8 +176,15 @@ class BrokerAsks:
         self._incarnation = 0
         self.is_shutting_down = False
         """True from the first request for a controlled shutdown until the process ends."""
+        self.stopping_as: BrokerEpoch | None = None
+        """The last registration in which it asked to stop: a controller may hear of it later."""
         broker.started.append(self._started)
         broker.ended.append(self._ended)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a controller may have heard that the present registration is to end."""
+        return self.is_shutting_down or self.stopping_as == self._broker.epoch
 
     def _started(self) -> None:
         """Begin with the process; a process that only registers again continues."""
@@ -292,8 +312,11 @@ class BrokerAsks:
             end(is_clean=not answer.error and not answer.remaining)
             return True
 
-        self._channels["stop"].send(
-            lambda: None if is_over else ControlledShutdown(self._broker.id, self._broker.epoch),
-            answered,
-        )
+        def request() -> ControlledShutdown | None:
+            if is_over:
+                return None
+            self.stopping_as = self._broker.epoch
+            return ControlledShutdown(self._broker.id, self._broker.epoch)
+
+        self._channels["stop"].send(request, answered)
         self._fabric.schedule.call_in(TIMEOUT_S, lambda: end(is_clean=False))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.sim.disks import SimDisks
     from tests.sim.logs import Log
     from tests.sim.schedule import Schedule
+    from tests.sim.topic_rules import TopicRules
     from tests.sim.zookeeper import SimZooKeeper
 
 
@@ -109,6 +110,8 @@ class Fabric:
     """The endpoints of all daemons so far, by port."""
     ask_witnesses: list[AskRules] = field(default_factory=list)
     """Judge what brokers ask and hear."""
+    topic_witnesses: list[TopicRules] = field(default_factory=list)
+    """Judge the creations of topics and partitions, and what clients hear of them."""
     chronicle: list[tuple[float, str]] = field(default_factory=list)
     """When which misfortune or operator struck: what a failing seed prints."""
 

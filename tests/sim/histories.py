@@ -27,6 +27,7 @@ from tests.sim.faults import Faults
 from tests.sim.operators import Actions, Operators
 from tests.sim.plots import Plot, plot_of
 from tests.sim.tenure_rules import TenureRules
+from tests.sim.topic_clients import TopicClients, Troubles
 from tests.sim.witnesses import HistoryObserver
 from tests.sim.world import World
 
@@ -133,6 +134,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     faults.start()
     if plot.actions is not None:
         operators.start()
+    clients = _clients(world, operators, plot)
     for _ in range(plot.plans):
         if plot.by_request:
             operators.submit_request_for_all()
@@ -140,15 +142,37 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
             operators.submit_plan_for_all()
         world.run_for(PLAN_EVERY_S)
     operators.stop()
+    clients.stop()
     faults.heal()
     good_end_s = GOOD_END_S + (REJECTED_RETRY_S if plot.weights.requests_refused else 0.0)
-    world.run_until(lambda: is_finished(world), within_s=good_end_s, look_every_s=LOOK_EVERY_S)
+
+    def is_at_rest() -> bool:
+        return clients.is_quiet and is_finished(world)
+
+    world.run_until(is_at_rest, within_s=good_end_s, look_every_s=LOOK_EVERY_S)
     world.producer.stop()
     world.run_until(lambda: is_tidy(world), within_s=TIDY_S, look_every_s=LOOK_EVERY_S)
     world.invariants.judge_end(operators.expected.unmet(world))
     operators.ledger.judge_end()
     operators.settings.judge_end()
     return world
+
+
+def _clients(world: World, operators: Operators, plot: Plot) -> TopicClients:
+    """Return the clients that create topics; they ask only where somebody serves them."""
+    weights, every_s = plot.weights, plot.clients_ask_every_s
+    troubles = Troubles(
+        dies=0.06 if weights.daemon_crashed_between else 0.0,
+        disconnects=0.04 if weights.commit_broken else 0.0,
+        loses_role=0.04 if weights.controller_removed else 0.0,
+    )
+    deletes = plot.options.tenure is TenurePolicy.ON_DEMAND and plot.has_kafka_controllers
+    clients = TopicClients(
+        world, operators, every_s=every_s or 0.0, deletes=deletes, troubles=troubles
+    )
+    if every_s is not None:
+        clients.start()
+    return clients
 
 
 def is_finished(world: World) -> bool:

@@ -33,6 +33,7 @@ from tests.sim.judges import Judge, Znodes
 from tests.sim.record_rules import RecordRules
 from tests.sim.rules import Rule
 from tests.sim.state_rules import StateRules
+from tests.sim.topic_rules import TopicRules
 from tests.sim.zookeeper import NO_SESSION, Transaction, Written
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Invariants:
         fabric.zookeeper.listeners.append(self.transacted)
         self.asks = AskRules(fabric, self.judge) if fabric.asks else None
         self._states.asks = self.asks
+        self.topics = TopicRules(fabric, self.judge, self._daemons) if fabric.asks else None
 
     @property
     def checks(self) -> int:
@@ -113,6 +115,8 @@ class Invariants:
         for partition in self._znodes.states:
             self._data.nothing_is_lost(partition)
         self.records.nothing_is_left()
+        if self.topics is not None:
+            self.topics.judge_end()
 
     def sent(self, to: BrokerId, request: LeaderAndIsr) -> None:
         """Judge that the states in a LeaderAndIsr of the daemon are durable."""

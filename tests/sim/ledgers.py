@@ -139,6 +139,8 @@ class Ledger:
                     self._disabled_at = self._world.now
                 case ["brokers", "topics", topic] if written.after is not None:
                     self._assigned(topic)
+                case ["brokers", "topics", topic]:
+                    self._deleted(topic)
                 case _:
                     pass
         for partition, written in specs:
@@ -156,6 +158,14 @@ class Ledger:
                 self._been.setdefault(partition, set()).add(assignment.replicas)
                 self._stood[partition] = assignment.replicas
                 self._origins.pop(partition, None)
+
+    def _deleted(self, topic: str) -> None:
+        """Expect no target of a topic that is gone: a later one may have its name."""
+        gone = tuple(sorted(p for p in {*self.owed, *self._been} if p.topic == topic))
+        for partition in gone:
+            self.owed.pop(partition, None)
+        for taken in self.takers:
+            taken(gone)
 
     def _asked_as(self, request: RequestId, znode: Znode) -> Asked:
         return self.asked.setdefault(request, Asked(Zxid(znode.czxid)))

@@ -152,6 +152,8 @@ class Plot:
     """True if another topic allows unclean elections."""
     fences_stop_replica: bool = True
     """True if StopReplica carries leader epochs: protocol 2.6 and later."""
+    clients_ask_every_s: float | None = None
+    """Mean time between two requests of clients for topics and partitions; None: no requests."""
 
 
 def plot_of(seed: int) -> Plot:

@@ -7,6 +7,7 @@ keep the daemon's values; a value that they set is theirs, whatever the value be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from controller.core.applied_throttles import Entity, EntityConfig
@@ -36,6 +37,10 @@ class Settings:
     def is_touched(self, entity: Entity) -> bool:
         """Return whether operators ever changed a setting of a topic or a broker."""
         return entity in self._chosen
+
+    def choose(self, entity: Entity, values: Mapping[str, str]) -> None:
+        """Note all settings of an entity that somebody else wrote for an operator."""
+        self._chosen[entity] = dict(values)
 
     def change(self, entity: Entity, key: str, value: str | None) -> None:
         """Set a setting, or delete it."""

@@ -323,7 +323,7 @@ class StateRules:
         broker = self._fabric.brokers.get(broker_id)
         if broker is None or self._zookeeper_lacks(broker_id):
             return False
-        if broker.asks is not None and broker.asks.is_shutting_down:
+        if broker.asks is not None and broker.asks.is_stopping:
             return False
         log = broker.logs.get(partition)
         is_online = log is not None and log.is_online

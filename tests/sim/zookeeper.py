@@ -19,6 +19,8 @@ Callback = Callable[[], None]
 SessionId = int
 NO_SESSION: Final = 0
 """The ephemeral owner of persistent znodes."""
+ANY_VERSION: Final = -1
+"""In a write: whatever the version is."""
 MAX_DATA_BYTES: Final = 1 << 20
 """ZooKeeper's ``jute.maxbuffer``."""
 
@@ -366,7 +368,7 @@ class _Pending:
         node = self._nodes.get(path)
         if node is None:
             return WriteError.NO_NODE
-        if version is not None and node.version != version:
+        if version not in {None, ANY_VERSION, node.version}:
             return WriteError.BAD_VERSION
         if len(data) > MAX_DATA_BYTES:
             return WriteError.TOO_LARGE
