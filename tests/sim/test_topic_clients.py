@@ -27,7 +27,7 @@ from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config
 from controller.znodes.topics import encode_topic
 from tests.core.builders import replicas
-from tests.sim.asked_controllers import SimEndpoint
+from tests.sim.asked_controllers import AskedController, SimEndpoint
 from tests.sim.daemons import SimDaemon
 from tests.sim.histories import reactors
 from tests.sim.judges import InvariantViolationError
@@ -114,25 +114,51 @@ def test_topic_is_extended() -> None:
     assert all(world.state(TopicPartition("t", n)) for n in range(4))
 
 
-def test_broker_that_is_the_controller_serves_clients_too() -> None:
-    """It writes settings and topic one after the other, and its next pass the states."""
+def led_by_kafka() -> tuple[World, AskedController]:
+    """Return a cluster without a daemon, and the address of its controller."""
     world = World(1, brokers=4, asks=True)
     world.fabric.alter_partition_version = 2
+    world.fabric.needs_producer_ids = False
     world.create_topic("t", {0: [1, 2], 1: [2, 3]})
     world.settle()
     active = world.active_kafka_controller()
-    assert active is not None
-    known = world.brokers[next(b for b, c in world.kafka_controllers.items() if c is active)]
+    (known,) = (world.brokers[b] for b, c in world.kafka_controllers.items() if c is active)
     assert known.kafka_asks is not None
+    return world, known.kafka_asks
+
+
+def test_broker_that_is_the_controller_serves_clients_too() -> None:
+    """It writes settings and topic one after the other, and its next pass the states."""
+    world, kafka = led_by_kafka()
     answers: list[TopicAnswer | None] = []
-    known.kafka_asks.ask_topics(CREATION, answers.append)
-    known.kafka_asks.ask_topics(CREATION, answers.append)
-    known.kafka_asks.ask_topics(GROWTH, answers.append)
+    kafka.ask_topics(CREATION, answers.append)
+    kafka.ask_topics(CREATION, answers.append)
+    kafka.ask_topics(GROWTH, answers.append)
     errors = [r.error for a in answers if a is not None for r in a.results]
     assert errors == [0, topic_requests.TOPIC_ALREADY_EXISTS, 0]
     world.settle()
     assert len(world.topic("new").partitions) == 2
     assert len(world.topic("t").partitions) == 4
+
+
+def test_settings_that_a_dying_broker_left_are_replaced() -> None:
+    """Kafka writes them before the topic."""
+    world, kafka = led_by_kafka()
+    path = f"{paths.TOPIC_CONFIGS}/new"
+    world.fabric.kafka_crash_rate = 1.0
+    other = replace(NEW, configs=(("retention.ms", "7"),))
+    kafka.ask_topics(replace(CREATION, topics=(other,)), lambda _: None)
+    world.fabric.kafka_crash_rate = 0.0
+    assert world.zookeeper.get(path) is not None
+    assert world.zookeeper.get(paths.topic_path("new")) is None
+    world.add_daemon(reactors(HOLDING))
+    world.run_until(lambda: _leads(world), within_s=30.0)
+    world.run_for(3.0)
+    (result,) = answered(world, CREATION)
+    assert result.error == 0
+    settings = world.zookeeper.get(path)
+    assert settings is not None
+    assert settings.data == encode_entity_config(SETTINGS)
 
 
 # --- deaths --------------------------------------------------------------------------------------

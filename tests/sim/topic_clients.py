@@ -151,6 +151,8 @@ class TopicClients:
             match written.path.split("/")[1:]:
                 case ["brokers", "topics", name] if name in NAMES:
                     self._topic_written(name, written)
+                case ["config", "topics", name] if name in NAMES:
+                    self._settings_written(transaction, name)
                 case _:
                     pass
 
@@ -169,6 +171,12 @@ class TopicClients:
             self._operators.settings.choose(Entity(f"topics/{name}"), settings)
         known = {p.partition for p in world.producer.partitions if p.topic == name}
         world.producer.partitions += [TopicPartition(name, n) for n in sorted(numbers - known)]
+
+    def _settings_written(self, transaction: Transaction, name: str) -> None:
+        """Note settings that Kafka's controller writes before the topic: it may die then."""
+        is_daemon = self._world.invariants.is_daemon(transaction.session)
+        if transaction.session != NO_SESSION and not is_daemon:
+            self._operators.settings.choose(Entity(f"topics/{name}"), self._settings(name))
 
     def _settings(self, name: str) -> dict[str, str]:
         znode = self._world.zookeeper.get(f"{paths.TOPIC_CONFIGS}/{name}")
