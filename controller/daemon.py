@@ -145,6 +145,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         store=zookeeper.store,
         channels=brokers.channels,
         configs=brokers.configs,
+        deletion_settings=brokers.configs,
         sizes=brokers.sizes,
         reassignments=brokers.reassignments,
         directories=brokers.directories,

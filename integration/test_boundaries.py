@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from itertools import cycle
 from typing import Final
 
@@ -20,19 +20,20 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
-from integration.rigs.daemon_process import Daemon
+from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.engine_matrix import NATIVE, Row
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.plans import Daemons, await_end, await_tenure, is_planned, plan_of, submit
 from integration.rigs.recovery_cells import (
     AT_ONCE,
+    DELETING,
     DIES_WITHIN_S,
     ENDS_WITHIN_S,
     ORPHANING,
+    PAUSED,
     RESUMING,
     SHAPES,
     STEPWISE,
-    YIELDING,
     Hand,
     Left,
     Shape,
@@ -103,6 +104,8 @@ class Scene:
         self.targets = targets_of(shape, self.topic)
         self._cluster, self._make_topic, self._daemons = cluster, make_topic, daemons
         self._shape = shape
+        self.doomed = make_topic({0: (1, 2)}) if shape is DELETING else ""
+        """A topic that is to be deleted meanwhile."""
 
     def start(self, failpoint: Failpoint | None = None, *options: str) -> Daemon:
         """Start a daemon, to die at a boundary or to live."""
@@ -115,11 +118,10 @@ class Scene:
 
         A standby, if that is the hand, is running then.
         """
-        other = self._make_topic({0: (1, 2)}) if self._shape is YIELDING else ""
         if self._shape is ORPHANING:
             strike(self._cluster, 2, 3)
             eventually(lambda: self._cluster.isr(self.topic, 0) == {1}, within_s=20)
-        is_first = holds_the_role(self._shape, failpoint)
+        is_first = holds_the_role(failpoint)
         options = ("--tenure", "permanent") if is_first else ()
         first = self.start(Failpoint.A1_WRITTEN, *options) if self._shape is RESUMING else None
         if first is not None:
@@ -127,52 +129,40 @@ class Scene:
         doomed = self._start_doomed(failpoint, options, is_alone=first is None)
         if hand is Hand.STANDBY:
             self.start()
-        if self._shape in (YIELDING, RESUMING):
-            self._cluster.brokers[5].freeze()  # no copy of the first step gets in sync
-        if is_first or self._shape is YIELDING:
-            submit(self._cluster, plan_of(self.targets))
-        else:
-            self._submit_until_claimed(doomed)
+        self._begin(doomed, is_first=is_first)
         if first is not None:
             await_death(first)
             with brokers_held_back(self._cluster, first):
                 # A broker that comes first begins the whole plan, which leaves another boundary.
                 await_death(doomed)
-        elif self._shape is YIELDING:
-            self._delete(other)
+        elif self._shape in (PAUSED, DELETING):
+            self._interfere()
         elif self._shape is ORPHANING and failpoint is not Failpoint.ORPHAN_RECORDED:
             eventually(lambda: not is_planned(self._cluster), within_s=DIES_WITHIN_S)
             for broker in (2, 3):
                 self._cluster.brokers[broker].spawn()
         await_death(doomed)
         self._cluster.brokers[5].thaw()
+        if self._shape is PAUSED:
+            self._steer("resume")
         return doomed
+
+    def _begin(self, doomed: Daemon, *, is_first: bool) -> None:
+        """Submit the plan, to a daemon that has the role or that has to be faster than a broker."""
+        if self._shape in (PAUSED, DELETING, RESUMING):
+            self._cluster.brokers[5].freeze()  # no copy of the first step gets in sync
+        if is_first:
+            submit(self._cluster, plan_of(self.targets))
+        else:
+            self._submit_until_claimed(doomed)
 
     def _start_doomed(
         self, failpoint: Failpoint, options: tuple[str, ...], *, is_alone: bool
     ) -> Daemon:
-        if self._shape is YIELDING:
-            doomed = self.start(failpoint, "--tenure-linger", "60")
-            self._occupy(doomed)
-            return doomed
         doomed = self.start(failpoint, *options)
         if options and is_alone:
             await_tenure(doomed)
         return doomed
-
-    def _occupy(self, daemon: Daemon) -> None:
-        """Change the order of replicas until a daemon that claims on demand has the role."""
-        orders = cycle([(1, 3, 2), (1, 2, 3)])
-
-        def is_held() -> bool:
-            if is_planned(self._cluster):
-                return False
-            if daemon.status()["tenure"]["held"]:
-                return True
-            submit(self._cluster, plan_of({(self.topic, 0): next(orders)}))
-            return False
-
-        eventually(is_held, within_s=60, tolerating=(OSError,))
 
     def _submit_until_claimed(self, doomed: Daemon) -> None:
         """Submit plans there and back until the daemon is faster than the broker in charge."""
@@ -196,16 +186,33 @@ class Scene:
         for broker in brokers.values():
             broker.await_ready()
 
-    def _delete(self, topic: str) -> None:
-        """Queue a topic for deletion while the first step waits for its copy; then let that go."""
+    def _interfere(self) -> None:
+        """Pause everything, or delete a topic, while the first step waits for its copy."""
         eventually(
             lambda: (self._cluster.topic(self.topic) or {}).get("adding_replicas"),
             within_s=DIES_WITHIN_S,
             every_s=0.02,
             what="a step is in flight",
         )
-        self._cluster.zk.create(f"/admin/delete_topics/{topic}", b"")
+        if self.doomed:
+            self._cluster.zk.create(f"/admin/delete_topics/{self.doomed}", b"")
+        else:
+            self._steer("pause")
         self._cluster.brokers[5].thaw()
+
+    def _steer(self, verb: str) -> None:
+        """Pause everything, or resume."""
+        done = run_reassigner(verb, "--zookeeper", self._cluster.zookeeper_connect)
+        assert done.code == 0, done
+
+    def await_deletion(self) -> None:
+        """Wait until the topic is gone that was to be deleted, if any."""
+        path = f"/brokers/topics/{self.doomed}"
+        eventually(
+            lambda: not self.doomed or self._cluster.zk.exists(path) is None,
+            within_s=ENDS_WITHIN_S,
+            what="the topic is deleted",
+        )
 
 
 @pytest.mark.parametrize(
@@ -225,16 +232,17 @@ def test_the_plan_is_carried_out_and_no_record_is_lost_with_each_successor(  # n
         dead = scene.die_at(failpoint, hand)
         if hand is Hand.KAFKA:
             judge_kafkas_end(cluster, scene.topic, Left.behind(cluster, scene.topic))
+            scene.await_deletion()
             scene.start_dead()
             scene.start()
         else:
-            # The deletion that ended a tenure is a broker's, who comes first.
-            with nullcontext() if shape is YIELDING else brokers_held_back(cluster, dead):
+            with brokers_held_back(cluster, dead):
                 if hand is Hand.RESTARTED:
                     scene.start()
                 await_heir(cluster)
             scene.start_dead()
         await_end(cluster, scene.targets, within_s=ENDS_WITHIN_S, any_leader=True)
+        scene.await_deletion()
 
 
 @pytest.mark.parametrize(

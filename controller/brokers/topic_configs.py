@@ -1,6 +1,8 @@
 """
 Effective topic settings (DescribeConfigs), implementing ``reactor.ports.TopicConfigs``.
 
+Also the setting of each broker that permits the deletion of topics (``DeletionSettings``).
+
 Any live broker can answer. An admin client is no alternative: librdkafka sends the request to the
 controller, and in a tenure clients can reach none.
 
@@ -14,7 +16,7 @@ Invariants: every topic has a result, its settings or the reason why they are un
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,7 +28,7 @@ from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core import model
-from controller.core.events import TopicConfigsRead
+from controller.core.events import DeletionSettingRead, TopicConfigsRead
 from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 
@@ -38,6 +40,9 @@ DESCRIBE_CONFIGS: Final = 32
 """Kafka's API key."""
 TOPIC: Final = 2
 """``ConfigResource.Type.TOPIC``."""
+BROKER: Final = 4
+"""``ConfigResource.Type.BROKER``."""
+DELETION: Final = "delete.topic.enable"
 VERSION_MAX: Final = 3
 """Version 4 only changes the encoding; since version 1 values of all sources are reported."""
 TOPICS_AT_ONCE: Final = 1_000
@@ -113,6 +118,11 @@ class TopicConfigQuery(PooledQuery):
         """Query in the background; see ``reactor.ports.TopicConfigs``."""
         wanted = dict.fromkeys(topics)
         self._io.post(lambda: self._enqueue(wanted, asked))
+
+    def describe_deletion(self, brokers: Sequence[model.LiveBroker]) -> None:
+        """Query each broker in the background; see ``reactor.ports.DeletionSettings``."""
+        for broker in brokers:
+            self._io.post(_bound(self._spawn_setting, broker))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
@@ -200,22 +210,49 @@ class TopicConfigQuery(PooledQuery):
         self._doubted += 1
         self._doubts[broker.id] = self._doubted
 
+    def _spawn_setting(self, broker: model.LiveBroker) -> None:
+        self._io.spawn(lambda: self._describe_setting(broker))
+
+    async def _describe_setting(self, broker: model.LiveBroker) -> None:
+        """Report what a broker says of ``delete.topic.enable``: only it knows its own settings."""
+        enabled: bool | None = None
+        problem = ""
+        try:
+            connection = await self._connected(broker)
+            _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+            request = _request(((BROKER, str(broker.id)),), (DELETION,), min(highest, VERSION_MAX))
+            answer = await connection.ask(frame_of(request))
+            values = {c.name: c.value for result in answer.results for c in result.configs}
+            enabled = {"true": True, "false": False}.get((values.get(DELETION) or "").lower())
+            codes = [r.error_code for r in answer.results if r.error_code]
+            problem = "" if enabled is not None else f"error {codes}" if codes else "no value"
+        except (TransientError, ProtocolError) as error:
+            problem = str(error)
+            self._close(broker.id)
+        self._inbox.put(DeletionSettingRead(broker.id, broker.epoch, enabled, problem))
+
     async def _ask(
         self, broker: model.LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, model.TopicConfig | str]:
         connection = await self._connected(broker)
         _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
-        answer = await connection.ask(frame_of(_request(topics, min(highest, VERSION_MAX))))
+        resources = [(TOPIC, topic) for topic in topics]
+        request = _request(resources, WANTED, min(highest, VERSION_MAX))
+        answer = await connection.ask(frame_of(request))
         found = {r.resource_name: _settings_of(r) for r in answer.results}
         return {t: found.get(t, "the broker did not answer for it") for t in topics}
 
 
-def _request(topics: Sequence[str], version: int) -> Any:  # noqa: ANN401 - kafka-python has no types
+def _bound(job: Callable[[model.LiveBroker], None], broker: model.LiveBroker) -> Callable[[], None]:
+    return lambda: job(broker)
+
+
+def _request(resources: Iterable[tuple[int, str]], keys: Iterable[str], version: int) -> Any:  # noqa: ANN401 - kafka-python has no types
     resource = DescribeConfigsRequest.DescribeConfigsResource
     return DescribeConfigsRequest(
         resources=[
-            resource(resource_type=TOPIC, resource_name=t, configuration_keys=list(WANTED))
-            for t in topics
+            resource(resource_type=kind, resource_name=name, configuration_keys=list(keys))
+            for kind, name in resources
         ],
         include_synonyms=False,
         include_documentation=False,

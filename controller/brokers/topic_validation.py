@@ -24,7 +24,7 @@ from kafka.protocol.api_message import ApiMessage
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.messages import frame_of
-from controller.brokers.topic_configs import DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
+from controller.brokers.topic_configs import BROKER, DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
 from controller.brokers.versions import is_protocol_at_least
 from controller.core.model import BrokerId, LiveBroker
 from controller.core.topic_requests import (
@@ -39,8 +39,6 @@ WITHIN_S: Final = 5.0
 """How long brokers are awaited."""
 EXAMPLES: Final = 3
 """Existing topics on which settings are validated: one of them may have just been deleted."""
-BROKER: Final = 4
-"""``ConfigResource.Type.BROKER``."""
 ALTER_CONFIGS: Final = 33
 ALTER_CONFIGS_MAX: Final = 1
 

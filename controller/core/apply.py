@@ -13,12 +13,14 @@ from dataclasses import replace
 from controller.core import (
     effects,
     model,
+    pending_deletions,
     phases,
     records,
     request_records,
     start_pending,
     wakeups,
 )
+from controller.core.controllership import deletion_yields
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.state_polling import missing_again
 from controller.core.controllership.topic_asks import note_topic
@@ -108,6 +110,21 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         ):
             note_topic(view, ticket, result)
             tenure.electing.update(result.new_partitions)
+        case records.DeletionBegunRecord(topic=topic):
+            pending_deletions.deletion_begun(view, topic)
+        case records.PartitionZnodesDeletedRecord():
+            pending_deletions.znodes_deleted(view, record)
+        case records.TopicDeletedRecord(topic=topic):
+            pending_deletions.topic_deleted(view, topic)
+            deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
+        case records.DeletionMarkerEndedRecord(topic=topic):
+            pending_deletions.marker_ended(view, topic)
+            deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
+        case records.DeletionBlockedRecord(topic=topic, wait=wait):
+            if wait is None:
+                tenure.deletion_waits.pop(topic, None)
+            else:
+                tenure.deletion_waits[topic] = wait
         case records.StateCreatedRecord(partition=partition):
             tenure.stateless.discard(partition)
             tenure.states[partition] = model.PartitionState(
@@ -145,6 +162,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 Departure(orphan.broker, orphan.partition, orphan.topic_czxid), None
             )
             tenure.orphans_tried.discard(orphan)
+            pending_deletions.replica_left(view, orphan)
         case records.OrphanEndedRecord(orphan=orphan):
             if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 work.orphaned[orphan.partition] -= 1
@@ -359,7 +377,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     view.due.partitions[record.partition] = None
 
 
-def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
+def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per effect
     """Note that an effect was carried out, where the next decision depends on it."""
     session, tenure = view.session, view.tenure
     match effect:
@@ -405,7 +423,12 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
                 tenure.client_asks[ticket] = replace(pending, results=results)
         case effects.ResignController():
             tenure.resigning = True
+        case effects.DescribeDeletionSetting(brokers=brokers):
+            pending_deletions.setting_asked(view, brokers, now)
+        case effects.ReadTopicTrees(topics=topics):
+            tenure.trees_asked.update(topics)
         case effects.SendStopReplica(partition=partition, broker=broker):
+            pending_deletions.requests_issued(view, effect)
             orphan = view.work.orphans.get((broker, partition))
             if orphan is not None:
                 tenure.orphans_tried.add(orphan)

@@ -19,10 +19,25 @@ from typing import TypeGuard
 
 from controller.core import effects, phases, records, topic_configs, wakeups
 from controller.core.cached_znodes import PlanNode
-from controller.core.controllership import broker_asks, client_asks, cluster_loading, duties
+from controller.core.controllership import (
+    broker_asks,
+    client_asks,
+    cluster_loading,
+    duties,
+    topic_deletions,
+)
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
-from controller.core.model import BrokerId, Instant, Refusal, RefusalReason, Route, TopicPartition
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    Refusal,
+    RefusalReason,
+    Route,
+    TopicPartition,
+)
 from controller.core.partition.gates import is_deleted
 from controller.core.partition.native import STOP_TIMER
 from controller.core.reassignments import Reassignment
@@ -60,6 +75,8 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     if due.tenure:
         parts.append(consider_tenure(view, now))
     parts += [follow_throttles(view, due, now), partition_sizes.follow_sizes(view, due, now)]
+    if engine_of(view).holds_role:
+        parts.append(topic_deletions.ask_brokers(view, due, now))
     if tenure.held is None and view.role.leading and view.intake.legacy is not None:
         parts.append(topic_configs.ask_ahead(view, view.intake.legacy, now))
     if tenure.held is not None and not tenure.resigning and tenure.fenced is None:
@@ -231,19 +248,15 @@ def _partitions(
     """Repair partitions, then advance them; then give free slots to pending ones."""
     changes: list[records.Change] = []
     for partition in due.partitions:
-        if is_deleted(view, partition):
-            settled = _end_deleted(view, partition)
-        else:
-            bounced = due.bounced | due.bounced_from.get(partition, set())
-            settled = engine_of(view).repair(view, partition, bounced)
-            if settled is not None:
-                # A broker that is dead now may be back before a rejected write is decided again.
-                failed = bounced | _dead_members(view, partition)
-                settled = replace(settled, bounced=frozenset(failed))
+        settled = _settled(view, due, partition)
         if settled is not None:
             changes.append(settled)
         elif partition in view.work.reassignments and partition not in respecified:
-            step = engine_of(view).advance(view, partition, now, budget)
+            step = (
+                Blocked(BlockedBy.TOPIC_DELETION, f"the topic is being deleted: {partition.topic}")
+                if partition.topic in view.tenure.deleting
+                else engine_of(view).advance(view, partition, now, budget)
+            )
             changes += step_or_wait(view, partition, step, now)
     waiting = records.Decision()
     if due.capacity or due.claimed or due.line:
@@ -254,6 +267,21 @@ def _partitions(
     if budget.lacking_room:
         again += partition_sizes.measure_room(view, budget.lacking_room, now).effects
     return records.Decision((*changes, *waiting.changes), (*waiting.effects, *again))
+
+
+def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> records.Change | None:
+    """Return the end of a reassignment whose partition is gone, or the repair of a partition."""
+    if is_deleted(view, partition):
+        return _end_deleted(view, partition)
+    if partition.topic in view.tenure.deleting:
+        return None
+    bounced = due.bounced | due.bounced_from.get(partition, set())
+    settled = engine_of(view).repair(view, partition, bounced)
+    if settled is None:
+        return None
+    # A broker that is dead now may be back before a rejected write is decided again.
+    failed = bounced | _dead_members(view, partition)
+    return replace(settled, bounced=frozenset(failed))
 
 
 def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:

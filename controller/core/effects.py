@@ -107,6 +107,20 @@ class DescribeTopicConfigs:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeDeletionSetting:
+    """Ask brokers whether topics may be deleted: ``DeletionSettingRead`` follows for each."""
+
+    brokers: tuple[model.LiveBroker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTopicTrees:
+    """List the znodes of topics that are to be deleted: ``TopicTreesRead`` follows."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadSubmissions:
     """Read requests that were listed: ``SubmissionsRead`` follows. Their content never changes."""
 
@@ -265,6 +279,8 @@ Effect = (
     | ReadStates
     | ReadTopics
     | DescribeTopicConfigs
+    | DescribeDeletionSetting
+    | ReadTopicTrees
     | ReadSubmissions
     | ReadAccepted
     | ReadEntityConfigs

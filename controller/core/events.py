@@ -99,6 +99,13 @@ class DeletionsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicTreesRead:
+    """The znodes of topics that are to be deleted; None for a topic that does not exist."""
+
+    trees: Mapping[str, model.TopicTree | None]
+
+
+@dataclass(frozen=True, slots=True)
 class IsrNotificationsRead:
     """ISR change notifications of leaders: znode names and the partitions they list."""
 
@@ -444,6 +451,19 @@ class TopicConfigsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletionSettingRead:
+    """Whether a broker's controller deletes topics (``delete.topic.enable``)."""
+
+    broker: BrokerId
+    broker_epoch: model.BrokerEpoch
+    """A broker reads the setting when it starts."""
+    is_enabled: bool | None
+    """None: it did not answer."""
+    problem: str = ""
+    """Why it did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerAsked:
     """A broker sent a request to its controller, and waits for the answer."""
 
@@ -485,6 +505,7 @@ Event = (
     | LegacyPlanRead
     | SpecsRead
     | DeletionsRead
+    | TopicTreesRead
     | IsrNotificationsRead
     | LogDirEventsRead
     | PreferredElectionRead
@@ -518,6 +539,7 @@ Event = (
     | LogDirsDescribed
     | LogDirsAltered
     | TopicConfigsRead
+    | DeletionSettingRead
     | BrokerAsked
     | ClientAsked
     | ReassignmentsSubmitted

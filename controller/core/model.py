@@ -34,6 +34,8 @@ LEADER_DURING_DELETE: Final = BrokerId(-2)
 The leader in UpdateMetadata for a partition that is being deleted: brokers remove it from the
 metadata they serve.
 """
+EPOCH_DURING_DELETE: Final = LeaderEpoch(-2)
+"""The leader epoch in StopReplica for a replica whose topic is being deleted: never fenced."""
 
 NO_BROKERS: Final[frozenset[BrokerId]] = frozenset()
 """A shared empty set: a separate one for each partition would cost two hundred bytes."""
@@ -110,6 +112,26 @@ class TopicAssignment:
     """The transaction of the last write; 0 where it is unknown."""
     is_marked: bool = False
     """Whether the znode names adding and removing replicas; Kafka 2.3 writes the union only."""
+
+
+class TopicTree(NamedTuple):
+    """The znodes of a topic, as they were listed to be deleted."""
+
+    czxid: Zxid
+    version: ZkVersion
+    below: tuple[str, ...]
+    """The paths below the topic znode, children before their parents."""
+    has_configs: bool
+    """Whether ``/config/topics/T`` exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionWait:
+    """Why the deletion of a topic does not proceed."""
+
+    why: str
+    for_broker: bool
+    """Whether a broker has to start: until then no controller deletes the topic."""
 
 
 class Endpoint(NamedTuple):

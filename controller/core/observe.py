@@ -11,7 +11,15 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from controller.core import events, phases, tenure_reset, topic_configs, topic_reads, wakeups
+from controller.core import (
+    events,
+    pending_deletions,
+    phases,
+    tenure_reset,
+    topic_configs,
+    topic_reads,
+    wakeups,
+)
 from controller.core.applied_throttles import broker_entity
 from controller.core.broker_requests import PendingAsk
 from controller.core.cached_znodes import PlanNode
@@ -57,6 +65,10 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             _specs(view, event, now)
         case events.DeletionsRead():
             topic_reads.deletions_read(view, event, now)
+        case events.TopicTreesRead():
+            pending_deletions.trees_read(view, event)
+        case events.DeletionSettingRead():
+            pending_deletions.setting_read(view, event)
         case events.IsrNotificationsRead():
             view.cluster.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
@@ -160,6 +172,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
         work.participants.note(broker_entity(broker))
     wakeups.asks_concerned(view)
     gone = left | bounced
+    pending_deletions.brokers_moved(view, gone, elsewhere)
     if gone:
         tenure.shutting_down = {b: e for b, e in tenure.shutting_down.items() if b not in gone}
         tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}

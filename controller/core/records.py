@@ -130,6 +130,53 @@ class TopicGrownRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletionBegunRecord:
+    """
+    The deletion of a topic begins: its marker exists and its znode is as it was read.
+
+    Nothing is written; the multi checks both.
+    """
+
+    topic: str
+    version: model.ZkVersion
+    """The version of the topic znode."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionZnodesDeletedRecord:
+    """Some znodes below a topic znode are deleted: the topic has too many for one multi."""
+
+    topic: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletedRecord:
+    """
+    A topic, the rest below it, its settings and its marker are deleted in one multi.
+
+    What there is to delete is what was listed of it (``TenureState.topic_trees``).
+    """
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionMarkerEndedRecord:
+    """``/admin/delete_topics/T`` is deleted: there is no such topic."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionBlockedRecord:
+    """Volatile: what the deletion of a topic waits for; None when it proceeds."""
+
+    topic: str
+    wait: model.DeletionWait | None
+
+
+@dataclass(frozen=True, slots=True)
 class SpecRecord:
     """``/admin/reassignments/T/P``: created when ``spec.version`` is None, else replaced."""
 
@@ -474,6 +521,11 @@ Record = (
     | ElectionsAskedRecord
     | TopicCreatedRecord
     | TopicGrownRecord
+    | DeletionBegunRecord
+    | PartitionZnodesDeletedRecord
+    | TopicDeletedRecord
+    | DeletionMarkerEndedRecord
+    | DeletionBlockedRecord
     | SpecRecord
     | SpecEndedRecord
     | LegacyEntryRecord

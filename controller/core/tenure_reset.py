@@ -10,8 +10,8 @@ from typing import Final
 
 from controller.core import apply, events, model, options, phases
 from controller.core.controllership import client_asks
+from controller.core.controllership.deletion_yields import begin_to_yield, note_yielded
 from controller.core.controllership.engines import engine_of
-from controller.core.controllership.topic_deletions import begin_to_yield, note_yielded
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling import disk_reservations, disk_space
@@ -68,6 +68,8 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
     disk_reservations.miss_deletions(view, now)
     _take_up(view, now)
     _invalidate_topics(view)
+    # What the former controller wrote last to topics that it was to delete.
+    view.due.overtaken_topics |= view.session.topics.keys() & (view.session.deletions or ())
 
 
 def _bounced_ahead(

@@ -10,9 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controller.core import events, model, options, unclean_election, wakeups
+from controller.core import (
+    events,
+    model,
+    options,
+    pending_deletions,
+    unclean_election,
+    wakeups,
+)
 from controller.core.cached_znodes import Topic
-from controller.core.controllership import engines, topic_deletions
+from controller.core.controllership import deletion_yields, engines
 from controller.core.model import Instant, TopicPartition
 from controller.core.scheduling import in_flight, isr_health
 from controller.core.state.process import Departure
@@ -33,7 +40,7 @@ def topics_listed(view: ClusterView, event: events.TopicsListed) -> None:
     session.listed = event.topics
     session.missing_topics.clear()
     for name in [t for t in session.topics if t not in event.topics]:
-        _forget_topic(view, name)
+        pending_deletions.forget_topic(view, name)
     session.asked_topics &= event.topics
     for name in [t for t in session.unreadable_topics if t not in event.topics]:
         del session.unreadable_topics[name]
@@ -43,8 +50,9 @@ def deletions_read(view: ClusterView, event: events.DeletionsRead, now: Instant)
     """Fold in the pending topic deletions, and since when each is pending."""
     session = view.session
     known = session.deletions or frozenset()
-    topic_deletions.note_deletions(view, event.topics, now)
+    deletion_yields.note_deletions(view, event.topics, now)
     session.deletions = event.topics
+    pending_deletions.deletions_read(view, known)
     _keep_alive(view, view.tenure.being_deleted - event.topics)
     for name in (event.topics ^ known) & session.topics.keys():
         partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]
@@ -106,37 +114,14 @@ def _forget_old_departures(view: ClusterView) -> None:
         del departed[next(iter(departed))]
 
 
-def _forget_topic(view: ClusterView, name: str) -> None:
-    session, tenure = view.session, view.tenure
-    topic = session.topics.pop(name, None)
-    session.configs.pop(name, None)
-    session.config_answers.pop(name, None)
-    session.asked_configs.pop(name, None)
-    session.config_errors.pop(name, None)
-    for number in topic.partitions if topic else ():
-        partition = TopicPartition(name, number)
-        view.cluster.before.pop(partition, None)
-        tenure.states.pop(partition, None)
-        tenure.distrusted.pop(partition, None)
-        tenure.stateless.discard(partition)
-        tenure.unreadable_states.pop(partition, None)
-        tenure.unseeded.pop(partition, None)
-        tenure.acked.pop(partition, None)
-        tenure.bounced.pop(partition, None)
-        tenure.preferred.pop(partition, None)
-        tenure.leaderless.pop(partition, None)
-        isr_health.forget_health(view, partition)
-        if partition in view.work.reassignments:
-            view.due.add((partition,))
-
-
 def topics_read(view: ClusterView, event: events.TopicsRead, now: Instant) -> None:
     """Fold in topic znodes: assignments, unreadable ones, and missing ones."""
     if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
         _overtaken(view, event)
         return
-    uncertain = {name for name, read in event.topics.items() if _may_lose(view, name, read)}
-    for name, read in event.topics.items():
+    topics = pending_deletions.without_deleted(view, event.topics)
+    uncertain = {name for name, read in topics.items() if _may_lose(view, name, read)}
+    for name, read in topics.items():
         if isinstance(read, model.TopicAssignment):
             _topic(view, name, read, event.read_generation, now)
         elif read is None:
@@ -156,7 +141,7 @@ def _missing(view: ClusterView, name: str) -> None:
     contain a topic of that name that was created again, which no further listing would show.
     """
     session = view.session
-    _forget_topic(view, name)
+    pending_deletions.forget_topic(view, name)
     session.asked_topics.discard(name)
     if name not in (session.listed or ()):
         return
@@ -214,7 +199,7 @@ def _topic(
     view.session.unreadable_topics.pop(name, None)
     known = view.session.topics.get(name)
     if known is not None and known.czxid != read.czxid:
-        _forget_topic(view, name)
+        pending_deletions.forget_topic(view, name)
         known = None
     if known is not None:
         known.read_in = max(known.read_in, read_generation)
@@ -226,6 +211,7 @@ def _topic(
         read.version, known.version, stale=was_stale and not invalidated_in
     ):
         return
+    pending_deletions.topic_changed(view, name, known, read)
     before = known.partitions if known is not None else {}
     if known is not None and (was_stale or _is_led_by_a_broker(view)):
         _note_departures(view, name, known, read, now)
@@ -371,7 +357,7 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
     if tenure.held is None or event.read_generation < tenure.claim_generation:
         # A read that was under way at a claim is requested again in the tenure.
         return
-    for partition, read in event.states.items():
+    for partition, read in pending_deletions.present_states(view, event):
         if event.read_generation < tenure.distrusted.get(partition, 0):
             # It was under way when a write of ours was rejected; another one follows.
             continue

@@ -37,6 +37,8 @@ DIRECTORIES_TIMER: Final = "log_directories"
 """Brokers are asked again where named replicas are."""
 ASKS_TIMER: Final = "asks"
 """A request of a broker or a client has waited for what it depends on."""
+SETTING_TIMER: Final = "deletion_setting"
+"""A broker that did not say whether topics may be deleted is asked again."""
 SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
@@ -62,6 +64,7 @@ Flag = Literal[
     "order",
     "directories",
     "asks",
+    "deletions",
 ]
 
 
@@ -131,7 +134,9 @@ class Finding(Enum):
     ASK_CONCERNED = auto()
     """What was read or written may answer a broker or a client that waits."""
 
-    # orphans, elections, alter entries
+    # topic deletions, orphans, elections, alter entries
+    DELETION_CONCERNED = auto()
+    """Brokers confirmed what a topic deletion waits for, or cannot; or it begins again."""
     ORPHAN_CONCERNED = auto()
     """The replicas, leader or broker of a partition with orphans changed."""
     ORPHAN_FAILED = auto()
@@ -160,11 +165,13 @@ Key = type[events.Event] | type[records.Record] | Finding | str
 _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     # the cluster
     events.BrokersRead: ("tenure",),
-    events.TopicsListed: ("listed_topics", "tenure"),
+    events.TopicsListed: ("listed_topics", "tenure", "deletions"),
     events.TopicsRead: (),
     events.StatesRead: (),
     events.StateChanged: (),
-    events.DeletionsRead: ("tenure", "plan", "capacity"),
+    events.DeletionsRead: ("tenure", "plan", "capacity", "deletions"),
+    events.TopicTreesRead: ("deletions",),
+    events.DeletionSettingRead: ("tenure", "plan", "capacity", "deletions"),
     events.IsrNotificationsRead: (),
     events.LogDirEventsRead: (),
     events.PreferredElectionRead: (),
@@ -194,9 +201,9 @@ _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     events.QueueRead: ("queue", "tenure", "cancel"),
     events.ControlsRead: ("capacity", "tenure", "queue", "order", "throttles"),
     # the role
-    events.LeadershipGained: ("tenure",),
+    events.LeadershipGained: ("tenure", "deletions"),
     events.LeadershipLost: ("tenure", "listed_topics"),
-    events.ControllerClaimed: ("claimed", "plan", "capacity", "tenure"),
+    events.ControllerClaimed: ("claimed", "plan", "capacity", "tenure", "deletions"),
     events.ClaimFailed: ("tenure",),
     # A cycle that found the claim lost carried nothing out: its reads are requested again.
     events.Deposed: ("tenure", "listed_topics"),
@@ -222,6 +229,7 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     DIRECTORIES_TIMER: ("directories",),
     ORDER_TIMER: ("timer",),
     SEEN_TIMER: ("timer",),
+    SETTING_TIMER: ("deletions",),
     ASKS_TIMER: ("asks",),
 }
 _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
@@ -236,13 +244,21 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     records.ElectionsAskedRecord: ("elections",),
     records.TopicCreatedRecord: ("tenure", "asks"),
     records.TopicGrownRecord: ("tenure", "asks"),
+    records.DeletionBegunRecord: ("deletions",),
+    records.PartitionZnodesDeletedRecord: ("deletions",),
+    records.TopicDeletedRecord: (
+        *("listed_topics", "tenure", "plan", "capacity", "submissions", "queue"),
+        *("cancel", "orphans", "asks", "deletions"),
+    ),
+    records.DeletionMarkerEndedRecord: ("tenure", "asks"),
+    records.DeletionBlockedRecord: ("tenure", "capacity", "deletions"),
     records.PhaseRecord: (),
     records.BlockedRecord: (),
     records.LeaderMovedRecord: (),
     # reassignments
     records.SpecRecord: ("capacity", "plan", "tenure", "throttles", "cancel", "submissions"),
     records.SpecEndedRecord: (
-        *("capacity", "plan", "tenure", "queue"),
+        *("capacity", "plan", "tenure", "queue", "deletions"),
         *("endings", "throttles", "cancel"),
     ),
     records.ForeignAdoptedRecord: ("capacity",),
@@ -270,7 +286,7 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     records.AppliedThrottleEndedRecord: ("throttles",),
     records.ThrottlesSettledRecord: ("throttles", "capacity"),
     # the controller's duties
-    records.OrphanRecord: ("orphans",),
+    records.OrphanRecord: ("orphans", "deletions"),
     records.OrphanEndedRecord: ("tenure",),
     records.NotificationsDeletedRecord: (),
     records.PreferredTriedRecord: ("elections", "tenure"),
@@ -287,13 +303,13 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
 _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.TIME_CAME: (
         *("timer", "tenure", "elections", "capacity", "plan", "submissions"),
-        *("queue", "cancel", "endings", "throttles"),
+        *("queue", "cancel", "endings", "throttles", "deletions"),
     ),
     Finding.SETTINGS_EXPIRED: ("plan",),
-    Finding.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories"),
-    Finding.FIRST_ACCEPTED: ("orphans", "order", "asks"),
+    Finding.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories", "deletions"),
+    Finding.FIRST_ACCEPTED: ("orphans", "order", "asks", "deletions"),
     Finding.ROLE_DISPUTED: ("tenure",),
-    Finding.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue"),
+    Finding.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue", "deletions"),
     Finding.PARTITION_APPEARED: ("listed_topics",),
     Finding.STATE_APPEARED: ("cancel",),
     Finding.HEALTH_UNKNOWN: ("health",),
@@ -301,7 +317,7 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.SETTINGS_CHANGED: ("plan", "capacity", "submissions", "queue"),
     Finding.SETTINGS_UNREADABLE: ("capacity",),
     Finding.SLOT_FREED: ("capacity",),
-    Finding.STEP_ENDED: ("tenure",),
+    Finding.STEP_ENDED: ("tenure", "deletions"),
     Finding.SPEC_CHANGED: ("throttles",),
     Finding.SIZE_WANTED: ("sizes",),
     Finding.REQUEST_REPLACED: ("endings",),
@@ -315,11 +331,12 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.OUTCOME_LEFT: ("endings",),
     Finding.PLAN_CHANGED: ("plan", "queue", "cancel"),
     Finding.ASK_CONCERNED: ("asks",),
+    Finding.DELETION_CONCERNED: ("deletions",),
     Finding.ORPHAN_CONCERNED: ("orphans",),
     Finding.ORPHAN_FAILED: ("tenure",),
     Finding.ELECTION_WANTED: ("elections",),
     Finding.ALTER_ANSWERED: ("answered",),
-    Finding.WRITES_RETRIED: ("plan", "queue", "orphans"),
+    Finding.WRITES_RETRIED: ("plan", "queue", "orphans", "deletions"),
     Finding.THROTTLE_INVALIDATED: ("throttles",),
     Finding.SUBMISSION_FORGOTTEN: ("submissions",),
     Finding.SUBMISSION_LEFT: ("cancel", "tenure"),

@@ -79,6 +79,8 @@ class Worklist:
     """Whether brokers may have to be asked for their log directories."""
     asks: bool = False
     """Whether a request of a broker or a client may be answerable."""
+    deletions: bool = False
+    """Whether a topic may be deletable, or brokers may have to be asked whether it is."""
     order: bool = False
     """Whether pending reassignments have to be sorted again."""
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterable
 from typing import assert_never
 
 from controller.core import effects, events
 from controller.core.apply import issued
 from controller.core.cycle import take_due
 from controller.core.decide import decide
-from controller.core.model import Instant
+from controller.core.model import Instant, LiveBroker
 from controller.core.observe import observe
 from controller.core.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
@@ -50,6 +51,7 @@ class Reactor:
         configs: ports.TopicConfigs,
         clock: ports.Clock,
         observer: ports.Observer,
+        deletion_settings: ports.DeletionSettings | None = None,
         sizes: ports.Sizes | None = None,
         reassignments: ports.Reassignments | None = None,
         directories: ports.Directories | None = None,
@@ -68,6 +70,7 @@ class Reactor:
             configs: Effective topic settings.
             clock: Monotonic time.
             observer: Called for every event, change and request.
+            deletion_settings: Whether brokers permit to delete topics; None: that stays unknown.
             sizes: Sizes of replicas on disk; None: they stay unknown.
             reassignments: The cluster's own controller, for the delegated engine.
             directories: Log directories of brokers; None: no entry that names one is accepted.
@@ -87,6 +90,7 @@ class Reactor:
         self._configs = configs
         self._clock = clock
         self._observer = observer
+        self._deletion_settings = deletion_settings
         self._sizes = sizes
         self._alter_queue = AlterQueue(reassignments)
         self._placements = PlacementQueue(directories, self.put)
@@ -298,6 +302,10 @@ class Reactor:
                 self._reads.add(effect)
             case effects.DescribeTopicConfigs(topics=topics):
                 self._configs.describe(topics, self.view.cluster.config_question)
+            case effects.DescribeDeletionSetting(brokers=brokers):
+                self._describe_deletion(brokers)
+            case effects.ReadTopicTrees(topics=topics):
+                self._store.read_topic_trees(topics)
             case effects.ReadSubmissions(names=names):
                 self._store.read_submissions(names)
             case effects.ReadAccepted(request=request):
@@ -342,6 +350,13 @@ class Reactor:
                 self.finished = True
             case _:
                 assert_never(effect)
+
+    def _describe_deletion(self, brokers: Iterable[LiveBroker]) -> None:
+        if self._deletion_settings is not None:
+            self._deletion_settings.describe_deletion(tuple(brokers))
+            return
+        for broker in brokers:
+            self.put(events.DeletionSettingRead(broker.id, broker.epoch, None, "nobody asks it"))
 
     def _flush(self) -> None:
         now = self._clock.now()

@@ -37,6 +37,8 @@ LEADER_AND_ISR_CHUNK = 1000
 """Partitions per LeaderAndIsr: a broker handles it under one lock, which blocks other requests."""
 NEW_REPLICAS_CHUNK = 250
 """New replicas per LeaderAndIsr: a broker creates their logs one by one under that lock."""
+DELETED_CHUNK = 500
+"""Replicas deleted by one StopReplica: a broker renames their directories one by one."""
 METADATA_EVERY_S = 0.25
 """
 Seconds between two UpdateMetadata for clients alone to the same broker.
@@ -167,6 +169,8 @@ class Outbox:
         """
         Queue a LeaderAndIsr with the state that the view has now.
 
+        Ignored for a topic that is being deleted: it would create the replica again.
+
         Args:
             view: The view.
             partition: The partition.
@@ -176,7 +180,7 @@ class Outbox:
         """
         state = view.tenure.states.get(partition)
         assignment = view.session.known_assignment(partition)
-        if state is None or assignment is None:
+        if state is None or assignment is None or partition.topic in view.tenure.deleting:
             return
         fresh = frozenset(new)
         old = _leader_and_isr_state(view, partition, state, assignment, is_new=False)
@@ -231,14 +235,16 @@ class Outbox:
         Queue a StopReplica, without or with deletion.
 
         Ignored for a broker that serves the partition now: a write of the same cycle may have made
-        it a replica again. The exception is a follower that stops as its broker shuts down. What
-        was queued for it is sent first: it may have been the leader.
+        it a replica again. The exceptions are a topic that is being deleted, and a follower that
+        stops as its broker shuts down. What was queued for it is sent first: it may have been the
+        leader.
         """
         queue = self._queues.get(broker)
         if queue is None or partition.topic not in view.session.topics:
             return
         batch = queue.tail()
-        if broker in view.serving_replicas(partition):
+        is_kept = partition.topic not in view.tenure.deleting
+        if is_kept and broker in view.serving_replicas(partition):
             state = view.tenure.states.get(partition)
             leads = state is None or state.leader == broker
             if broker in view.tenure.shutting_down and not delete and not leads:
@@ -297,8 +303,8 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]
         yield ports.LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
     for update in shared_metadata.updates_of(batch.metadata):
         yield ports.UpdateMetadata(epoch, update, live)
-    for stops in (batch.stop, batch.delete):
-        for stopped in shared_metadata.chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
+    for stops, most in ((batch.stop, LEADER_AND_ISR_CHUNK), (batch.delete, DELETED_CHUNK)):
+        for stopped in shared_metadata.chunks(tuple(stops.values()), most):
             yield ports.StopReplica(epoch, stopped)
 
 

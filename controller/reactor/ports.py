@@ -60,7 +60,7 @@ class SetData:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a znode; ``version`` None only for znodes that are never changed (notifications)."""
+    """Delete a znode; ``version`` None where it does not matter who changed it last."""
 
     path: str
     version: model.ZkVersion | None
@@ -172,6 +172,10 @@ class Store(Protocol):
         If watched, the event names those whose next change is reported as ``StateChanged``. States
         are read after the topics that were requested before them.
         """
+        ...
+
+    def read_topic_trees(self, topics: Sequence[str]) -> None:
+        """List the znodes of topics that are to be deleted, pipelined: one ``TopicTreesRead``."""
         ...
 
     def read_submissions(self, names: Sequence[str]) -> None:
@@ -322,6 +326,14 @@ class TopicConfigs(Protocol):
                 sent: the reported settings are no older than that query.
 
         """
+        ...
+
+
+class DeletionSettings(Protocol):
+    """The setting ``delete.topic.enable`` of brokers (DescribeConfigs)."""
+
+    def describe_deletion(self, brokers: Sequence[model.LiveBroker]) -> None:
+        """Ask each broker in the background: a ``DeletionSettingRead`` follows for each."""
         ...
 
 

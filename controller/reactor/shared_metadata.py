@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from controller.core.model import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    NO_LEADER,
+    PartitionState,
+    TopicPartition,
+    ZkVersion,
+)
 from controller.core.view import ClusterView
 from controller.reactor.ports import UpdateMetadataState
 
@@ -130,8 +137,15 @@ def update_metadata_state(
 ) -> UpdateMetadataState | None:
     """Return the state for UpdateMetadata that the view has now; None: it is unknown."""
     state = view.tenure.states.get(partition)
-    if state is None or view.session.known_assignment(partition) is None:
+    if view.session.known_assignment(partition) is None:
         return None
+    if state is None:
+        if partition.topic not in view.tenure.deleting or view.tenure.held is None:
+            return None
+        # Brokers look at the leader only.
+        state = PartitionState(
+            LEADER_DURING_DELETE, EPOCH_DURING_DELETE, (), view.tenure.held.epoch, ZkVersion(0)
+        )
     replicas = view.serving_replicas(partition)
     leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER
     if partition.topic in view.tenure.being_deleted:

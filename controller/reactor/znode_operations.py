@@ -12,8 +12,16 @@ from typing import Final
 
 from controller.core import records
 from controller.core.applied_throttles import Entity
-from controller.core.model import PartitionAssignment, Route, TopicAssignment, ZkVersion, Zxid
+from controller.core.model import (
+    PartitionAssignment,
+    Route,
+    TopicAssignment,
+    TopicTree,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.view import ClusterView
+from controller.errors import InvariantError
 from controller.reactor import ports
 from controller.znodes import (
     entity_configs,
@@ -58,6 +66,17 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [ports.Create(paths.state_path(partition), _first_state(record))]
         case records.TopicCreatedRecord():
             return _new_topic(record)
+        case records.DeletionBegunRecord(topic=topic, version=version):
+            return [
+                ports.Check(paths.deletion_path(topic), _ANY_VERSION),
+                ports.Check(paths.topic_path(topic), version),
+            ]
+        case records.PartitionZnodesDeletedRecord(paths=below):
+            return [ports.Delete(path, None) for path in below]
+        case records.TopicDeletedRecord(topic=topic):
+            return _topic_deleted(topic, view.tenure.topic_trees.get(topic))
+        case records.DeletionMarkerEndedRecord(topic=topic):
+            return [ports.Delete(paths.deletion_path(topic), None)]
         case records.SpecRecord(partition=partition, spec=spec):
             if spec.route is Route.FOREIGN:
                 return []
@@ -151,7 +170,7 @@ def _configured(
 def _new_topic(record: records.TopicCreatedRecord) -> list[ports.Operation]:
     """Return the settings and the topic, in the order in which Kafka writes them."""
     name = record.result.name
-    path = f"{paths.TOPIC_CONFIGS}/{name}"
+    path = paths.topic_config_path(name)
     data = entity_configs.encode_entity_config(record.configs)
     content = TopicAssignment(
         {number: PartitionAssignment(replicas) for number, replicas in enumerate(record.replicas)},
@@ -163,6 +182,27 @@ def _new_topic(record: records.TopicCreatedRecord) -> list[ports.Operation]:
     if record.replaces_configs:
         settings = ports.SetData(path, data, _ANY_VERSION)
     return [settings, ports.Create(paths.topic_path(name), topics.encode_topic(content))]
+
+
+def _topic_deleted(topic: str, tree: TopicTree | None) -> list[ports.Operation]:
+    """
+    Return the deletion of a topic in Kafka's order: its znodes, its settings, the marker.
+
+    Leaders and operators may write the states and the settings until then.
+
+    Raises:
+        InvariantError: its znodes are not known.
+
+    """
+    if tree is None:
+        raise InvariantError(f"{topic} is to be deleted, and its znodes are not listed")
+    settings = [ports.Delete(paths.topic_config_path(topic), None)] if tree.has_configs else []
+    return [
+        *(ports.Delete(path, None) for path in tree.below),
+        ports.Delete(paths.topic_path(topic), tree.version),
+        *settings,
+        ports.Delete(paths.deletion_path(topic), None),
+    ]
 
 
 def _state(record: records.StateRecord) -> bytes:

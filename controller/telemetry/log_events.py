@@ -140,6 +140,14 @@ def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  #
             )
         case records.TopicGrownRecord(result=result):
             yield info("topic_grown", topic=result.name, partitions=result.num_partitions)
+        case records.DeletionBegunRecord(topic=topic):
+            yield info("topic_deletion_begun", topic=topic)
+        case records.TopicDeletedRecord(topic=topic):
+            yield info("topic_deleted", topic=topic)
+        case records.DeletionMarkerEndedRecord(topic=topic):
+            yield info("deletion_marker_removed", topic=topic)
+        case records.DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
+            yield warning("topic_deletion_waits", topic=topic, why=wait.why)
         case records.PreferredElectionEndedRecord():
             yield info("preferred_election_ended")
         case records.ShutdownBegunRecord():
@@ -259,6 +267,13 @@ class LogEvents:
                 yield from self._unreadable_events("state", states)
             case events.TopicConfigsRead(configs=configs):
                 yield from self._unreadable_events("topic_config", configs)
+            case events.DeletionSettingRead(is_enabled=enabled) if not enabled:
+                yield warning(
+                    "deletion_not_enabled",
+                    broker=event.broker,
+                    setting=enabled,
+                    reason=event.problem or None,
+                )
             case events.SizesRead(errors=errors):
                 yield from self._sizes_missing(errors)
             case events.SpecsRead(unreadable=unreadable):

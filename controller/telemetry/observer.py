@@ -46,6 +46,7 @@ UNJOURNALED = (
     records.ProducerIdsRecord,
     records.SubmissionReliedRecord,
     records.ThrottlesSettledRecord,
+    records.PartitionZnodesDeletedRecord,
     records.TopicGrownRecord,
 )
 """Volatile records, and what brokers ask for; a phase change is journaled as an event."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
+from controller.core import pending_deletions
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.controllership.eligibility import refusals
 from controller.core.controllership.engines import holds_role
@@ -32,6 +33,7 @@ from controller.telemetry.request_forecasts import RequestForecasts
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
 REFUSALS_MAX: Final = 100
+DELETIONS_MAX: Final = 100
 
 
 def status_of(  # noqa: PLR0913 - what it is made of
@@ -80,6 +82,10 @@ def status_of(  # noqa: PLR0913 - what it is made of
         },
         "controls": controls_of(view),
         "limits": limits_of(view),
+        "topic_deletions": {
+            topic: pending_deletions.progress_of(view, topic)
+            for topic in sorted(view.session.deletions or ())[:DELETIONS_MAX]
+        },
         "blocked": dict(sorted(work.blocked.items())),
         "stalled": dict(sorted(Counter(work.stalled.values()).items())),
         "waiting": [

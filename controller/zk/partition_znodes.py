@@ -54,6 +54,45 @@ class PartitionZnodes:
         """Return the topics queued for deletion."""
         return frozenset(self._znodes.children(paths.DELETIONS))
 
+    def trees(self, topics: Iterable[str]) -> dict[str, model.TopicTree | None]:
+        """
+        Return the znodes of topics, children before their parents; None where there is no topic.
+
+        The states are listed after the partitions and the topic znode is read last: what is missing
+        in the result was created later.
+        """
+        wanted = list(topics)
+        partitions = dict(
+            self._znodes.children_of_many(paths.partitions_path(topic) for topic in wanted)
+        )
+        listed = {
+            f"{parent}/{name}": None
+            for parent, names in partitions.items()
+            if not isinstance(names, str)
+            for name in names
+        }
+        states = dict(self._znodes.children_of_many(listed))
+        found = dict(self._znodes.get_many(wanted, paths.topic_path))
+        configured = dict(self._znodes.get_many(wanted, paths.topic_config_path))
+        trees: dict[str, model.TopicTree | None] = {}
+        for topic in wanted:
+            znode, parent = found[topic], paths.partitions_path(topic)
+            if znode is None:
+                trees[topic] = None
+            elif not isinstance(znode, znode_reads.Hidden):
+                below: list[str] = []
+                for name in partitions[parent]:
+                    path = f"{parent}/{name}"
+                    below += [f"{path}/{child}" for child in states.get(path, ())]
+                    below.append(path)
+                if below or self._znodes.exists(parent):
+                    below.append(parent)
+                has_configs = configured[topic] is not None
+                trees[topic] = model.TopicTree(
+                    znode.czxid, znode.version, tuple(below), has_configs
+                )
+        return trees
+
     # --- the reassigner's ------------------------------------------------------------------------
 
     def reassigned(self, topics: Iterable[str] | None = None) -> list[model.TopicPartition]:

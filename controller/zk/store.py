@@ -117,6 +117,10 @@ class ZkStore:
         """Read partition states."""
         self._watches.read_states(partitions, watched=watch, read_generation=read_generation)
 
+    def read_topic_trees(self, topics: Sequence[str]) -> None:
+        """List the znodes of topics that are to be deleted."""
+        self._watches.read_topic_trees(topics)
+
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""
         self._watches.read_submissions(names)

@@ -106,6 +106,12 @@ class Watches:
         for chunk in _chunks(tuple(partitions)):
             self._bulk_worker.put(_bound(self._read_states, chunk, watched=watched))
 
+    def read_topic_trees(self, topics: Sequence[str]) -> None:
+        """List the znodes of topics that are to be deleted."""
+        wanted = tuple(topics)
+        znodes = PartitionZnodes(self._reader)
+        self._bulk_worker.put(lambda: self._inbox.put(events.TopicTreesRead(znodes.trees(wanted))))
+
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted; on the thread of the levels, to see them at once."""
         wanted = tuple(names)

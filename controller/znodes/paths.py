@@ -124,6 +124,16 @@ def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
 
 
+def deletion_path(topic: str) -> str:
+    """Return the marker of a topic that is to be deleted."""
+    return f"{DELETIONS}/{topic}"
+
+
+def topic_config_path(topic: str) -> str:
+    """Return the settings of a topic."""
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
 def partitions_path(topic: str) -> str:
     """Return the parent of the topic's partitions."""
     return f"{TOPICS}/{topic}/partitions"

@@ -151,6 +151,31 @@ RECORDS: Final[Mapping[str, Kind]] = {
             "controller_epoch": (INTEGER, "of our tenure"),
         },
     ),
+    "deletion_begun": Kind(
+        "The daemon begins to delete a topic.",
+        {
+            "topic": (TEXT, "its name"),
+            "version": (INTEGER, "of its znode"),
+        },
+    ),
+    "topic_deleted": Kind(
+        "The daemon deleted a topic: every broker has confirmed the deletion of its replicas.",
+        {"topic": (TEXT, "its name")},
+    ),
+    "deletion_marker_ended": Kind(
+        "The daemon deleted a znode of /admin/delete_topics: there is no such topic.",
+        {"topic": (TEXT, "its name")},
+    ),
+    "deletion_blocked": Kind(
+        "A pending topic deletion waits, or proceeds again.",
+        {
+            "topic": (TEXT, "its name"),
+            "wait": (
+                maybe(OBJECT),
+                "why, and whether a broker has to start; null when it proceeds",
+            ),
+        },
+    ),
     "topic_created": Kind(
         "A topic that a client asked for: its settings and its znode.",
         {
@@ -345,6 +370,14 @@ EVENTS: Final[Mapping[str, Kind]] = {
             "code": (INTEGER, "Kafka's error code"),
             "count": (INTEGER, "how many"),
             "sample": (TEXTS, "the first few"),
+        },
+    ),
+    "deletion_not_enabled": Kind(
+        "A broker does not permit the deletion of topics, or does not say: they are left to it.",
+        {
+            "broker": _BROKER,
+            "setting": (maybe(BOOLEAN), "its delete.topic.enable"),
+            "reason": (maybe(TEXT), "why that is unknown"),
         },
     ),
     "sizes_unknown": Kind(

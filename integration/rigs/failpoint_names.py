@@ -14,7 +14,13 @@ from typing import Final
 
 from controller.core import phases, records
 from controller.core.controllership import topic_asks
-from controller.core.model import BrokerId, Route, TopicPartition
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    BrokerId,
+    Route,
+    TopicPartition,
+)
 from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.znodes import paths
@@ -80,12 +86,19 @@ class NamedFailpoints:
             case ports.UpdateMetadata(states=()):
                 self._reached({Failpoint.LIVE_BROKERS_NOTIFIED})
             case ports.UpdateMetadata(states=states):
-                sent = {self._sending.get(s.partition, "") for s in states}
-                self._reached({_METADATA_SENT[name] for name in sent if name in _METADATA_SENT})
+                self._reached(set(self._informed(states)))
             case ports.LeaderAndIsr():
                 self._reached(set(self._assigned(broker, request)))
             case ports.StopReplica():
                 self._reached(set(self._stopped(request)))
+
+    def _informed(self, states: Iterable[ports.UpdateMetadataState]) -> Iterator[Failpoint]:
+        for state in states:
+            if state.leader == LEADER_DURING_DELETE:
+                yield Failpoint.TOPIC_UPDATE_METADATA_SENT
+            name = self._sending.get(state.partition, "")
+            if name in _METADATA_SENT:
+                yield _METADATA_SENT[name]
 
     def _remember(self, record: records.PhaseRecord) -> None:
         match record.phase:
@@ -125,7 +138,13 @@ class NamedFailpoints:
 
     def _stopped(self, request: ports.StopReplica) -> Iterator[Failpoint]:
         for stop in request.states:
-            if self._sending.get(stop.partition) in ("A2", "B3"):
+            if stop.leader_epoch == EPOCH_DURING_DELETE:
+                yield (
+                    Failpoint.TOPIC_DELETE_SENT
+                    if stop.delete
+                    else Failpoint.TOPIC_STOP_REPLICA_SENT
+                )
+            elif self._sending.get(stop.partition) in ("A2", "B3"):
                 yield Failpoint.B5_DELETE_SENT if stop.delete else Failpoint.B4_STOP_REPLICA_SENT
             elif stop.delete:
                 yield Failpoint.ORPHAN_DELETE_SENT
@@ -136,6 +155,8 @@ def _before(view: ClusterView, change: records.Change) -> Iterator[Failpoint]:
         match record:
             case records.SpecRecord():
                 yield from _BEFORE_SPEC.get(_aim_of(view, record), ())
+            case records.TopicDeletedRecord() | records.PartitionZnodesDeletedRecord():
+                yield Failpoint.BEFORE_TOPIC_DELETED
             case records.AppliedThrottleRecord():
                 yield Failpoint.BEFORE_THROTTLED
             case records.AppliedThrottleEndedRecord():
@@ -198,6 +219,9 @@ _WRITTEN: Final[Mapping[type[records.Record], Failpoint]] = {
     records.TopicCreatedRecord: Failpoint.TOPIC_WRITTEN,
     records.TopicGrownRecord: Failpoint.TOPIC_WRITTEN,
     records.StateCreatedRecord: Failpoint.FIRST_STATES_WRITTEN,
+    records.DeletionBegunRecord: Failpoint.TOPIC_DELETION_BEGUN,
+    records.PartitionZnodesDeletedRecord: Failpoint.TOPIC_PARTLY_DELETED,
+    records.TopicDeletedRecord: Failpoint.TOPIC_DELETED,
 }
 """Records whose kind alone names the point after their commit."""
 

@@ -15,7 +15,7 @@ from typing import Final
 
 
 class Failpoint(StrEnum):
-    """An instant at which a daemon may die: of a reassignment, then of new partitions, in order."""
+    """An instant at which a daemon may die: of a reassignment, new partitions, a deletion."""
 
     CLAIMED = "claimed"
     LIVE_BROKERS_NOTIFIED = "live-brokers-notified"
@@ -72,6 +72,13 @@ class Failpoint(StrEnum):
     FIRST_FOLLOWER_NOTIFIED = "first-follower-notified"
     FIRST_UPDATE_METADATA_SENT = "first-UpdateMetadata-sent"
     BEFORE_TOPIC_ANSWERED = "before-topic-answered"
+    TOPIC_DELETION_BEGUN = "topic-deletion-begun"
+    TOPIC_UPDATE_METADATA_SENT = "topic-UpdateMetadata-sent"
+    TOPIC_STOP_REPLICA_SENT = "topic-StopReplica-sent"
+    TOPIC_DELETE_SENT = "topic-delete-sent"
+    BEFORE_TOPIC_DELETED = "before-topic-deleted"
+    TOPIC_PARTLY_DELETED = "topic-partly-deleted"
+    TOPIC_DELETED = "topic-deleted"
 
 
 NEW_PARTITIONS: Final = (
@@ -157,6 +164,16 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.FIRST_FOLLOWER_NOTIFIED: "another replica got it",
     Failpoint.FIRST_UPDATE_METADATA_SENT: "the first broker got their UpdateMetadata",
     Failpoint.BEFORE_TOPIC_ANSWERED: "each leader acknowledged, the client has no answer",
+    Failpoint.TOPIC_DELETION_BEGUN: "the marker of a topic and its znode are as they were read, "
+    "nothing is sent",
+    Failpoint.TOPIC_UPDATE_METADATA_SENT: "the first broker got the UpdateMetadata by which it "
+    "forgets a topic",
+    Failpoint.TOPIC_STOP_REPLICA_SENT: "the first broker got StopReplica for a topic that is to be "
+    "deleted, without deletion",
+    Failpoint.TOPIC_DELETE_SENT: "the first broker got it with deletion",
+    Failpoint.BEFORE_TOPIC_DELETED: "all replicas of the topic are deleted, its znodes exist",
+    Failpoint.TOPIC_PARTLY_DELETED: "some znodes of its partitions are gone",
+    Failpoint.TOPIC_DELETED: "the topic znode, its settings and its marker are gone",
 }
 """Each failpoint in words, as ``docs/recovery.md`` prints it."""
 

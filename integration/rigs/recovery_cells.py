@@ -98,9 +98,21 @@ GROWING: Final = Shape(
     replicas=(1, 2),
     targets={0: (1, 2, 3)},
 )
-YIELDING: Final = Shape(
-    name="yield",
+PAUSED: Final = Shape(
+    name="pause",
     failpoints=(Failpoint.STEP_ENDED,),
+    targets={0: (5, 4, 3)},
+)
+DELETING: Final = Shape(
+    name="delete",
+    failpoints=(
+        Failpoint.TOPIC_DELETION_BEGUN,
+        Failpoint.TOPIC_UPDATE_METADATA_SENT,
+        Failpoint.TOPIC_STOP_REPLICA_SENT,
+        Failpoint.TOPIC_DELETE_SENT,
+        Failpoint.BEFORE_TOPIC_DELETED,
+        Failpoint.TOPIC_DELETED,
+    ),
     targets={0: (5, 4, 3)},
 )
 RESUMING: Final = Shape(
@@ -113,7 +125,7 @@ ORPHANING: Final = Shape(
     failpoints=(Failpoint.ORPHAN_RECORDED, Failpoint.ORPHAN_DELETE_SENT, Failpoint.ORPHAN_ENDED),
     targets={0: (1, 4, 5)},
 )
-SHAPES: Final = (STEPWISE, AT_ONCE, GROWING, YIELDING, RESUMING, ORPHANING)
+SHAPES: Final = (STEPWISE, AT_ONCE, GROWING, PAUSED, DELETING, RESUMING, ORPHANING)
 
 
 def await_death(daemon: Daemon, *, within_s: float = DIES_WITHIN_S) -> None:
@@ -242,17 +254,14 @@ def options_of(shape: Shape) -> tuple[str, ...]:
     return (*OPTIONS, *shape.options)
 
 
-def holds_the_role(shape: Shape, failpoint: Failpoint) -> bool:
+def holds_the_role(failpoint: Failpoint) -> bool:
     """
     Return whether the daemon that dies has to be the controller before the plan is there.
 
     A broker in charge may begin an entry, all replicas at once, before the claim. Where the claim
-    itself is tried, or the hand-back to a deletion, that has to be.
+    itself is tried, that has to be.
     """
-    return shape is not YIELDING and failpoint not in (
-        Failpoint.CLAIMED,
-        Failpoint.LIVE_BROKERS_NOTIFIED,
-    )
+    return failpoint not in (Failpoint.CLAIMED, Failpoint.LIVE_BROKERS_NOTIFIED)
 
 
 def targets_of(shape: Shape, topic: str) -> Targets:

@@ -125,6 +125,8 @@ class _Judge:
             self._claimant = write.session
         elif write.path.endswith("/state"):
             self._states[_partition_of(write)] = write.content
+            if write.data is None:
+                del self._states[_partition_of(write)]
         elif write.path.startswith(_TOPICS) and "partitions" in write.content:
             self._topics[write.path.removeprefix(_TOPICS)] = write.content
 

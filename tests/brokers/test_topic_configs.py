@@ -12,6 +12,8 @@ from kafka.protocol.admin import DescribeConfigsResponse
 
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import (
+    BROKER,
+    DELETION,
     DESCRIBE_CONFIGS,
     LIMITS,
     MIN_INSYNC_REPLICAS,
@@ -19,7 +21,7 @@ from controller.brokers.topic_configs import (
     TopicConfigQuery,
     topic_config_of,
 )
-from controller.core.events import TopicConfigsRead
+from controller.core.events import DeletionSettingRead, TopicConfigsRead
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -134,6 +136,41 @@ def test_settings_a_connection_cannot_be_made_with_are_answered(inbox: Collectin
     configs.stop()
     assert isinstance(event, TopicConfigsRead)
     assert isinstance(event.configs["orders"], str)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [("true", True), ("False", False), (None, None), ("maybe", None)]
+)
+def test_each_broker_says_whether_topics_may_be_deleted(
+    configs: TopicConfigQuery, inbox: CollectingInbox, value: str | None, *, says: bool | None
+) -> None:
+    """Anything but yes or no is no answer."""
+
+    def answer(received: Received) -> Answer:
+        (asked,) = received.message.resources
+        assert (asked.resource_type, asked.resource_name) == (BROKER, "3")
+        assert list(asked.configuration_keys) == [DELETION]
+        return Answer(_described(received.version, [(0, None, BROKER, "3", [(DELETION, value)])]))
+
+    with FakeBroker(3, answer, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)}) as fake:
+        broker = fake.registration()
+        configs.describe_deletion([broker])
+        event = inbox.next()
+    assert isinstance(event, DeletionSettingRead)
+    assert (event.broker, event.broker_epoch) == (broker.id, broker.epoch)
+    assert event.is_enabled is says
+    assert (event.problem == "") is (says is not None)
+
+
+def test_a_broker_that_cannot_be_reached_says_nothing(
+    configs: TopicConfigQuery, inbox: CollectingInbox
+) -> None:
+    """The answer has the reason."""
+    configs.describe_deletion([unreachable(1)])
+    event = inbox.next()
+    assert isinstance(event, DeletionSettingRead)
+    assert event.is_enabled is None
+    assert event.problem
 
 
 @pytest.fixture

@@ -18,10 +18,12 @@ from controller.core.controls import Controls
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
+    DescribeDeletionSetting,
     DescribeTopicConfigs,
     Effect,
     ReadStates,
     ReadTopics,
+    ReadTopicTrees,
     SendLeaderAndIsr,
     SendLiveBrokers,
     SendStopReplica,
@@ -33,6 +35,7 @@ from controller.core.events import (
     ClaimGuardsRead,
     ControllerClaimed,
     ControlsRead,
+    DeletionSettingRead,
     DeletionsRead,
     Deposed,
     Event,
@@ -52,6 +55,7 @@ from controller.core.events import (
     TopicConfigsRead,
     TopicsListed,
     TopicsRead,
+    TopicTreesRead,
     UpdateMetadataAnswered,
     WallClockRead,
 )
@@ -73,6 +77,7 @@ from controller.core.model import (
     TopicAssignment,
     TopicConfig,
     TopicPartition,
+    TopicTree,
     ZkVersion,
     Zxid,
 )
@@ -134,6 +139,8 @@ class Driver:
     answers_configs: bool = False
     """Whether a question for settings is answered, with what was read of a topic last."""
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+    deletes_topics: bool | None = None
+    """What brokers say of ``delete.topic.enable``; None: nothing."""
 
     def __post_init__(self) -> None:
         """Read the cluster and claim the role."""
@@ -273,7 +280,7 @@ class Driver:
             if isinstance(record, StateRecord) and record.partition in self.states:
                 self.states[record.partition].append(self.view.tenure.states[record.partition])
 
-    def answer(self, effect: Effect) -> None:
+    def answer(self, effect: Effect) -> None:  # noqa: C901, PLR0912 - one arm per effect
         """Answer as healthy brokers do."""
         match effect:
             case SendLeaderAndIsr(partition=partition, brokers=brokers) if self.acknowledges:
@@ -310,10 +317,24 @@ class Driver:
             case DescribeTopicConfigs(topics=topics) if self.answers_configs:
                 known = {t: self.configs[t] for t in topics if t in self.configs}
                 self.fold(TopicConfigsRead(known))
+            case DescribeDeletionSetting(brokers=asked):
+                for one in asked:
+                    self.fold(DeletionSettingRead(one.id, one.epoch, self.deletes_topics))
+            case ReadTopicTrees(topics=topics):
+                self.fold(TopicTreesRead({name: self.tree(name) for name in topics}))
             case DescribeTopicConfigs() | ReadStates():
                 pass
             case _:
                 pass
+
+    def tree(self, topic: str) -> TopicTree | None:
+        """Return the znodes of a topic as ZooKeeper lists them."""
+        known = self.view.session.topics.get(topic)
+        if known is None:
+            return None
+        parent = f"/brokers/topics/{topic}/partitions"
+        below = (p for n in known.partitions for p in (f"{parent}/{n}/state", f"{parent}/{n}"))
+        return TopicTree(known.czxid, known.version, (*below, parent), has_configs=True)
 
     def epoch(self, broker_id: BrokerId) -> BrokerEpoch:
         """Return the epoch the broker registered with."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.apply import apply
+from controller.core.apply import apply, issued
 from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.cached_znodes import PlanNode
 from controller.core.cycle import take_due
-from controller.core.events import TopicConfigsRead
+from controller.core.effects import DescribeDeletionSetting
+from controller.core.events import DeletionSettingRead, TopicConfigsRead
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -133,6 +134,9 @@ def test_a_pending_topic_deletion_is_waited_for() -> None:
     """The role is given back to it first."""
     view = a_view(1).with_reassignment(tp(), (4,)).view
     view.session.deletions = frozenset({"going"})
+    for live in view.cluster.brokers.values():
+        issued(view, DescribeDeletionSetting((live,)), Instant(0.0))
+        observe(view, DeletionSettingRead(live.id, live.epoch, is_enabled=None), Instant(0.0))
     assert waits_for(view) == Blocked(BlockedBy.TOPIC_DELETION, "topic deletion is pending: going")
 
 

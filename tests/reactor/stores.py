@@ -55,6 +55,10 @@ class NotingStore:
         """Do nothing: no test needs it."""
         raise NotImplementedError
 
+    def read_topic_trees(self, topics: Sequence[str]) -> None:
+        """Do nothing: no test needs it."""
+        raise NotImplementedError
+
     def read_submissions(self, names: Sequence[str]) -> None:
         """Do nothing: no test needs it."""
         raise NotImplementedError

@@ -163,8 +163,10 @@ class ScenarioCluster:
         options = command.options
         brokers = int(options.pop("brokers"))
         has_endpoint = options.pop("endpoint", "off") == "on"
+        is_silent = options.pop("delete_topics", "on") == "unknown"
         self._options = _daemon_options(options)
         self._world = world = World(0, brokers=brokers, schedule=MeanSchedule(), asks=has_endpoint)
+        world.fabric.deletes_topics = None if is_silent else True
         world.fabric.needs_producer_ids = False
         world.fabric.network.delay_s = (0.01, 0.01)
         self._disks = SimDisks(world.fabric, DISK_BYTES, RECORD_BYTES)
@@ -338,6 +340,7 @@ class ScenarioCluster:
                 store=ports.store,
                 channels=ports.channels,
                 configs=ports.configs,
+                deletion_settings=ports.configs,
                 sizes=SimSizes(world.fabric, inbox) if options.min_free is not None else None,
                 clock=ports.clock,
                 observer=SilentObserver(),

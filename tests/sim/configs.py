@@ -7,11 +7,11 @@ fault that it does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from controller.core.events import TopicConfigsRead
-from controller.core.model import ConfigQuestion, TopicConfig
+from controller.core.events import DeletionSettingRead, TopicConfigsRead
+from controller.core.model import ConfigQuestion, LiveBroker, TopicConfig
 from controller.reactor.ports import Inbox
 
 if TYPE_CHECKING:
@@ -41,6 +41,19 @@ class SimConfigs:
             self._fabric.schedule.call_between(*ANSWER_S, lambda: self._inbox.put(answer))
 
         self._fabric.schedule.call_between(*DESCRIBE_S, look)
+
+    def describe_deletion(self, brokers: Sequence[LiveBroker]) -> None:
+        """Have each broker say whether topics may be deleted."""
+        for broker in brokers:
+            self._fabric.schedule.call_between(*DESCRIBE_S, self._setting(broker))
+
+    def _setting(self, broker: LiveBroker) -> Callable[[], None]:
+        def answer() -> None:
+            failed = self._fabric.schedule.random.random() < self.failure_rate
+            says = None if failed else self._fabric.deletes_topics
+            self._inbox.put(DeletionSettingRead(broker.id, broker.epoch, says))
+
+        return answer
 
     def _described(self, topic: str) -> TopicConfig | str:
         if self._fabric.schedule.random.random() >= self.failure_rate:

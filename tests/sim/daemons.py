@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from controller.core.events import Event, ShutdownRequested, WallClockRead
 from controller.core.model import BrokerId, Instant
-from controller.reactor.ports import Channels, Clock, SessionLease, Store, TopicConfigs
+from controller.reactor.ports import Channels, Clock, SessionLease, Store
 from integration.rigs.failpoints import Failpoint, Reached
 from tests.sim.asked_controllers import SimEndpoint
 from tests.sim.channels import SimChannels
@@ -65,7 +65,7 @@ class Ports:
 
     store: Store
     channels: Channels
-    configs: TopicConfigs
+    configs: SimConfigs
     clock: Clock
     reached: Reached
     """The function to call at every boundary between two writes or sends."""

@@ -18,6 +18,7 @@ from tests.sim.logs import Log, Record
 from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
+    from tests.sim.deletion_rules import DeletionRules
     from tests.sim.fabric import Fabric
     from tests.sim.judges import Judge, Znodes
 
@@ -34,6 +35,8 @@ class DataRules:
         """The newest leader epoch a leader accepted, and the replicas that came with it."""
         self._void_before: dict[TopicPartition, int] = {}
         """The leader epoch of the newest unclean election: leaders before it promise nothing."""
+        self.deletions: DeletionRules | None = None
+        """Judges the deletions of whole topics."""
         self._doomed: set[str] = set()
         """Topics whose deletion has begun: their data is no longer promised."""
 
@@ -148,8 +151,10 @@ class DataRules:
     def daemon_stops(self, broker: BrokerId, request: StopReplica) -> None:
         """Judge a StopReplica of the daemon, unless it is deposed: brokers refuse that one."""
         if request.controller_epoch == self._znodes.epoch:
+            if self.deletions is not None:
+                self.deletions.stops(broker, request)
             for stop in request.states:
-                if stop.delete:
+                if stop.delete and stop.leader_epoch != DELETED_LEADER:
                     self._only_excluded_is_deleted(broker, stop)
 
     def _only_excluded_is_deleted(self, broker: BrokerId, stop: StopReplicaState) -> None:

@@ -89,6 +89,8 @@ class Fabric:
     broker_session_s: float = 6.0
     fences_stop_replica: bool = True
     """StopReplica carries leader epochs (version 3, protocol 2.6 and later)."""
+    deletes_topics: bool | None = True
+    """What brokers say of ``delete.topic.enable``; None: they do not, and Kafka's deletes."""
     kafka_crash_rate: float = 0.0
     """How likely a broker dies after a write of its active controller."""
     accepted_epochs: set[int] = field(default_factory=set)

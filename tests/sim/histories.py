@@ -72,6 +72,7 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
             store=ports.store,
             channels=ports.channels,
             configs=ports.configs,
+            deletion_settings=ports.configs,
             clock=ports.clock,
             observer=seen_by,
             failpoints=NamedFailpoints(ports.reached),
@@ -101,6 +102,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     plot = plot or plot_of(seed)
     world = world or World(seed, has_kafka_controllers=plot.has_kafka_controllers)
     world.fabric.fences_stop_replica = plot.fences_stop_replica
+    world.fabric.deletes_topics = plot.deletes_topics
     three = {n: [1 + n % 5, 1 + (n + 1) % 5, 1 + (n + 2) % 5] for n in range(6)}
     two = {n: [1 + n % 5, 1 + (n + 1) % 5] for n in range(4)}
     world.create_topic("three", three, min_insync_replicas=2)

@@ -29,6 +29,7 @@ from controller.znodes.legacy_plans import decode_legacy_plan
 from tests.sim.ask_rules import AskRules
 from tests.sim.data_rules import DataRules
 from tests.sim.decoded import read_topic
+from tests.sim.deletion_rules import DeletionRules
 from tests.sim.judges import Judge, Znodes
 from tests.sim.record_rules import RecordRules
 from tests.sim.rules import Rule
@@ -58,6 +59,8 @@ class Invariants:
         self._states = StateRules(fabric, self.judge, self._znodes, self.records, self._daemons)
         self.records.lowest_min_isr = self._states.lowest_min_isr
         self._states.elected_uncleanly = self._data.elected_uncleanly
+        self.deletions = DeletionRules(fabric, self.judge, self._znodes, self._daemons)
+        self._data.deletions = self.deletions
         fabric.witnesses.append(self._data)
         fabric.zookeeper.listeners.append(self.transacted)
         self.asks = AskRules(fabric, self.judge) if fabric.asks else None
@@ -120,6 +123,7 @@ class Invariants:
 
     def sent(self, to: BrokerId, request: LeaderAndIsr) -> None:
         """Judge that the states in a LeaderAndIsr of the daemon are durable."""
+        self.deletions.sent(to, request)
         for sent in request.states:
             state = self._znodes.states.get(sent.partition)
             if state is None:
@@ -163,6 +167,7 @@ class Invariants:
         """Judge a transaction: topics first, since states are judged by the new assignments."""
         self.judge.note(transaction)
         self._one_writer(transaction)
+        self.deletions.transacted(transaction)
         states: list[tuple[TopicPartition, Written]] = []
         topics: list[tuple[str, Written]] = []
         specs: list[tuple[TopicPartition, Written]] = []

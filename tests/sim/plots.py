@@ -38,6 +38,10 @@ LOST_SHARE: Final = 0.2
 """The share of those with brokers that are away for long, where brokers die at all."""
 REFUSING_SHARE: Final = 0.1
 """The share of those whose brokers refuse what only a controller may for a while."""
+SILENT_SHARE: Final = 0.2
+"""The share of those whose brokers do not say whether topics may be deleted."""
+DELETIONS_SHARE: Final = 0.4
+"""The share of the others with operators where these delete topics often."""
 CLASSIC: Final = Weights()
 ANYTHING: Final = Weights(
     answers_late=2,
@@ -154,6 +158,8 @@ class Plot:
     """True if StopReplica carries leader epochs: protocol 2.6 and later."""
     clients_ask_every_s: float | None = None
     """Mean time between two requests of clients for topics and partitions; None: no requests."""
+    deletes_topics: bool | None = True
+    """What brokers say of ``delete.topic.enable``; None: nothing, so they delete topics."""
 
 
 def plot_of(seed: int) -> Plot:
@@ -167,7 +173,23 @@ def plot_of(seed: int) -> Plot:
     plot = _with_refusals(seed, plot)
     plot = _with_bounces_at_claims(seed, plot)
     plot = _with_lost_brokers(seed, plot)
-    return _with_refusing_brokers(seed, plot)
+    plot = _with_refusing_brokers(seed, plot)
+    return _with_deletions(seed, plot)
+
+
+def _with_deletions(seed: int, plot: Plot) -> Plot:
+    """Let topics be deleted often in some, and brokers not say in others whether they may be."""
+    chance = Random(f"topic deletions {seed}")
+    if chance.random() < SILENT_SHARE:
+        return replace(plot, name=f"{plot.name}, silent on deletions", deletes_topics=None)
+    if plot.actions is None or chance.random() >= DELETIONS_SHARE:
+        return plot
+    if plot.weights.broker_bounced_at_claim:
+        # A bounce that is handled late may take a live replica out of a small ISR (seed 139).
+        return plot
+    often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 6, 1)
+    actions = replace(plot.actions, topic_deleted=often, topic_created=2 * often)
+    return replace(plot, name=f"{plot.name}, many deletions", actions=actions)
 
 
 def _with_lost_brokers(seed: int, plot: Plot) -> Plot:
@@ -325,7 +347,7 @@ def plan_plot_of(seed: int) -> Plot:
         # New partitions need a controller for their first state.
         options = replace(options, tenure=TenurePolicy.PERMANENT)
     if options.tenure is TenurePolicy.PERMANENT and actions is not None:
-        # A daemon that keeps the role for good deletes no topics, and no broker can.
+        # The draws of old are kept: ``_with_deletions`` lets topics be deleted in some of these.
         actions = replace(actions, topic_deleted=0)
     words = [
         f"{daemons} daemon(s)",

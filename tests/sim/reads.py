@@ -30,6 +30,7 @@ from controller.core.events import (
     StatesRead,
     TopicsListed,
     TopicsRead,
+    TopicTreesRead,
 )
 from controller.core.model import (
     BrokerId,
@@ -39,6 +40,7 @@ from controller.core.model import (
     RequestId,
     TopicAssignment,
     TopicPartition,
+    TopicTree,
     ZkVersion,
     Zxid,
 )
@@ -334,6 +336,22 @@ class SimReads:
         if watch:
             self._watched_states.add(partition)
         return read_state(znode)
+
+    def read_topic_trees(self, topics: Sequence[str]) -> None:
+        """List the znodes of topics that are to be deleted."""
+        wanted = tuple(topics)
+        self._ask(lambda: TopicTreesRead({t: self._tree(t) for t in wanted}), self._lanes.bulk)
+
+    def _tree(self, topic: str) -> TopicTree | None:
+        znode = self._zookeeper.get(paths.topic_path(topic))
+        if znode is None:
+            return None
+        below = [paths.topic_path(topic)]
+        for path in below:
+            below.extend(f"{path}/{name}" for name in self._zookeeper.children(path) or ())
+        has_configs = self._zookeeper.get(paths.topic_config_path(topic)) is not None
+        version = ZkVersion(znode.version)
+        return TopicTree(Zxid(znode.czxid), version, tuple(reversed(below[1:])), has_configs)
 
     # --- asked once ----------------------------------------------------------------------------
 

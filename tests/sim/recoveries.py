@@ -13,6 +13,7 @@ from typing import Final
 from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.paths import deletion_path, topic_path
 from integration.rigs.failpoints import Failpoint
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
@@ -21,6 +22,7 @@ from tests.sim.histories import is_finished, reactors
 from tests.sim.ledgers import Ledger
 from tests.sim.settings import Settings
 from tests.sim.shapes import (
+    DELETING,
     DIES_WITHIN_S,
     DOOMED,
     ENDS_WITHIN_S,
@@ -183,6 +185,15 @@ class Cell:
             p.partition: listed.get(p, self.world.assignment(p).target_replicas)
             for p in self.partitions
         }
+
+    def is_doomed_gone(self) -> bool:
+        """Return whether the topic is deleted that was to be, and with it every log."""
+        world = self.world
+        if self.shape is not DELETING:
+            return True
+        found = (world.zookeeper.get(path) for path in (topic_path(DOOMED), deletion_path(DOOMED)))
+        logs = (p for b in world.brokers.values() for p in b.logs if p.topic == DOOMED)
+        return not any(found) and not any(logs)
 
     def stray(self) -> set[str]:
         """Return the logs on disks that belong to no replica and no orphan record."""

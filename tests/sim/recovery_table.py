@@ -25,8 +25,7 @@ in the simulation and on real brokers, under a producer that counts the acknowle
 of four successors then takes over:
 
 * **the daemon restarted**: a new process without state. Brokers are held back, so that it is first
-  (on real brokers another session holds `/controller` in the meantime; where a topic deletion is
-  pending, which only a broker can carry out, brokers are not held back).
+  (on real brokers another session holds `/controller` in the meantime).
 * **a standby daemon**: a daemon that was already running. Brokers are held back, too.
 * **Kafka's controller alone**: no daemon runs again.
 * **Kafka's controller first, a daemon later**: a daemon starts when the brokers have completed
@@ -50,6 +49,8 @@ else its previous ones), in sync. Every log on a disk is accounted for by an ass
 of the daemon. Requests, cancellations and records are unchanged, so that a later daemon completes
 them.
 
+A topic whose deletion was pending is gone in the end, with its logs, settings and marker.
+
 In all cases: no acknowledged record is lost, and no invariant of the simulation is violated on the
 way (`tests/sim/invariants.py`, `tests/sim/data_rules.py`).
 """
@@ -68,6 +69,7 @@ _TURNS: Final = (
     "finds the step in the topic znode and a record with another target: retargets the step"
 )
 _PLACES: Final = "asks the brokers again to create or move the replicas where the record says"
+_DELETES: Final = "finds the marker and deletes the topic from the start; continues the plan"
 _DEALT_WITH: Final = "has nothing left to do for it"
 _FINAL: Final = "sends the final state, as every state after a claim, and continues"
 
@@ -123,6 +125,13 @@ NEXT_DAEMON: Final[Mapping[Failpoint, str]] = {
     Failpoint.PLAN_ENDED: "has nothing to do; a broker claims the role",
     Failpoint.ORPHAN_DELETE_SENT: "sends the deletion of the orphan again and deletes its record",
     Failpoint.ORPHAN_ENDED: "continues with the other orphans",
+    Failpoint.TOPIC_DELETION_BEGUN: _DELETES,
+    Failpoint.TOPIC_UPDATE_METADATA_SENT: _DELETES,
+    Failpoint.TOPIC_STOP_REPLICA_SENT: _DELETES,
+    Failpoint.TOPIC_DELETE_SENT: _DELETES,
+    Failpoint.BEFORE_TOPIC_DELETED: _DELETES,
+    Failpoint.TOPIC_PARTLY_DELETED: _DELETES,
+    Failpoint.TOPIC_DELETED: "continues the plan",
 }
 """The actions of a daemon that takes over directly, restarted or standby."""
 

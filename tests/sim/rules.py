@@ -21,6 +21,11 @@ class Rule(StrEnum):
     DELETES_NONE_TO_STAY = "the daemon deletes no replica that the assignment keeps"
     DELETES_ONLY_EXCLUDED = "the daemon deletes only replicas that the newest leader excludes"
     NEW_IN_NO_ISR = "no LeaderAndIsr request calls the replica of an ISR member new"
+    # Deletions of topics.
+    DELETES_ONLY_MARKED = "the daemon deletes nothing of a topic without a marker"
+    LOGS_BEFORE_ZNODES = "a topic znode is deleted when no replica has a log any more"
+    MARKER_ENDS_WITH_TOPIC = "a marker ends with its topic"
+    NOTHING_CREATED_AGAIN = "no LeaderAndIsr follows the StopReplica of a topic deletion"
     # States.
     ISR_NOT_EMPTY = "no ISR is empty"
     LEADER_IN_ISR = "the leader is in the ISR"

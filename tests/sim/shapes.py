@@ -198,6 +198,11 @@ def _begin_foreign(world: World) -> None:
     world.assign("t", {0: assignment})
 
 
+def _silence_brokers(world: World) -> None:
+    """Let brokers not say whether topics may be deleted."""
+    world.fabric.deletes_topics = None
+
+
 def _delete_doomed(world: World, _daemon: SimDaemon) -> None:
     """Queue a topic for deletion while a step is in flight."""
     world.run_until(
@@ -243,9 +248,26 @@ GROWING: Final = Shape(
 )
 YIELDING: Final = Shape(
     name="yield",
-    meaning="a topic deletion is pending: no further step may begin",
+    meaning="a topic deletion is pending that is left to a broker: no further step may begin",
     failpoints=(Failpoint.STEP_ENDED,),
     targets={0: (5, 4, 3)},
+    before=_silence_brokers,
+    during=_delete_doomed,
+)
+DELETING: Final = Shape(
+    name="delete",
+    meaning="another topic is deleted while the steps of a plan are in flight",
+    failpoints=(
+        Failpoint.TOPIC_DELETION_BEGUN,
+        Failpoint.TOPIC_UPDATE_METADATA_SENT,
+        Failpoint.TOPIC_STOP_REPLICA_SENT,
+        Failpoint.TOPIC_DELETE_SENT,
+        Failpoint.BEFORE_TOPIC_DELETED,
+        Failpoint.TOPIC_PARTLY_DELETED,
+        Failpoint.TOPIC_DELETED,
+    ),
+    targets=_MOVES,
+    options=replace(OPTIONS, multi_operations=2),
     during=_delete_doomed,
 )
 RESUMING: Final = Shape(
@@ -281,7 +303,10 @@ FOREIGN: Final = Shape(
     foreign=frozenset({0}),
     before=_begin_foreign,
 )
-SHAPES: Final = (STEPWISE, AT_ONCE, WAITING, GROWING, YIELDING, RESUMING, FOREIGN)
+SHAPES: Final = (
+    *(STEPWISE, AT_ONCE, WAITING, GROWING),
+    *(YIELDING, DELETING, RESUMING, FOREIGN),
+)
 
 
 class KafkasEnd(StrEnum):

@@ -219,6 +219,10 @@ class SimStore:
         """Read partition states."""
         self._reads.read_states(partitions, watch=watch, read_generation=read_generation)
 
+    def read_topic_trees(self, topics: Sequence[str]) -> None:
+        """List the znodes of topics that are to be deleted."""
+        self._reads.read_topic_trees(topics)
+
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""
         self._reads.read_submissions(names)

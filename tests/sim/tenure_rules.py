@@ -1,15 +1,16 @@
 """
 The rules about the duration of a tenure while topic deletions are pending.
 
-A daemon hears of a deletion with a delay, which is longer if the daemon was paused, and the writes
-that precede its resignation may be refused for a while.
+Only deletions that the daemon leaves to Kafka's controller. A daemon hears of one with a delay,
+which is longer if the daemon was paused, and the writes that precede its resignation may be refused
+for a while.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S
+from controller.core.controllership.deletion_yields import DELETION_PATIENCE_S
 from controller.znodes import paths
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction
@@ -53,7 +54,7 @@ class TenureRules:
 
     def _given_back_for_deletions(self) -> None:
         """Judge each pending deletion, except those that were pending long before the claim."""
-        if self._session is None:
+        if self._session is None or self._world.fabric.deletes_topics:
             return
         for topic, at in self._pending.items():
             if self._since >= at + DELETION_PATIENCE_S - BOUND_S:

@@ -135,6 +135,7 @@ def judge_a_daemons_end(cell: Cell) -> None:
         p: set(cell.targets()[p.partition]) for p in cell.partitions
     }
     assert cell.world.all_healthy()
+    assert cell.is_doomed_gone()
     assert cell.is_writable()
     assert (specs(cell.world), orphans(cell.world)) == (set(), set())
     assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is None
@@ -151,5 +152,6 @@ def judge_kafkas_end(cell: Cell) -> None:
     assert all(cell.world.is_healthy(p) for p in cell.partitions)
     assert cell.is_writable()
     assert cell.stray() == set()
+    assert cell.is_doomed_gone()
     assert (specs(cell.world), orphans(cell.world)) == (cell.specs, cell.orphans)
     assert asked(cell.world) == cell.asked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.controllership.deletion_yields import DELETION_PATIENCE_S
 from controller.core.controllership.tenure import PROGRESS_PATIENCE_S
-from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S
 from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import Options

@@ -308,7 +308,7 @@ class _Pending:
                 node = self._nodes.get(path)
                 if node is None:
                     return WriteError.NO_NODE
-                return path if node.version == version else WriteError.BAD_VERSION
+                return path if version in {ANY_VERSION, node.version} else WriteError.BAD_VERSION
             case Create(path, data):
                 return self._create(path, data, NO_SESSION, sequential=False)
             case CreateSequential(path, data):

@@ -93,6 +93,7 @@ def test_an_idle_standby_says_so() -> None:
         },
         "blocked": {},
         "stalled": {},
+        "topic_deletions": {},
         "waiting": [],
         "in_flight": [],
     }

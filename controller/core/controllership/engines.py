@@ -11,7 +11,13 @@ from itertools import chain
 from typing import Final, Protocol
 
 from controller.core import effects, options
-from controller.core.controllership import duties, eligibility, housekeeping, state_polling
+from controller.core.controllership import (
+    duties,
+    eligibility,
+    housekeeping,
+    state_polling,
+    topic_deletions,
+)
 from controller.core.controllership.broker_membership import channels, inform_joined
 from controller.core.controllership.cluster_loading import follow_watches, seed, send_reads
 from controller.core.controllership.placement_repair import is_misplaced, repair_placements
@@ -108,7 +114,7 @@ class NativeEngine:
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
     ) -> list[Decision]:
-        """Hold elections, handle notifications, delete orphans."""
+        """Hold elections, handle notifications, delete orphans and topics."""
         parts = [follow_watches(view, due)]
         if due.elections:
             parts.append(housekeeping.hold_elections(view, now, budget))
@@ -120,7 +126,11 @@ class NativeEngine:
         ]
         # A missing state is created by ourselves.
         parts.append(state_polling.read_missing(view, due, view.tenure.unreadable_states, now))
-        return [*parts, housekeeping.delete_orphans(view, due)]
+        return [
+            *parts,
+            housekeeping.delete_orphans(view, due),
+            topic_deletions.delete_topics(view, due),
+        ]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import effects, records, request_records, wakeups
+from controller.core import effects, pending_deletions, records, request_records, wakeups
 from controller.core.controllership.topic_asks import note_topic
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.throttling.throttle_records import applied_throttle_rejected, throttles_refused
@@ -72,6 +72,15 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 view.tenure.creations_rejected[result.name] = tries
                 if tries == 1:
                     wakeups.asks_concerned(view)
+            case (
+                records.DeletionBegunRecord(topic=topic)
+                | records.PartitionZnodesDeletedRecord(topic=topic)
+                | records.TopicDeletedRecord(topic=topic)
+                | records.DeletionMarkerEndedRecord(topic=topic)
+            ):
+                # The marker is gone, or the topic or its znodes are others.
+                pending_deletions.restart(view, topic)
+                topics[topic] = None
             case records.ProducerIdsRecord():
                 view.tenure.producer_ids = None
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
@@ -129,6 +138,11 @@ def set_aside(
             ):
                 note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
                 wakeups.asks_concerned(view)
+            case (
+                records.PartitionZnodesDeletedRecord(topic=topic)
+                | records.TopicDeletedRecord(topic=topic)
+            ):
+                view.tenure.topic_trees.pop(topic, None)
             case records.SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.session.left_submissions.add(name)

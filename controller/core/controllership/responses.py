@@ -10,8 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core import events, phases, unclean_election, wakeups
-from controller.core.model import AlterOutcome, BrokerId, Instant, PartitionState, TopicPartition
+from controller.core import events, pending_deletions, phases, unclean_election, wakeups
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    AlterOutcome,
+    BrokerId,
+    Instant,
+    PartitionState,
+    TopicPartition,
+)
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.disk_reservations import log_dropped
 from controller.core.view import ClusterView
@@ -54,6 +61,7 @@ def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnsw
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     if view.tenure.refusers.pop(event.broker, None) is not None and view.tenure.accepted_by_broker:
+        pending_deletions.brokers_moved(view, set(), {event.broker})
         view.due.joined.add(event.broker)
         view.due.elsewhere.add(event.broker)
     view.tenure.accepted_by_broker = True
@@ -158,11 +166,14 @@ def stop_replica_answered(
     """Note which dropped replicas are deleted, and which cannot be as their disk failed."""
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
-    for partition, _epoch, delete, error in event.results:
+    pending_deletions.broker_informed(view, event)
+    for partition, epoch, delete, error in event.results:
         if not delete:
             continue
         if error == NONE:
             log_dropped(view, event.broker, partition, now)
+        if epoch == EPOCH_DURING_DELETE:
+            pending_deletions.replica_deleted(view, event.broker, partition, error)
         _orphan_answered(view, event.broker, partition, error)
         reassignment = view.work.reassignments.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):

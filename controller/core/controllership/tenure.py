@@ -11,14 +11,14 @@ broker lasts as long as the daemon leads.
 
 from __future__ import annotations
 
-from controller.core import effects, options, records
+from controller.core import effects, options, pending_deletions, records
 from controller.core.controllership import (
     client_asks,
+    deletion_yields,
     eligibility,
     reachability,
     responses,
     topic_asks,
-    topic_deletions,
 )
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Blocked, BlockedBy, Instant, Route
@@ -57,7 +57,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     work = view.work
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
-    if any(topic_asks.is_underway(pending) for pending in view.tenure.client_asks.values()):
+    if pending_deletions.is_underway(view) or _has_topics_underway(view):
         return True
     if view.tenure.held is not None and legacy_plan.would_be_started(view):
         return True
@@ -74,6 +74,11 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     ):
         return True
     return view.tenure.held is not None and (_has_elections(view) or now < _progress_ends(view))
+
+
+def _has_topics_underway(view: ClusterView) -> bool:
+    """Return whether a client waits for a topic that is written."""
+    return any(topic_asks.is_underway(pending) for pending in view.tenure.client_asks.values())
 
 
 def _leads_back(view: ClusterView) -> bool:
@@ -149,14 +154,14 @@ def hold_of(view: ClusterView) -> Blocked | None:
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
-    if _owes_a_yield(view) and not topic_deletions.is_hurried(view):
+    if _owes_a_yield(view) and not deletion_yields.is_hurried(view):
         topics = ", ".join(sorted(view.session.deletions or ())[:3])
         return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
     return None
 
 
 def _owes_a_yield(view: ClusterView) -> bool:
-    return engine_of(view).holds_role and topic_deletions.owes_a_yield(view)
+    return engine_of(view).holds_role and deletion_yields.owes_a_yield(view)
 
 
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:
@@ -202,9 +207,9 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
 def _hold(view: ClusterView, now: Instant) -> Decision:
     """Keep the role or give it up; brokers accept the requests of this tenure."""
     if _owes_a_yield(view):
-        until = topic_deletions.yield_due(view)
+        until = deletion_yields.yield_due(view)
         is_at_work = view.is_moving_ours or (
-            topic_deletions.is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
+            deletion_yields.is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
         )
         if legacy_plan.has_undecided(view) or (is_at_work and now < until):
             return Decision(
@@ -257,7 +262,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         # A quiet cluster has no events: the next try for orphans needs a timer.
         waits = view.work.orphans and now < role.orphans_after
         return (effects.SetTimer(ORPHAN_TIMER, role.orphans_after),) if waits else ()
-    until = topic_deletions.claim_due(view)
+    until = deletion_yields.claim_due(view)
     if engine.holds_role and now < until:
         return (effects.SetTimer(DELETION_TIMER, until),)
     if now < role.retry_claim_at:

@@ -1,96 +1,244 @@
 """
-Topic deletions and the controller role: whether a pending deletion is still owed the role.
+Delete topics during a tenure, as Kafka's controller does (``TopicDeletionManager``).
 
-Only a broker's controller deletes topics. It gets the role once for each pending deletion: when no
-step of ours is in flight, at the latest after a timeout. A deletion that cannot end, because a
-replica's broker is dead, must not delay everything else for ever; nor must consecutive deletions. A
-claim that does not wait for the last of those leaves the role to them again soon.
+The marker ``/admin/delete_topics/T`` is the durable intent; nothing else is recorded. A controller
+that takes over finds it and begins again, whatever was deleted by then.
+
+A deletion begins with a multi that writes nothing: it checks, under the claim, that the marker
+exists and that the topic znode is as it was read. Then all brokers drop the topic from their
+metadata and delete every replica, and only when all have confirmed that in this tenure the znodes
+are deleted: without the marker, no later controller would repeat it. The topic znode, its settings
+and the marker go last and together, so that no topic is left without them and none of the same name
+is taken for it.
+
+From the begin on, no broker is sent a LeaderAndIsr of the topic, which would create its replica
+again, and no leader is elected. Brokers are asked for ``delete.topic.enable``: unless all live ones
+say yes, the role is yielded (``deletion_yields``) and Kafka's controller decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from controller.core.model import Instant
-from controller.core.options import TenurePolicy
-from controller.core.reassignments import START
+from controller.core import effects, events, pending_deletions, wakeups
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    BrokerId,
+    DeletionWait,
+    Instant,
+    LiveBroker,
+    TopicPartition,
+    TopicTree,
+)
+from controller.core.records import (
+    Change,
+    Decision,
+    DeletionBegunRecord,
+    DeletionBlockedRecord,
+    DeletionMarkerEndedRecord,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+)
+from controller.core.state.tenure import TopicDeletion
 from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
 
-DELETION_PATIENCE_S: Final = 30.0
-"""
-How long a pending deletion delays a claim, and a tenure a pending deletion, in seconds.
-
-A broker that got the role for deletions also keeps it that long, unless they end sooner.
-"""
-DELETIONS_PATIENCE_S: Final = 120.0
-"""How long consecutive deletions delay a claim in total, in seconds."""
+PARTITIONS_AT_ONCE: Final = 2000
+"""Partitions of the topics whose deletion proceeds; others begin when some of them are deleted."""
+ASK_AGAIN_S: Final = 30.0
+"""When a broker that did not answer is asked for its setting again, in seconds."""
 
 
-def owes_a_yield(view: ClusterView) -> bool:
-    """Return whether the role is still owed to a broker that deletes topics."""
-    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.session.deletions:
-        return False
-    return not view.session.deletions <= view.role.yielded
+def ask_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Ask the brokers whose setting is needed and not known."""
+    if not (due.deletions and view.session.deletions and view.role.leading):
+        return Decision()
+    wanted: list[LiveBroker] = []
+    again: list[Instant] = []
+    for broker in view.cluster.brokers.values():
+        known = view.cluster.deletion_settings.get(broker.id)
+        if known is None or known.epoch != broker.epoch:
+            wanted.append(broker)
+        elif known.is_enabled is None:
+            if now >= known.asked_at + ASK_AGAIN_S:
+                wanted.append(broker)
+            again.append(Instant(max(known.asked_at + ASK_AGAIN_S, now + 1.0)))
+    timer = (effects.SetTimer(wakeups.SETTING_TIMER, min(again)),) if again else ()
+    asked = (effects.DescribeDeletionSetting(tuple(wanted)),) if wanted else ()
+    return Decision(effects=(*asked, *timer))
 
 
-def is_hurried(view: ClusterView) -> bool:
-    """
-    Return whether the role was claimed before a pending deletion had its time.
-
-    Such a tenure lasts until the deletion is due, and steps begin in it: otherwise it would end
-    before anything was done.
-    """
-    claimed = START if view.tenure.held is None else view.tenure.held.since
-    return any(since < claimed for since in _owed(view))
+# --- deciding ------------------------------------------------------------------------------------
 
 
-def yield_due(view: ClusterView) -> Instant:
-    """
-    Return when a tenure that owes the role resigns, whatever is in flight then.
+def delete_topics(view: ClusterView, due: Worklist) -> Decision:  # noqa: C901 - one arm per state of a deletion
+    """Return the next changes and requests of every pending deletion that this tenure decides."""
+    if not due.deletions or not view.session.deletions or not pending_deletions.is_enabled(view):
+        return Decision()
+    changes: list[Change] = []
+    following: list[effects.Effect] = []
+    unlisted: list[str] = []
+    room = PARTITIONS_AT_ONCE - _at_work(view)
+    for topic in sorted(view.session.deletions):
+        if pending_deletions.is_left_to_a_broker(view, topic):
+            continue
+        wait = None
+        deletion = view.tenure.deleting.get(topic)
+        if topic in view.tenure.topic_trees and view.tenure.topic_trees[topic] is None:
+            # Whatever topic there is now was created after the marker.
+            changes.append(Change((DeletionMarkerEndedRecord(topic),)))
+        elif deletion is not None and deletion.has_begun:
+            following += _requests(view, topic, deletion)
+            wait = _wait_of(view, deletion)
+            if not deletion.waiting and not deletion.informing:
+                changes += _znodes(view, topic, unlisted)
+        elif topic in view.session.topics:
+            wait = _obstacle(view, topic)
+            if wait is None and room > 0 and _is_fresh(view, topic):
+                room -= len(view.session.topics[topic].partitions)
+                changes.append(_begin(view, topic))
+        elif topic not in (view.session.listed or ()) and _is_unlisted(view, topic):
+            unlisted.append(topic)
+        if wait != view.tenure.deletion_waits.get(topic):
+            changes.append(Change((DeletionBlockedRecord(topic, wait),)))
+    if unlisted:
+        following.append(effects.ReadTopicTrees(tuple(unlisted)))
+    return Decision(tuple(changes), tuple(following))
 
-    A copy may take days, or never end where its broker is dead; the next controller carries out
-    what is in flight. Later deletions do not extend that time.
-    """
-    claimed = START if view.tenure.held is None else view.tenure.held.since
-    return Instant(max(claimed, min(_owed(view), default=START)) + DELETION_PATIENCE_S)
+
+def _at_work(view: ClusterView) -> int:
+    """Return the number of partitions whose deletion proceeds."""
+    tenure = view.tenure
+    return sum(
+        len(view.session.topics[topic].partitions)
+        for topic in tenure.deleting
+        if topic not in tenure.deletion_waits and topic in view.session.topics
+    )
 
 
-def claim_due(view: ClusterView) -> Instant:
-    """Return the earliest time of a claim while a broker is to delete topics; START: any time."""
-    owed = _owed(view)
-    if not owed or not owes_a_yield(view):
-        return START
-    last = max(owed) + DELETION_PATIENCE_S
-    return Instant(min(last, view.role.held_up_since + DELETIONS_PATIENCE_S))
+def _is_fresh(view: ClusterView, topic: str) -> bool:
+    """Return whether the topic was read in this tenure, and nothing is known to be newer."""
+    known = view.session.topics[topic]
+    return not known.stale and known.read_in >= view.tenure.claim_generation
 
 
-def note_deletions(view: ClusterView, topics: frozenset[str], now: Instant) -> None:
-    """Note the pending deletions; one that ended, or was revoked, is forgotten."""
-    role = view.role
-    if not any(now < since + DELETION_PATIENCE_S for since in _owed(view)):
-        role.held_up_since = now
-    role.deletions_since = {t: role.deletions_since.get(t, now) for t in topics}
-    # A later deletion of a topic with the same name is owed the role again.
-    role.yielded &= topics
-
-
-def note_yielded(view: ClusterView, now: Instant) -> None:
-    """Note at a claim which deletions had their time while a broker could be the controller."""
-    known = view.role.deletions_since.items()
-    view.role.yielded |= {t for t, since in known if now >= since + DELETION_PATIENCE_S}
-
-
-def begin_to_yield(view: ClusterView, now: Instant) -> None:
-    """Restart the time of deletions that did not have it: a tenure ended."""
-    role = view.role
-    role.held_up_since = now
-    role.deletions_since = {
-        topic: since if topic in role.yielded else now
-        for topic, since in role.deletions_since.items()
+def _obstacle(view: ClusterView, topic: str) -> DeletionWait | None:
+    """Return why a deletion cannot begin: a dead broker, a failed disk, a reassignment."""
+    replicas = {
+        (broker, partition) for partition, broker in pending_deletions.replicas_of(view, topic)
     }
+    dead = sorted({b for b, _ in replicas} - view.cluster.brokers.keys())
+    if dead:
+        return DeletionWait(f"broker {_ids(dead)} with a replica is not live", for_broker=True)
+    failed = sorted(
+        {b for b, p in view.tenure.offline if p.topic == topic and (b, p) in replicas}
+        | {o.broker for o in view.work.orphans.values() if _is_undeletable(view, topic, o)}
+    )
+    if failed:
+        return DeletionWait(
+            f"a replica on broker {_ids(failed)} is in a failed log directory", for_broker=True
+        )
+    moving = sorted(
+        number
+        for number, assignment in view.session.topics[topic].partitions.items()
+        if assignment.is_reassigning or _is_in_flight(view, TopicPartition(topic, number))
+    )
+    if moving:
+        why = f"partition {moving[0]} is being reassigned"
+        return DeletionWait(
+            why if len(moving) == 1 else f"{why}, and {len(moving) - 1} more", for_broker=False
+        )
+    return None
 
 
-def _owed(view: ClusterView) -> list[Instant]:
-    """Return since when each deletion is pending that did not have its time before a claim."""
-    role = view.role
-    return [since for t, since in role.deletions_since.items() if t not in role.yielded]
+def _is_undeletable(view: ClusterView, topic: str, orphan: events.Orphan) -> bool:
+    known = view.session.topics[topic]
+    is_of_topic = orphan.partition.topic == topic and orphan.topic_czxid == known.czxid
+    return is_of_topic and view.is_undeletable(orphan)
+
+
+def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:
+    reassignment = view.work.reassignments.get(partition)
+    return reassignment is not None and reassignment.in_flight
+
+
+def _wait_of(view: ClusterView, deletion: TopicDeletion) -> DeletionWait | None:
+    """Return why a deletion that began does not proceed."""
+    dead = sorted(deletion.waiting.keys() - view.cluster.brokers.keys())
+    if dead:
+        return DeletionWait(f"broker {_ids(dead)} with a replica is not live", for_broker=True)
+    if deletion.errors:
+        broker, error = min(deletion.errors.items())
+        why = f"broker {broker} cannot delete a replica (error {error}) before it restarts"
+        return DeletionWait(why, for_broker=True)
+    return None
+
+
+def _begin(view: ClusterView, topic: str) -> Change:
+    begun = DeletionBegunRecord(topic, view.session.topics[topic].version)
+    return Change((begun,), partition=TopicPartition(topic, 0))
+
+
+def _requests(
+    view: ClusterView, topic: str, deletion: TopicDeletion
+) -> Iterator[effects.SendUpdateMetadata | effects.SendStopReplica]:
+    """
+    Yield the requests that are to be sent, first or again: brokers forget the topic, then stop it.
+
+    UpdateMetadata is not answered for each topic. A broker without a replica is sent a StopReplica
+    that stops nothing: its answer shows that it has the former.
+    """
+    brokers = tuple(sorted(deletion.unsent & view.cluster.brokers.keys()))
+    partitions = tuple(TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
+    if brokers and partitions:
+        yield effects.SendUpdateMetadata(partitions, brokers)
+    for broker in brokers:
+        if broker in deletion.informing:
+            yield effects.SendStopReplica(partitions[0], broker, EPOCH_DURING_DELETE, delete=False)
+        for number in sorted(deletion.waiting.get(broker, ())):
+            for delete in (False, True):
+                yield effects.SendStopReplica(
+                    TopicPartition(topic, number), broker, EPOCH_DURING_DELETE, delete
+                )
+
+
+def _znodes(view: ClusterView, topic: str, unlisted: list[str]) -> Iterator[Change]:
+    """Yield the changes that delete the znodes of a topic without replicas."""
+    tree = _tree(view, topic, unlisted)
+    if tree is None:
+        return
+    partition = TopicPartition(topic, 0)
+    most = view.options.multi_operations
+    if len(tree.below) <= most:
+        yield Change((TopicDeletedRecord(topic),), partition=partition)
+        return
+    for start in range(0, len(tree.below) - most, most):
+        some = tree.below[start : start + most]
+        yield Change((PartitionZnodesDeletedRecord(topic, some),), partition=partition)
+
+
+def _tree(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | None:
+    """Return the listed znodes of the topic that is deleted; None: they are, or will be, listed."""
+    known = view.session.topics.get(topic)
+    tree = view.tenure.topic_trees.get(topic)
+    is_same = (
+        tree is not None
+        and known is not None
+        and not known.stale
+        and (tree.czxid, tree.version) == (known.czxid, known.version)
+    )
+    if is_same:
+        return tree
+    if topic not in view.tenure.trees_asked:
+        unlisted.append(topic)
+    return None
+
+
+def _is_unlisted(view: ClusterView, topic: str) -> bool:
+    """Return whether the znodes of an unknown topic were not listed since its marker was read."""
+    return topic not in view.tenure.topic_trees and topic not in view.tenure.trees_asked
+
+
+def _ids(brokers: list[BrokerId]) -> str:
+    return ", ".join(map(str, brokers))

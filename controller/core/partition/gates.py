@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from controller.core import model, options
+from controller.core import model, options, pending_deletions
 from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, TopicPartition
 from controller.core.partition.orphans import is_kept
 from controller.core.steps import Step
@@ -77,9 +77,15 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 
 def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     """Return that a topic is to be deleted soon: a copy would delay its deletion."""
-    if topic not in (view.session.deletions or ()) or topic in view.role.yielded:
+    if topic not in (view.session.deletions or ()):
         return None
-    if view.options.tenure is not options.TenurePolicy.ON_DEMAND:
+    if pending_deletions.is_left_to_a_broker(view, topic):
+        is_near = (
+            topic not in view.role.yielded and view.options.tenure is options.TenurePolicy.ON_DEMAND
+        )
+    else:
+        is_near = pending_deletions.keeps_from_steps(view, topic)
+    if not is_near:
         return None
     return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
 

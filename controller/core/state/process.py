@@ -26,11 +26,24 @@ class Departure(NamedTuple):
     """The topic, as a later one of the same name has nothing to do with it."""
 
 
+class DeletionSetting(NamedTuple):
+    """Whether a broker deletes topics when it is the controller, in one registration."""
+
+    epoch: model.BrokerEpoch
+    is_enabled: bool | None
+    """None: it was asked, and has not answered or cannot."""
+    is_known: bool
+    """Whether it answered, or will not."""
+    asked_at: Instant
+
+
 @dataclass(slots=True)
 class ClusterHistory:
     """The brokers, and the history that no read shows again."""
 
     brokers: dict[BrokerId, model.LiveBroker] = field(default_factory=dict)
+    deletion_settings: dict[BrokerId, DeletionSetting] = field(default_factory=dict)
+    """What brokers said of ``delete.topic.enable``, while a topic deletion was pending."""
     read_generation: int = 0
     """
     How often cached reads were invalidated, by a claim or a rejected write.

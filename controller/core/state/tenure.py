@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from controller.core import events, model
 from controller.core.broker_requests import PendingAsk
@@ -36,6 +37,30 @@ class ProducerIds:
     """The first of them."""
     version: model.ZkVersion | None
     """Of ``/latest_producer_id_block``; None where there is none."""
+
+
+@dataclass(slots=True)
+class TopicDeletion:
+    """The deletion of a topic that this tenure began."""
+
+    waiting: dict[BrokerId, set[int]]
+    """The partitions of each broker whose replica it has not confirmed to be deleted."""
+    informing: set[BrokerId]
+    """Brokers without a replica that have not confirmed to know nothing of the topic any more."""
+    unsent: set[BrokerId]
+    """Brokers of both that are to be sent the requests, first or again."""
+    errors: dict[BrokerId, int] = field(default_factory=dict)
+    """The error of a broker that cannot delete a replica before it restarts."""
+    has_begun: bool = True
+    """Whether its marker and the topic were found as they were read; False: to be checked again."""
+
+
+class DeletedTopic(NamedTuple):
+    """A topic that this tenure deleted: reads of it that were under way are ignored."""
+
+    czxid: model.Zxid
+    read_generation: int
+    """States that were read in an earlier generation are its own."""
 
 
 @dataclass(slots=True)
@@ -105,6 +130,23 @@ class TenureState:
     after a failover, also of topics whose deletion it cannot continue yet; otherwise a half-deleted
     topic would appear to clients again. A deletion that is requested during the tenure begins only
     after it: until then clients keep the topic.
+    """
+    deleting: dict[str, TopicDeletion] = field(default_factory=dict)
+    """
+    Topics of these that this tenure deletes: brokers are sent nothing that would create a replica.
+    """
+    deletion_waits: dict[str, model.DeletionWait] = field(default_factory=dict)
+    """Why pending deletions do not proceed."""
+    topic_trees: dict[str, model.TopicTree | None] = field(default_factory=dict)
+    """The znodes of topics to be deleted, as they were listed; None: there is no such topic."""
+    trees_asked: set[str] = field(default_factory=set)
+    """Topics whose znodes are being listed."""
+    deleted: dict[str, DeletedTopic] = field(default_factory=dict)
+    deletions_revoked: set[str] = field(default_factory=set)
+    """
+    Topics whose deletion an operator revoked after it began.
+
+    Another deletion is left to the next controller: requests of this one may be under way.
     """
     may_have_foreign: bool = False
     """Whether topic znodes may contain foreign reassignments that are not adopted yet."""

@@ -739,8 +739,8 @@ def test_what_waits_gets_a_leader_once_the_deletion_had_its_time(yielded: str, l
     )
     driver.submit({tp(0, "u"): (3, 1), tp(): (1, 3)})
     assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
-    driver.fold(DeletionsRead(frozenset({"t"})))
     driver.view.role.yielded = frozenset({yielded})
+    driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(2, 3))
     assert driver.view.tenure.states[tp()].leader == BrokerId(leader)
 

@@ -1,446 +1,444 @@
-"""The role is given back with steps in flight: for deletions, under a pause, to moves of others."""
+"""Topics that the daemon deletes in its tenure, as Kafka's ``TopicDeletionManager`` does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from controller.core.controllership.tenure import (
-    CLAIM_TIMER,
-    DELETION_TIMER,
-    LINGER_TIMER,
-    PROGRESS_PATIENCE_S,
-    hold_of,
-)
-from controller.core.controllership.topic_deletions import (
-    DELETION_PATIENCE_S,
-    DELETIONS_PATIENCE_S,
-    yield_due,
-)
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.effects import ClaimController, ResignController, SetTimer
+from controller.core.effects import (
+    ClaimController,
+    ReadTopicTrees,
+    ResignController,
+    SendLeaderAndIsr,
+    SendStopReplica,
+    SendUpdateMetadata,
+)
 from controller.core.events import (
-    CancellationRead,
-    ControllerClaimed,
     ControlsRead,
+    DeletionSettingRead,
     DeletionsRead,
     Deposed,
-    SizesRead,
-    SpecsRead,
+    LogDirEventsRead,
+    Orphan,
     StatesRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
     TimerFired,
+    TopicsListed,
     TopicsRead,
+    TopicTreesRead,
 )
 from controller.core.model import (
+    EPOCH_DURING_DELETE,
     BlockedBy,
     BrokerId,
-    ControllerEpoch,
     Instant,
     PartitionAssignment,
     RequestId,
     TopicAssignment,
+    TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
-from controller.core.phases import Stopping, Syncing
-from controller.core.records import YieldedRecord
-from controller.core.submissions import Cancellation
-from tests.core.builders import EPOCH, Driver, replicas, tp
+from controller.core.options import Options
+from controller.core.pending_deletions import progress_of
+from controller.core.records import (
+    Change,
+    DeletionBegunRecord,
+    DeletionMarkerEndedRecord,
+    OrphanRecord,
+    PartitionZnodesDeletedRecord,
+    StateRecord,
+    TopicDeletedRecord,
+    YieldedRecord,
+)
+from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.controllership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
 
-LINGER_S = 5.0
-PAUSED = ControlsRead(Controls(pauses=Pauses(everything=Pause("topics are created"))))
-RESUMED = ControlsRead(Controls())
-REQUEST = RequestId("request_0000000000")
 OTHER = tp(0, "other")
+REQUEST = RequestId("request_0000000000")
+MARKED = DeletionsRead(frozenset({"t"}))
 
 
-def with_a_dead_target(options: Options | None = None) -> Driver:
-    """Return a step in flight whose new replica's broker died."""
-    options = options or Options(tenure_linger_s=LINGER_S)
-    driver = Driver({tp(): (1, 2, 3), OTHER: (1, 2, 3)}, brokers=(1, 2, 3, 4), options=options)
-    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
-    driver.observe(live(1, 2, 3))
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Syncing)
-    driver.sent.clear()
-    return driver
+def cluster(**settings: object) -> Driver:
+    """Return a tenure with two topics, whose brokers permit that topics are deleted."""
+    given = {
+        "brokers": (1, 2, 3, 4),
+        "options": Options(tenure_linger_s=5.0),
+        "answers_configs": True,
+        "deletes_topics": True,
+        **settings,
+    }
+    return Driver({tp(): (1, 2), tp(1): (2, 3), OTHER: (1, 2, 3)}, **given)  # type: ignore[arg-type] # as given
 
 
-def resigns(driver: Driver) -> bool:
-    """Return whether the role is being given back."""
+def wrote(driver: Driver, kind: type) -> int:
+    """Return how many records of a kind were written."""
+    return sum(isinstance(r, kind) for c in driver.changes for r in c.records)
+
+
+def deletes(driver: Driver) -> set[tuple[int, TopicPartition]]:
+    """Return the replicas that were to be deleted with their topic."""
+    return {
+        (e.broker, e.partition)
+        for e in driver.sent
+        if isinstance(e, SendStopReplica) and e.delete and e.leader_epoch == EPOCH_DURING_DELETE
+    }
+
+
+def answer(driver: Driver, to: int, partition: TopicPartition, *, error: int = 0) -> None:
+    """Let a broker answer the deletion of a replica."""
+    result = StopReplicaResult(partition, EPOCH_DURING_DELETE, True, error)  # noqa: FBT003
+    epoch = driver.view.cluster.brokers[BrokerId(to)].epoch
+    driver.observe(StopReplicaAnswered(BrokerId(to), epoch, 0, (result,), resent=False))
+
+
+def informed(driver: Driver, to: int) -> None:
+    """Let a broker without a replica answer what it was sent."""
+    result = StopReplicaResult(tp(), EPOCH_DURING_DELETE, False, 0)  # noqa: FBT003
+    epoch = driver.view.cluster.brokers[BrokerId(to)].epoch
+    driver.observe(StopReplicaAnswered(BrokerId(to), epoch, 0, (result,), resent=False))
+
+
+def wait(driver: Driver, seconds: int) -> bool:
+    """Let time pass; return whether the role is given back meanwhile."""
+    for _ in range(seconds):
+        driver.now = Instant(driver.now + 1.0)
+        driver.observe(TimerFired("linger"))
     return any(isinstance(e, ResignController) for e in driver.sent)
 
 
-def wait(driver: Driver, seconds: float) -> bool:
-    """Let time pass, second by second; return whether the role is given back meanwhile."""
-    for _ in range(int(seconds)):
-        driver.now = Instant(driver.now + 1.0)
-        driver.observe(TimerFired(LINGER_TIMER))
-    return resigns(driver)
+# --- the way of a deletion -----------------------------------------------------------------------
 
 
-def yielded_to(driver: Driver) -> set[str]:
-    """Return the deletions for which the role was given back."""
-    records = [r for c in driver.changes for r in c.records if isinstance(r, YieldedRecord)]
-    return {topic for record in records for topic in record.topics}
-
-
-def give_back(driver: Driver) -> None:
-    """Let a broker take the role, and the records be read again."""
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
-    _, *others = driver.own_records()
-    driver.observe(Deposed("the role was given back"), SpecsRead(specs, {}), *others)
+def test_brokers_forget_the_topic_then_delete_it_then_its_znodes_go() -> None:
+    """Every broker is told, also one without a replica; other topics stay."""
+    driver = cluster()
     driver.sent.clear()
-
-
-def claims(driver: Driver) -> bool:
-    """Return whether the role is, or was, claimed since it was given back."""
-    driver.observe(TimerFired(CLAIM_TIMER))
-    return any(isinstance(e, ClaimController) for e in driver.sent)
-
-
-# --- deletions -----------------------------------------------------------------------------------
-
-
-def test_a_step_that_cannot_end_does_not_keep_the_role_from_a_deletion() -> None:
-    """The next controller carries the step out when the broker is back."""
-    driver = with_a_dead_target()
-    driver.observe(DeletionsRead(frozenset({"other"})))
-    # Nothing else may happen in the cluster until then.
-    assert SetTimer(DELETION_TIMER, Instant(driver.now + DELETION_PATIENCE_S)) in driver.sent
-    assert not wait(driver, DELETION_PATIENCE_S - 1)
-    assert wait(driver, 2)
-    assert yielded_to(driver) == {"other"}
-    assert driver.view.session.known_assignment(tp()) == PartitionAssignment(
-        replicas(1, 2, 3, 4), replicas(4)
+    driver.observe(MARKED)
+    told = [
+        e for e in driver.sent if isinstance(e, SendUpdateMetadata) and e.partitions[0].topic == "t"
+    ]
+    assert told[0].partitions == (tp(), tp(1))
+    assert told[0].brokers == replicas(1, 2, 3, 4)
+    assert deletes(driver) == {(1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))}
+    assert driver.sent.index(told[0]) < min(
+        driver.sent.index(e) for e in driver.sent if isinstance(e, SendStopReplica)
     )
+    assert wrote(driver, TopicDeletedRecord) == 1
+    view = driver.view
+    assert view.session.topics.keys() == {"other"}
+    assert view.session.listed == frozenset({"other"})
+    assert view.session.deletions == frozenset()
+    assert tp() not in view.tenure.states
 
 
-def test_a_step_that_copies_for_days_does_not_keep_the_role_from_a_deletion_either() -> None:
-    """Progress or not: topics are deleted by a Kafka controller only."""
-    driver = Driver({tp(): (1, 2, 3), OTHER: (1, 2)}, options=Options(tenure_linger_s=LINGER_S))
-    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
-    driver.observe(DeletionsRead(frozenset({"other"})))
-    for second in range(int(DELETION_PATIENCE_S) + 1):
-        held = {BrokerId(4): 1000 * (1 + second)}
-        driver.observe(SizesRead({tp(): 10**12}, replicas={tp(): held}))
-        wait(driver, 1)
-    assert resigns(driver)
+def test_nothing_is_sent_before_the_marker_and_the_topic_were_checked() -> None:
+    """The requests follow the multi that checks both."""
+    driver = cluster(acknowledges=False)
+    driver.view.due.deletions = False
+    driver.fold(MARKED)
+    assert not deletes(driver)
+    driver.settle()
+    begun = next(
+        c for c in driver.changes if any(isinstance(r, DeletionBegunRecord) for r in c.records)
+    )
+    assert begun.effects == ()
+    assert deletes(driver)
 
 
-def test_further_deletions_do_not_prolong_the_wait_of_the_first() -> None:
-    """Where topics are deleted all the time the role is given back all the same."""
-    driver = with_a_dead_target()
-    driver.observe(DeletionsRead(frozenset({"other"})))
-    assert not wait(driver, DELETION_PATIENCE_S - 10)
-    driver.observe(DeletionsRead(frozenset({"other", "third"})))
-    assert wait(driver, 11)
-    assert yielded_to(driver) == {"other", "third"}
+def test_the_znodes_stay_until_every_replica_is_confirmed() -> None:
+    """And until every other broker has confirmed that it forgot the topic."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
+    assert not any(isinstance(e, ReadTopicTrees) for e in driver.sent)
+    assert progress_of(driver.view, "t") == "1 replicas are being deleted"
+    answer(driver, 3, tp(1))
+    assert wrote(driver, TopicDeletedRecord) == 1
 
 
-@pytest.mark.parametrize("is_deleted", [True, False])
-def test_a_broker_that_got_the_role_for_a_deletion_has_time_for_it(*, is_deleted: bool) -> None:
-    """The role is claimed again when the deletion has ended, or had its time; then for good."""
-    driver = with_a_dead_target()
-    driver.observe(DeletionsRead(frozenset({"other"})))
-    assert wait(driver, DELETION_PATIENCE_S + 1)
-    give_back(driver)
-    driver.now = Instant(driver.now + 3 * driver.view.options.claim_retry_s)
-    assert not claims(driver)
-    if is_deleted:
-        driver.observe(DeletionsRead(frozenset()))
-    else:
-        driver.now = Instant(driver.now + DELETION_PATIENCE_S)
-    assert claims(driver)
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(StatesRead(driver.first_states))
-    driver.sent.clear()
-    assert not wait(driver, 3 * DELETION_PATIENCE_S)
-    assert driver.view.work.reassignments[tp()].in_flight
+def test_a_broker_without_a_replica_is_awaited() -> None:
+    """It would show the topic for ever: without a marker no controller tells it again."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    assert progress_of(driver.view, "t") == "brokers forget the topic"
+    assert wrote(driver, TopicDeletedRecord) == 0
+    driver.observe(live(1, 2, 3))
+    assert wrote(driver, TopicDeletedRecord) == 1, "a broker that starts knows no topics"
 
 
-def idle_with_a_request(*deletions: str) -> Driver:
-    """Return a daemon without the role that is to move partitions while topics are deleted."""
+def test_the_znodes_of_a_large_topic_take_several_multis() -> None:
+    """The topic znode goes last, with the marker."""
+    options = Options(multi_operations=10)
     driver = Driver(
-        {tp(): (1, 2, 3), OTHER: (1, 2, 3)},
-        brokers=(1, 2, 3, 4),
-        options=Options(tenure_linger_s=LINGER_S),
-        answers_configs=True,
+        {tp(n): (1, 2) for n in range(20)}, brokers=(1, 2), deletes_topics=True, options=options
     )
-    give_back(driver)
-    driver.now = Instant(driver.now + 3600.0)
-    driver.observe(DeletionsRead(frozenset(deletions)))
-    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
-    return driver
+    driver.observe(MARKED)
+    parts = wrote(driver, PartitionZnodesDeletedRecord)
+    assert parts == 4, "of 41 below the topic znode"
+    kinds = [type(r) for c in driver.changes for r in c.records]
+    last = kinds.index(TopicDeletedRecord)
+    assert PartitionZnodesDeletedRecord not in kinds[last:]
 
 
-def is_claimed_within(driver: Driver, seconds: float, deletions: Mapping[int, set[str]]) -> bool:
-    """Let time pass with deletions pending from a second on; return whether the role is claimed."""
-    for second in range(int(seconds)):
-        driver.now = Instant(driver.now + 1.0)
-        if second in deletions:
-            driver.observe(DeletionsRead(frozenset(deletions[second])))
-        if claims(driver):
-            return True
-    return False
+def test_a_marker_without_a_topic_is_removed() -> None:
+    """A read after the marker's shows that there is no such topic."""
+    driver = cluster()
+    driver.observe(DeletionsRead(frozenset({"unknown"})))
+    assert wrote(driver, DeletionMarkerEndedRecord) == 1
+    assert driver.view.session.deletions == frozenset()
 
 
-def take_the_role(driver: Driver) -> None:
-    """Let the claim be made and everything be read that it put in doubt."""
-    driver.now = Instant(driver.now + 0.5)
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    topics = driver.view.session.topics.items()
-    driver.observe(
-        TopicsRead({n: TopicAssignment(dict(t.partitions), t.version, t.czxid) for n, t in topics})
-    )
-    driver.observe(StatesRead(driver.first_states))
+def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
+    """Its listing may be under way."""
+    driver = cluster()
+    found = driver.tree("t")
+    driver.view.tenure.trees_asked.add("new")
+    driver.observe(DeletionsRead(frozenset({"new"})), TopicTreesRead({"new": found}))
+    assert wrote(driver, DeletionMarkerEndedRecord) == 0
+
+
+# --- what a deletion waits for -------------------------------------------------------------------
+
+
+def test_a_deletion_waits_for_a_dead_broker_and_keeps_the_role_of_nobody() -> None:
+    """Kafka's controller cannot end it either; it begins when the broker is back."""
+    driver = cluster()
+    driver.observe(live(1, 2, 4))
+    driver.observe(MARKED)
+    assert not deletes(driver)
+    assert progress_of(driver.view, "t") == "broker 3 with a replica is not live"
     driver.sent.clear()
+    assert wait(driver, 7)
+    assert wrote(driver, YieldedRecord) == 0
 
 
-def test_a_deletion_that_cannot_end_does_not_hold_up_the_claim_with_those_that_end() -> None:
-    """It had its time; a topic that is deleted every now and then is waited for by itself."""
-    driver = idle_with_a_request("stuck")
-    deletions = {25: {"stuck", "quick"}, 35: {"stuck"}}
-    assert not is_claimed_within(driver, 35, deletions)
-    assert is_claimed_within(driver, 1, {0: {"stuck"}})
-    take_the_role(driver)
-    driver.observe(DeletionsRead(frozenset({"stuck"})))
-    assert not wait(driver, 3 * DELETION_PATIENCE_S)
-
-
-def test_a_deletion_has_its_time_though_another_one_had_its_own() -> None:
-    """A broker gets, or keeps, the role half a minute for each."""
-    driver = idle_with_a_request("stuck")
-    assert not is_claimed_within(driver, 20 + DELETION_PATIENCE_S, {20: {"stuck", "second"}})
-    assert is_claimed_within(driver, 1, {})
-
-
-def test_deletions_that_follow_each_other_hold_up_a_claim_for_a_bounded_time() -> None:
-    """Each overlaps the next; the role is claimed, work begins, and the last gets it again soon."""
-    driver = idle_with_a_request("t0")
-    stream = {s: {f"t{s // 20}", f"t{s // 20 + 1}"} for s in range(0, 3600, 20)}
-    assert not is_claimed_within(driver, DELETIONS_PATIENCE_S - 1, stream)
-    assert is_claimed_within(driver, 1, stream)
-    take_the_role(driver)
-    assert driver.view.work.reassignments[tp()].in_flight
-    assert not wait(driver, 10)
-    driver.observe(DeletionsRead((driver.view.session.deletions or frozenset()) | {"one more"}))
-    assert not wait(driver, DELETION_PATIENCE_S - 11)
-    assert wait(driver, 2)
-    assert "one more" in yielded_to(driver)
-    give_back(driver)
-    assert not is_claimed_within(driver, DELETION_PATIENCE_S - 2, {})
-    assert is_claimed_within(driver, 3, {})
-
-
-def test_no_step_begins_that_would_hold_up_the_deletion_which_a_claim_did_not_wait_for() -> None:
-    """A broker deletes no topic before what is in flight of it has ended."""
-    driver = Driver(
-        {tp(): (1, 2, 3), OTHER: (1, 2, 3)},
-        options=Options(tenure_linger_s=LINGER_S, max_partitions_in_flight=1),
-        answers_configs=True,
-    )
-    submit(driver, submission(REQUEST, {tp(): (1, 2, 4), OTHER: (1, 2, 4)}))
-    give_back(driver)
-    driver.observe(DeletionsRead(frozenset({"t0"})))
-    doomed = {s: {f"t{s // 20}", f"t{s // 20 + 1}"} for s in range(0, 100, 20)}
-    doomed[100] = {"t5", "other"}
-    assert is_claimed_within(driver, DELETIONS_PATIENCE_S + 1, doomed)
-    take_the_role(driver)
-    driver.run(tp())
-    assert tp() not in driver.view.work.reassignments
-    waiting = driver.view.work.reassignments[OTHER]
-    assert not waiting.in_flight
-    assert waiting.blocked is not None
-    assert waiting.blocked.by is BlockedBy.TOPIC_DELETION
-
-
-def test_a_claim_that_did_not_wait_for_a_deletion_gives_the_role_back_when_its_work_is_done() -> (
-    None
-):
-    """There is nothing to keep it for."""
-    driver = idle_with_a_request("t0")
-    stream = {s: {f"t{s // 20}", f"t{s // 20 + 1}"} for s in range(0, 3600, 20)}
-    assert is_claimed_within(driver, DELETIONS_PATIENCE_S, stream)
-    take_the_role(driver)
-    driver.run(tp())
-    assert resigns(driver)
-
-
-def test_the_time_of_a_deletion_begins_when_a_broker_can_take_the_role() -> None:
-    """However long before it was seen, and whatever ended the tenure."""
-    driver = with_a_dead_target()
-    driver.observe(DeletionsRead(frozenset({"other"})))
-    wait(driver, DELETION_PATIENCE_S - 2)
-    give_back(driver)
-    assert not is_claimed_within(driver, DELETION_PATIENCE_S - 1, {})
-    assert is_claimed_within(driver, 1, {})
-
-
-def test_a_permanent_tenure_does_not_wait_for_deletions() -> None:
-    """The brokers never get the role for them."""
-    driver = idle_with_a_request("other")
-    assert not claims(driver)
-    driver.view.options = replace(driver.view.options, tenure=TenurePolicy.PERMANENT)
-    assert claims(driver)
-
-
-def test_without_the_role_a_step_waits_for_a_pending_deletion() -> None:
-    """What is reported as its reason does not need a tenure."""
-    driver = idle_with_a_request("stuck")
-    assert driver.view.tenure.held is None
-    hold = hold_of(driver.view)
-    assert hold is not None
-    assert (hold.by, hold.detail) == (BlockedBy.TOPIC_DELETION, "topic deletion is pending: stuck")
-
-
-# --- pauses --------------------------------------------------------------------------------------
-
-
-def test_under_a_pause_a_step_without_progress_does_not_keep_the_role() -> None:
-    """It is not claimed again before something changes that the daemon has to act on."""
-    driver = with_a_dead_target()
-    driver.observe(PAUSED)
-    assert not wait(driver, 30 + LINGER_S - 1)
-    assert wait(driver, 1)
-    give_back(driver)
-    driver.now = Instant(driver.now + 3600.0)
-    assert not claims(driver)
+def test_a_deletion_that_waits_ends_in_the_tenure_when_the_broker_is_back() -> None:
+    """If the role is still held for other work."""
+    driver = cluster()
+    driver.observe(live(1, 2, 4))
+    driver.observe(MARKED)
     driver.observe(live(1, 2, 3, 4))
-    assert not claims(driver), "a Kafka controller carries out what is in flight"
-    driver.observe(RESUMED)
-    assert claims(driver)
+    assert wrote(driver, TopicDeletedRecord) == 1
 
 
-def test_without_a_pause_the_role_is_kept_for_a_step_that_waits_for_a_broker() -> None:
-    """Only the controller hears of ISRs: without the role it would be claimed just to look."""
-    driver = with_a_dead_target()
-    assert not wait(driver, 10 * PROGRESS_PATIENCE_S)
+def test_a_deletion_that_proceeds_keeps_the_role() -> None:
+    """Until it has ended."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    driver.sent.clear()
+    assert not wait(driver, 60)
 
 
-@pytest.mark.parametrize("grows", [True, False])
-def test_under_a_pause_a_step_that_copies_keeps_the_role(*, grows: bool) -> None:
-    """Bytes that the new replica holds are progress, those of the others are not."""
-    driver = Driver(
-        {tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S), answers_configs=True
-    )
-    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
-    driver.observe(PAUSED)
-    for second in range(int(2 * PROGRESS_PATIENCE_S)):
-        held = {BrokerId(1): 10**6 + second, BrokerId(4): 1000 * (1 + second * grows)}
-        driver.observe(SizesRead({tp(): 10**12}, replicas={tp(): held}))
-        wait(driver, 1)
-    assert resigns(driver) is not grows
-    assert driver.view.work.copied
-    if grows:
-        driver.observe(RESUMED)
-        driver.run(tp())
-        driver.observe(SizesRead({}))
-        assert not driver.view.work.copied
+def test_a_broker_that_bounces_is_sent_everything_again() -> None:
+    """What it confirmed before counts no more."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    answer(driver, 2, tp())
+    answer(driver, 2, tp(1))
+    driver.sent.clear()
+    bounced = {BrokerId(b): broker(b, epoch=200 if b == 2 else 100) for b in (1, 2, 3, 4)}
+    driver.observe(replace(live(1, 2, 3, 4), brokers=bounced))
+    assert deletes(driver) == {(2, tp()), (2, tp(1))}
+    assert "t" not in {e.partition.topic for e in driver.sent if isinstance(e, SendLeaderAndIsr)}
+    for to, partition in ((1, tp()), (3, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
+    assert wrote(driver, TopicDeletedRecord) == 0
+    for partition in (tp(), tp(1)):
+        answer(driver, 2, partition)
+    assert wrote(driver, TopicDeletedRecord) == 1
 
 
-def test_a_replica_that_enters_the_isr_is_progress() -> None:
-    """Of several that a step adds, one after the other does."""
-    options = Options(tenure_linger_s=LINGER_S, step_size=None)
-    driver = Driver({tp(): (1, 2, 3)}, options=options)
-    submit(driver, submission(REQUEST, {tp(): (4, 5, 6)}))
-    driver.observe(PAUSED)
-    wait(driver, PROGRESS_PATIENCE_S - 1)
-    driver.catch_up(tp(), 4)
-    assert not wait(driver, PROGRESS_PATIENCE_S - 1)
-    assert wait(driver, LINGER_S + 3)
+def test_an_error_is_waited_out_until_the_broker_restarts() -> None:
+    """As with Kafka's controller."""
+    driver = cluster(failing={BrokerId(3)})
+    driver.observe(MARKED)
+    assert wrote(driver, TopicDeletedRecord) == 0
+    assert "broker 3 cannot delete a replica (error 56)" in progress_of(driver.view, "t")
+    bounced = {BrokerId(b): broker(b, epoch=200 if b == 3 else 100) for b in (1, 2, 3, 4)}
+    driver.observe(replace(live(1, 2, 3, 4), brokers=bounced))
+    assert wrote(driver, TopicDeletedRecord) == 1
 
 
-def test_a_deletion_of_a_replica_is_waited_for_until_its_deadline() -> None:
-    """After an earlier resignation the undeleted log of the hung broker would go unrecorded."""
-    options = Options(tenure_linger_s=LINGER_S, stop_replica_timeout_s=100.0)
-    driver = Driver({tp(): (1, 2, 3)}, options=options, acknowledges=False)
-    submit(driver, submission(REQUEST, {tp(): (1, 2)}))
-    driver.acknowledge(tp(), replicas(1))
-    driver.observe()
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
-    driver.observe(PAUSED)
-    assert not wait(driver, 99)
+def test_a_failed_log_directory_is_waited_for() -> None:
+    """The replica there cannot be deleted."""
+    driver = cluster()
+    driver.view.tenure.offline.add((BrokerId(3), tp(1)))
+    driver.observe(MARKED)
+    assert not deletes(driver)
+    assert "failed log directory" in progress_of(driver.view, "t")
 
 
-def test_a_cancellation_that_waits_for_a_dead_broker_obeys_a_pause_of_all() -> None:
-    """What is chosen is on record: a later tenure leads it back."""
-    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
-    submit(driver, submission(REQUEST, {tp(): (4, 5, 6)}))
-    driver.catch_up(tp())
-    driver.observe(live(1, 2, 4, 5, 6))
-    cancelled = Cancellation(ZkVersion(0), Zxid(99), 0, requests=frozenset({REQUEST}))
-    driver.observe(CancellationRead(cancelled))
-    assert driver.view.work.reassignments[tp()].spec.rolls_back
-    assert not wait(driver, 2 * PROGRESS_PATIENCE_S), "what leads back keeps the role"
-    driver.observe(PAUSED)
-    assert wait(driver, PROGRESS_PATIENCE_S + LINGER_S + 2)
+def test_a_step_in_flight_ends_first_and_no_other_begins() -> None:
+    """The deletion follows it, and the request hears what became of its partitions."""
+    driver = cluster(options=Options(tenure_linger_s=5.0, max_partitions_in_flight=1))
+    submit(driver, submission(REQUEST, {tp(): (1, 4), tp(1): (2, 4)}))
+    flying = next(p for p, r in driver.view.work.reassignments.items() if r.in_flight)
+    waiting = tp(1 - flying.partition)
+    driver.observe(MARKED)
+    assert not deletes(driver)
+    assert "is being reassigned" in progress_of(driver.view, "t")
+    for _ in range(10):
+        if flying not in driver.view.work.reassignments:
+            break
+        driver.catch_up(flying)
+    assert waiting not in driver.view.work.reassignments
+    assert wrote(driver, TopicDeletedRecord) == 1
+    assert not driver.history[waiting]
 
 
-# --- moves of others -----------------------------------------------------------------------------
+def test_a_pending_reassignment_of_a_topic_that_is_deleted_is_blocked() -> None:
+    """Nothing more is written of it."""
+    driver = cluster(acknowledges=False)
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("later")))))
+    submit(driver, submission(REQUEST, {tp(): (1, 4)}))
+    driver.observe(MARKED)
+    driver.observe(ControlsRead(Controls()))
+    blocked = driver.view.work.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.TOPIC_DELETION
+    assert not driver.history[tp()]
 
 
-def test_moves_of_others_alone_do_not_keep_the_role() -> None:
-    """A small request of ours ends; the foreign reassignment takes days, with or without us."""
-    driver = Driver(
-        {tp(): (1, 2), OTHER: (1, 2, 3)},
-        options=Options(tenure_linger_s=LINGER_S),
-        answers_configs=True,
-    )
-    adding = PartitionAssignment(replicas(4, 2, 3, 1), replicas(4), replicas(1))
-    read = {"other": TopicAssignment({0: adding}, ZkVersion(1), Zxid(9))}
-    driver.observe(Deposed("another one"), *driver.own_records(), TopicsRead(read))
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(StatesRead(driver.first_states))
-    submit(driver, submission(REQUEST, {tp(): (1, 3)}))
-    assert driver.view.tenure.in_flight == 2
-    assert not wait(driver, 2 * PROGRESS_PATIENCE_S)
-    driver.run(tp())
-    assert driver.view.tenure.in_flight == 1
-    assert wait(driver, LINGER_S + 3)
+# --- nothing creates a replica again -------------------------------------------------------------
 
 
-def test_a_leader_that_is_to_be_elected_after_a_move_of_others_does_not_keep_the_role() -> None:
-    """Kafka's controller takes such a request over."""
-    driver = Driver({OTHER: (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
-    adding = PartitionAssignment(replicas(4, 2, 3, 1), replicas(4), replicas(1))
-    read = {"other": TopicAssignment({0: adding}, ZkVersion(1), Zxid(9))}
-    driver.observe(Deposed("another one"), *driver.own_records(), TopicsRead(read))
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(StatesRead(driver.first_states))
-    driver.view.tenure.preferred[OTHER] = None
-    assert wait(driver, LINGER_S + 3)
+def test_no_leader_is_elected_and_no_state_sent_of_a_topic_that_is_deleted() -> None:
+    """Whatever happens to brokers, disks and elections."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    driver.changes.clear()
+    driver.view.tenure.preferred[tp(1)] = None
+    driver.observe(live(1, 3, 4))
+    driver.observe(LogDirEventsRead(("log_dir_event_1",), frozenset({BrokerId(1)})))
+    driver.observe(live(1, 2, 3, 4))
+    written = [r for c in driver.changes for r in c.records if isinstance(r, StateRecord)]
+    assert not any(r.partition.topic == "t" for r in written)
 
 
-def test_a_rollback_keeps_the_role_where_every_request_is_held() -> None:
-    """Only a pause of everything holds it, also when its cancellation was deleted meanwhile."""
-    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
-    submit(driver, submission(REQUEST, {tp(): (4, 5, 6)}))
-    driver.catch_up(tp())
-    driver.observe(live(1, 2, 4, 5, 6))
-    paused = Pauses(requests={REQUEST: Pause("later")})
-    driver.observe(ControlsRead(Controls(pauses=paused)))
-    cancelled = Cancellation(ZkVersion(0), Zxid(99), 0, requests=frozenset({REQUEST}))
-    driver.observe(CancellationRead(cancelled))
-    driver.observe(CancellationRead(None))
-    assert driver.view.work.reassignments[tp()].spec.rolls_back
-    assert not wait(driver, 10 * PROGRESS_PATIENCE_S)
-    paused = Pauses(everything=Pause("now"))
-    driver.observe(ControlsRead(Controls(pauses=paused)))
-    assert wait(driver, PROGRESS_PATIENCE_S + LINGER_S + 2)
+def test_orphans_of_the_topic_are_deleted_with_it() -> None:
+    """A dropped replica that was not deleted yet would be left without a record."""
+    driver = cluster(acknowledges=False)
+    orphan = Orphan(BrokerId(4), tp(), Zxid(9), "dropped")
+    driver.commit(Change((OrphanRecord(orphan),)))
+    driver.observe(MARKED)
+    assert (4, tp()) in deletes(driver)
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    assert wrote(driver, TopicDeletedRecord) == 0
+    answer(driver, 4, tp())
+    assert wrote(driver, TopicDeletedRecord) == 1
 
 
-@pytest.mark.parametrize(("pending_s", "due_s"), [(-100.0, 0.0), (5.0, 5.0)])
-def test_a_tenure_has_its_time_before_it_yields_to_a_deletion(
-    pending_s: float, due_s: float
-) -> None:
-    """It counts from the claim, or from a deletion that is requested later."""
-    view = with_a_dead_target().view
-    assert view.tenure.held is not None
-    claimed = view.tenure.held.since
-    view.role.deletions_since = {"other": Instant(claimed + pending_s)}
-    assert yield_due(view) == claimed + due_s + DELETION_PATIENCE_S
+# --- races ---------------------------------------------------------------------------------------
+
+
+def test_reads_from_before_the_deletion_do_not_bring_the_topic_back() -> None:
+    """They may arrive late, also when a topic of the same name exists."""
+    driver = cluster()
+    former = driver.view.session.topics["t"]
+    read = TopicAssignment(dict(former.partitions), former.version, former.czxid)
+    generation = driver.view.cluster.read_generation
+    driver.observe(MARKED)
+    driver.observe(replace(TopicsRead({"t": read}), read_generation=generation))
+    assert "t" not in driver.view.session.topics
+    anew = TopicAssignment({0: PartitionAssignment(replicas(3, 4))}, ZkVersion(0), Zxid(77))
+    driver.observe(TopicsListed(frozenset({"t", "other"})), TopicsRead({"t": anew}))
+    driver.observe(StatesRead({tp(): driver.first_states[tp()]}, read_generation=generation))
+    assert tp() not in driver.view.tenure.states
+    assert tp() in driver.view.tenure.unseeded
+
+
+def test_a_marker_that_is_older_than_its_topic_is_only_removed() -> None:
+    """The topic was created after a read showed that there was none."""
+    driver = cluster()
+    driver.view.session.deletions = frozenset({"new"})
+    driver.view.tenure.topic_trees["new"] = None
+    anew = TopicAssignment({0: PartitionAssignment(replicas(3, 4))}, ZkVersion(0), Zxid(77))
+    driver.observe(TopicsListed(frozenset({"t", "other", "new"})), TopicsRead({"new": anew}))
+    for known in driver.view.cluster.brokers.values():
+        driver.fold(DeletionSettingRead(known.id, known.epoch, is_enabled=True))
+    driver.settle()
+    assert wrote(driver, DeletionBegunRecord) == 0
+
+
+def test_a_revoked_deletion_stops_and_the_states_are_sent_again() -> None:
+    """It is not begun again in this tenure: an answer of the former may be under way."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    driver.sent.clear()
+    driver.observe(DeletionsRead(frozenset()))
+    sent = {e.partition for e in driver.sent if isinstance(e, SendLeaderAndIsr)}
+    assert {tp(), tp(1)} <= sent
+    answer(driver, 1, tp())
+    driver.sent.clear()
+    driver.observe(MARKED)
+    assert not deletes(driver)
+    assert wrote(driver, TopicDeletedRecord) == 0
+
+
+def test_a_topic_znode_that_is_written_meanwhile_begins_the_deletion_again() -> None:
+    """A new partition has to be deleted, too."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    known = driver.view.session.topics["t"]
+    more = {**known.partitions, 2: PartitionAssignment(replicas(4, 1))}
+    driver.sent.clear()
+    driver.observe(TopicsRead({"t": TopicAssignment(more, ZkVersion(known.version + 1), Zxid(9))}))
+    assert wrote(driver, DeletionBegunRecord) == 2
+    assert (4, tp(2)) in deletes(driver)
+
+
+# --- whether topics may be deleted ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("says", [False, None])
+def test_without_the_consent_of_every_broker_the_role_is_yielded(*, says: bool | None) -> None:
+    """Kafka's controller decides; it removes the marker where deletion is disabled."""
+    driver = cluster(deletes_topics=says)
+    driver.observe(MARKED)
+    assert not deletes(driver)
+    assert progress_of(driver.view, "t") == "a broker that is the controller decides"
+    assert wrote(driver, YieldedRecord) == 1
+
+
+def test_a_broker_that_joins_is_asked_first() -> None:
+    """It might be the next controller."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    driver.deletes_topics = False
+    driver.observe(live(1, 2, 3, 4, 5))
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    assert wrote(driver, TopicDeletedRecord) == 0
+
+
+def test_a_deletion_alone_is_no_reason_to_claim_the_role() -> None:
+    """The brokers' controller deletes topics."""
+    driver = cluster()
+    driver.observe(Deposed("resigned"), *driver.own_records())
+    driver.sent.clear()
+    driver.now = Instant(driver.now + 3600.0)
+    driver.observe(MARKED)
+    driver.observe(TimerFired("claim"))
+    assert not any(isinstance(e, ClaimController) for e in driver.sent)
+
+
+def test_a_claim_does_not_wait_for_a_deletion_that_the_daemon_carries_out() -> None:
+    """Only one that it leaves to a broker delays it."""
+    driver = cluster()
+    driver.observe(Deposed("resigned"), *driver.own_records())
+    driver.now = Instant(driver.now + 3600.0)
+    driver.observe(MARKED)
+    driver.sent.clear()
+    submit(driver, submission(REQUEST, {OTHER: (1, 2, 4)}))
+    assert any(isinstance(e, ClaimController) for e in driver.sent)

@@ -1,0 +1,394 @@
+"""
+What is known of pending topic deletions, and those that this tenure carries out.
+
+``controllership.topic_deletions`` decides by it; ``controllership.deletion_yields`` and the gates
+of steps use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from controller.core import effects, events, wakeups
+from controller.core.cached_znodes import Topic
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    BrokerId,
+    Instant,
+    LiveBroker,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+)
+from controller.core.options import EngineName
+from controller.core.records import PartitionZnodesDeletedRecord
+from controller.core.scheduling import isr_health
+from controller.core.state.process import DeletionSetting
+from controller.core.state.tenure import DeletedTopic, TopicDeletion
+from controller.core.view import ClusterView
+
+
+def is_enabled(view: ClusterView) -> bool | None:
+    """
+    Return whether every live broker deletes topics as the controller; None: one is being asked.
+
+    False as well where a broker does not answer.
+    """
+    undecided = False
+    for broker in view.cluster.brokers.values():
+        known = view.cluster.deletion_settings.get(broker.id)
+        if known is None or known.epoch != broker.epoch or not known.is_known:
+            undecided = True
+        elif not known.is_enabled:
+            return False
+    return None if undecided else True
+
+
+def is_underway(view: ClusterView) -> bool:
+    """Return whether a deletion proceeds in this tenure: it keeps the role."""
+    if view.tenure.held is None or is_enabled(view) is False:
+        return False
+    return any(
+        topic not in view.tenure.deletion_waits and not is_left_to_a_broker(view, topic)
+        for topic in view.session.deletions or ()
+    )
+
+
+def is_left_to_a_broker(view: ClusterView, topic: str) -> bool:
+    """
+    Return whether only a Kafka controller may carry out a deletion, or refuse it.
+
+    While brokers are being asked, nothing is left to them in a tenure, and everything outside.
+    """
+    enabled = is_enabled(view)
+    if enabled is None:
+        return view.tenure.held is None
+    return (
+        not enabled
+        or topic in view.session.unreadable_topics
+        or topic in view.tenure.deletions_revoked
+    )
+
+
+def progress_of(view: ClusterView, topic: str) -> str:
+    """Return in words what becomes of a pending deletion."""
+    tenure = view.tenure
+    is_delegated = view.role.engine is EngineName.DELEGATED
+    if tenure.held is None or is_delegated or is_left_to_a_broker(view, topic):
+        return "a broker that is the controller decides"
+    if topic in tenure.deletion_waits:
+        return tenure.deletion_waits[topic].why
+    deletion = tenure.deleting.get(topic)
+    if deletion is None:
+        return "about to begin"
+    left = sum(map(len, deletion.waiting.values()))
+    if left:
+        return f"{left} replicas are being deleted"
+    return "brokers forget the topic" if deletion.informing else "znodes are being deleted"
+
+
+def keeps_from_steps(view: ClusterView, topic: str) -> bool:
+    """
+    Return whether no step of the topic begins, as it is deleted now or soon.
+
+    One that waits for a broker may wait for ever, and a step may drop the replica there.
+    """
+    if topic in view.tenure.deleting:
+        return True
+    wait = view.tenure.deletion_waits.get(topic)
+    return wait is None or not wait.for_broker
+
+
+def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition, BrokerId]]:
+    """
+    Yield every replica of a topic that may have a log, also those that were dropped from it.
+
+    A broker may still have one that is recorded as an orphan, or that another controller dropped
+    from a reassignment of ours without waiting for the answer.
+    """
+    known = view.session.topics[topic]
+    for number, assignment in known.partitions.items():
+        partition = TopicPartition(topic, number)
+        for broker in assignment.replicas:
+            if broker != view.options.controller_id:
+                yield partition, broker
+        reassignment = view.work.reassignments.get(partition)
+        if reassignment is not None and reassignment.inherited:
+            spec = reassignment.spec
+            for broker in sorted({*(spec.original or ()), *spec.abandoned}):
+                if broker in view.cluster.brokers and broker not in assignment.replicas:
+                    yield partition, broker
+    for orphan in view.work.orphans.values():
+        if orphan.partition.topic == topic and orphan.topic_czxid == known.czxid:
+            yield orphan.partition, orphan.broker
+
+
+# --- folding in --------------------------------------------------------------------------------
+
+
+def deletion_begun(view: ClusterView, topic: str) -> None:
+    """Note that a deletion began: every replica is to be deleted."""
+    tenure = view.tenure
+    waiting: dict[BrokerId, set[int]] = {}
+    for partition, broker in replicas_of(view, topic):
+        waiting.setdefault(broker, set()).add(partition.partition)
+    others = set(view.cluster.brokers) - waiting.keys()
+    tenure.deleting[topic] = TopicDeletion(
+        waiting, others if view.session.topics[topic].partitions else set(), others | set(waiting)
+    )
+    tenure.being_deleted |= {topic}
+    tenure.topic_trees.pop(topic, None)
+    for number in view.session.topics[topic].partitions:
+        # Its state is of no interest any more.
+        tenure.unseeded.pop(TopicPartition(topic, number), None)
+
+
+def replica_left(view: ClusterView, orphan: events.Orphan) -> None:
+    """Have a replica deleted that is recorded as dropped while its topic is being deleted."""
+    name, number = orphan.partition
+    deletion, known = view.tenure.deleting.get(name), view.session.topics.get(name)
+    if deletion is not None and known is not None and known.czxid == orphan.topic_czxid:
+        deletion.waiting.setdefault(orphan.broker, set()).add(number)
+        deletion.unsent.add(orphan.broker)
+
+
+def replica_deleted(
+    view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
+) -> None:
+    """Note a broker's answer to the deletion of a replica whose topic is being deleted."""
+    deletion = view.tenure.deleting.get(partition.topic)
+    if deletion is None or broker not in deletion.waiting or broker in deletion.unsent:
+        # Before it is sent again, an answer is to the request that it repeats.
+        return
+    if error:
+        deletion.errors[broker] = error
+    else:
+        deletion.waiting[broker].discard(partition.partition)
+        if deletion.waiting[broker]:
+            return
+        del deletion.waiting[broker]
+    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+
+
+def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> None:
+    """Note that a broker without a replica forgot topics: it answered what was sent after that."""
+    for partition, epoch, delete, _error in event.results:
+        deletion = view.tenure.deleting.get(partition.topic)
+        if delete or epoch != EPOCH_DURING_DELETE or deletion is None:
+            continue
+        if event.broker in deletion.informing - deletion.unsent:
+            deletion.informing.discard(event.broker)
+            wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+
+
+def brokers_moved(view: ClusterView, gone: set[BrokerId], elsewhere: set[BrokerId]) -> None:
+    """
+    Have every deletion wait for brokers that stopped, and repeat the requests that may be lost.
+
+    Args:
+        view: Everything known.
+        gone: Brokers whose registration ended: what they confirmed has to be confirmed again.
+        elsewhere: Brokers whose channel is opened again.
+
+    """
+    for topic, deletion in view.tenure.deleting.items():
+        if topic not in view.session.topics:
+            continue
+        for broker in gone:
+            deletion.waiting.pop(broker, None)
+            deletion.errors.pop(broker, None)
+        for partition, broker in replicas_of(view, topic) if gone else ():
+            if broker in gone:
+                deletion.waiting.setdefault(broker, set()).add(partition.partition)
+        # A broker that starts has no metadata to forget.
+        deletion.informing -= gone
+        deletion.unsent -= gone
+        awaited = deletion.waiting.keys() | deletion.informing
+        deletion.unsent |= awaited & (gone | elsewhere)
+
+
+def trees_read(view: ClusterView, event: events.TopicTreesRead) -> None:
+    """Note the znodes of topics that are to be deleted; those of another topic are read again."""
+    tenure, session = view.tenure, view.session
+    for name, tree in event.trees.items():
+        tenure.trees_asked.discard(name)
+        if tenure.held is None or name not in (session.deletions or ()):
+            continue
+        tenure.topic_trees[name] = tree
+        known = session.topics.get(name)
+        is_other = known is not None and (
+            tree is None or (tree.czxid, tree.version) != (known.czxid, known.version)
+        )
+        if known is not None and is_other:
+            restart(view, name)
+            known.invalidate(tenure.claim_generation)
+            view.due.overtaken_topics.add(name)
+
+
+def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
+    """
+    Adapt to the markers that were read; a deletion that was revoked is stopped.
+
+    Brokers are sent the states of a revoked topic again. Some of its replicas may be deleted.
+
+    Args:
+        view: Everything known.
+        before: The topics that were to be deleted before.
+
+    """
+    tenure, session = view.tenure, view.session
+    now = session.deletions or frozenset()
+    for name in before - now:
+        tenure.deletion_waits.pop(name, None)
+        tenure.topic_trees.pop(name, None)
+        if tenure.deleting.pop(name, None) is not None:
+            tenure.deletions_revoked.add(name)
+            partitions = (TopicPartition(name, n) for n in session.topics[name].partitions)
+            for partition in partitions:
+                if partition in tenure.states:
+                    view.due.seeded[partition] = None
+                else:
+                    tenure.unseeded[partition] = None
+            wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+    if tenure.held is None:
+        return
+    for name in (now - before) & session.topics.keys():
+        # Read before the claim, it may not be the present one.
+        if session.topics[name].read_in < tenure.claim_generation:
+            view.due.overtaken_topics.add(name)
+
+
+def marker_ended(view: ClusterView, topic: str) -> None:
+    """Note that the marker of a topic is deleted."""
+    view.session.deletions = (view.session.deletions or frozenset()) - {topic}
+    view.tenure.being_deleted -= {topic}
+    view.tenure.deletion_waits.pop(topic, None)
+    view.tenure.topic_trees.pop(topic, None)
+
+
+def restart(view: ClusterView, topic: str) -> None:
+    """
+    Have a deletion begin again: the topic is not as it was.
+
+    Brokers are still sent nothing that would create a replica, so what they confirm counts.
+    """
+    if topic in view.tenure.deleting:
+        view.tenure.deleting[topic].has_begun = False
+    view.tenure.topic_trees.pop(topic, None)
+    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+
+
+def topic_changed(
+    view: ClusterView, topic: str, known: Topic | None, read: TopicAssignment
+) -> None:
+    """Have a deletion begin again if the topic znode was written since."""
+    if known is not None and read.version != known.version:
+        restart(view, topic)
+
+
+def znodes_deleted(view: ClusterView, record: PartitionZnodesDeletedRecord) -> None:
+    """Note which znodes of a topic are gone."""
+    tree = view.tenure.topic_trees.get(record.topic)
+    if tree is not None:
+        gone = set(record.paths)
+        left = tuple(path for path in tree.below if path not in gone)
+        view.tenure.topic_trees[record.topic] = tree._replace(below=left)
+
+
+def setting_read(view: ClusterView, event: events.DeletionSettingRead) -> None:
+    """Note what a broker says of the deletion of topics."""
+    settings = view.cluster.deletion_settings
+    known = settings.get(event.broker)
+    if known is not None and known.epoch == event.broker_epoch:
+        settings[event.broker] = known._replace(is_enabled=event.is_enabled, is_known=True)
+
+
+def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Instant) -> None:
+    """Note that brokers were asked; those that are gone are forgotten."""
+    settings = view.cluster.deletion_settings
+    for gone in settings.keys() - view.cluster.brokers.keys():
+        del settings[gone]
+    for broker in brokers:
+        before = settings.get(broker.id)
+        # One that did not answer is asked again, and stands for a refusal meanwhile.
+        has_failed = before is not None and before.epoch == broker.epoch and before.is_known
+        settings[broker.id] = DeletionSetting(broker.epoch, None, is_known=has_failed, asked_at=now)
+
+
+def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:
+    """Note that a broker is sent the requests of a deletion."""
+    deletion = view.tenure.deleting.get(effect.partition.topic)
+    if deletion is not None and effect.leader_epoch == EPOCH_DURING_DELETE:
+        deletion.unsent.discard(effect.broker)
+
+
+def topic_deleted(view: ClusterView, name: str) -> None:
+    """Forget a topic that this tenure deleted; reads of it that are under way will be ignored."""
+    session, tenure = view.session, view.tenure
+    view.cluster.read_generation += 1
+    deleted = DeletedTopic(session.topics[name].czxid, view.cluster.read_generation)
+    tenure.deleted[name] = deleted
+    forget_topic(view, name)
+    session.listed = (session.listed or frozenset()) - {name}
+    session.missing_topics.discard(name)
+    session.asked_topics.discard(name)
+    marker_ended(view, name)
+
+
+def forget_topic(view: ClusterView, name: str) -> None:
+    """Forget a topic that is gone, and everything about its partitions that is read again."""
+    session, tenure = view.session, view.tenure
+    topic = session.topics.pop(name, None)
+    tenure.deleting.pop(name, None)
+    tenure.deletion_waits.pop(name, None)
+    session.configs.pop(name, None)
+    session.config_answers.pop(name, None)
+    session.asked_configs.pop(name, None)
+    session.config_errors.pop(name, None)
+    for number in topic.partitions if topic else ():
+        partition = TopicPartition(name, number)
+        view.cluster.before.pop(partition, None)
+        tenure.states.pop(partition, None)
+        tenure.distrusted.pop(partition, None)
+        tenure.stateless.discard(partition)
+        tenure.unreadable_states.pop(partition, None)
+        tenure.unseeded.pop(partition, None)
+        tenure.acked.pop(partition, None)
+        tenure.bounced.pop(partition, None)
+        tenure.preferred.pop(partition, None)
+        tenure.leaderless.pop(partition, None)
+        isr_health.forget_health(view, partition)
+        if partition in view.work.reassignments:
+            view.due.add((partition,))
+
+
+def without_deleted(
+    view: ClusterView, read: Mapping[str, TopicAssignment | str | None]
+) -> Mapping[str, TopicAssignment | str | None]:
+    """Return the topics that were read, except as they were before this tenure deleted them."""
+    deleted = view.tenure.deleted
+    former = {
+        name
+        for name in deleted.keys() & read.keys()
+        if isinstance(topic := read[name], TopicAssignment) and topic.czxid <= deleted[name].czxid
+    }
+    view.session.asked_topics -= former
+    return {name: topic for name, topic in read.items() if name not in former} if former else read
+
+
+def present_states(
+    view: ClusterView, event: events.StatesRead
+) -> Iterator[tuple[TopicPartition, PartitionState | str | None]]:
+    """
+    Yield the states that were read, except those of topics that were deleted since.
+
+    There may be another topic of the name, whose states are read for themselves.
+    """
+    tenure = view.tenure
+    for partition, read in event.states.items():
+        deleted = tenure.deleted.get(partition.topic)
+        if deleted is None or event.read_generation >= deleted.read_generation:
+            yield partition, read
+        else:
+            tenure.seeding.discard(partition)
+            tenure.refreshing.discard(partition)

@@ -1,0 +1,147 @@
+"""
+Topics that the daemon deletes during a tenure, on real brokers of several releases.
+
+That the controller epoch stays shows that no broker was the controller in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import pytest
+
+from integration.conftest import MakeTopic
+from integration.rigs.cluster import Cluster
+from integration.rigs.engine_matrix import Row
+from integration.rigs.kafka_jars import KAFKA_2_3, KAFKA_2_4, KAFKA_2_7, KAFKA_3_9
+from integration.rigs.plans import copies_held
+from integration.rigs.running_daemons import (
+    await_claim,
+    controller_epoch,
+    is_done,
+    permanent_tenure,
+    running_daemon,
+    shows,
+    strike,
+    submit,
+)
+from integration.rigs.traffic import Traffic
+from integration.rigs.waiting import eventually
+
+ROWS: Final = (
+    Row("native", KAFKA_3_9, "2.6"),
+    Row("native", KAFKA_2_4, None),
+    Row("native", KAFKA_2_3, None),
+    Row("native", KAFKA_2_7, None, wanted="native", endpoint=True),
+    Row("native", KAFKA_3_9, None, wanted="native", endpoint=True),
+)
+PARTITIONS: Final = 50
+SAFE: Final = {"min.insync.replicas": "2"}
+DELETED_S: Final = 30.0
+
+
+@pytest.fixture(scope="module", params=ROWS, ids=lambda row: row.name)
+def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Give the cluster of a row; its tests follow each other on it."""
+    row: Row = request.param
+    with Cluster.running(row.options) as found:
+        found.daemon_options = row.arguments
+        yield found
+
+
+def mark(cluster: Cluster, topic: str) -> None:
+    """Have a topic deleted, as a broker that serves DeleteTopics does."""
+    cluster.zk.create(f"/admin/delete_topics/{topic}", b"")
+
+
+def spread(partitions: int) -> Mapping[int, list[int]]:
+    """Return replicas on three of five brokers for each partition."""
+    return {n: [(n + i) % 5 + 1 for i in range(3)] for n in range(partitions)}
+
+
+def is_gone(cluster: Cluster, topic: str) -> bool:
+    """Return whether a topic is deleted with its settings and its marker."""
+    paths = (f"/brokers/topics/{topic}", f"/config/topics/{topic}", f"/admin/delete_topics/{topic}")
+    return all(cluster.zk.exists(path) is None for path in paths)
+
+
+def logs(cluster: Cluster, topic: str) -> set[str]:
+    """Return the directories of a topic on all brokers, except those about to be removed."""
+    found = (cluster.replica_directories(b) for b in cluster.brokers)
+    return {d for each in found for d in each if d.startswith(topic) and not d.endswith("-delete")}
+
+
+def is_known(cluster: Cluster, topic: str) -> bool:
+    """Return whether a live broker shows the topic to clients."""
+    live = (n for n, broker in cluster.brokers.items() if broker.is_alive)
+    return any(shows(cluster, n, topic) for n in live)
+
+
+def test_topics_are_deleted_while_a_copy_continues(cluster: Cluster, make_topic: MakeTopic) -> None:
+    """No other controller is needed; a topic of the same name can be created again."""
+    busy = make_topic({0: [1, 2, 3]}, SAFE)
+    doomed = make_topic(spread(PARTITIONS))
+    small = make_topic({0: [1, 2, 3]})
+    plan = {busy: {0: [3, 4, 5]}}
+    with copies_held(cluster, [(busy, 0)]) as release, permanent_tenure(cluster):
+        submit(cluster, plan)
+        eventually(lambda: (cluster.topic(busy) or {})["partitions"]["0"] != [1, 2, 3], within_s=30)
+        epoch = controller_epoch(cluster)
+        mark(cluster, doomed)
+        mark(cluster, small)
+        mark(cluster, "never-created")
+        marked = (doomed, small, "never-created")
+        eventually(lambda: all(is_gone(cluster, t) for t in marked), within_s=DELETED_S)
+        assert not is_done(cluster, plan)
+        assert logs(cluster, doomed) == set()
+        assert logs(cluster, small) == set()
+        eventually(lambda: not is_known(cluster, doomed), within_s=5)
+        assert controller_epoch(cluster) == epoch
+        release()
+        eventually(lambda: is_done(cluster, plan), within_s=60)
+        assert controller_epoch(cluster) == epoch
+    cluster.create_topic(doomed, spread(4), SAFE)
+    with Traffic(cluster.bootstrap_servers, {doomed: 4}) as traffic:
+        traffic.await_flow()
+        traffic.stop()
+    found = traffic.audited()
+    assert found.is_clean, str(found)
+
+
+def test_a_deletion_waits_for_a_dead_broker(cluster: Cluster, make_topic: MakeTopic) -> None:
+    """It ends when the broker is back, and the status says what it waits for meanwhile."""
+    doomed = make_topic({n: [1, 2, 3] for n in range(4)})
+    with permanent_tenure(cluster) as daemon:
+        epoch = controller_epoch(cluster)
+        strike(cluster, 3)
+        mark(cluster, doomed)
+
+        def waits() -> bool:
+            pending = daemon.status()["topic_deletions"]
+            return "broker 3" in pending.get(doomed, "")
+
+        eventually(waits, within_s=20)
+        assert cluster.topic(doomed) is not None
+        cluster.brokers[3].start()
+        eventually(lambda: is_gone(cluster, doomed), within_s=60)
+        eventually(lambda: logs(cluster, doomed) == set(), within_s=10)
+        assert controller_epoch(cluster) == epoch
+
+
+def test_a_deletion_that_waits_does_not_keep_the_role(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """Kafka's controller cannot end it either before the broker is back."""
+    moved = make_topic({0: [1, 2, 3]}, SAFE)
+    doomed = make_topic({0: [1, 2, 5]})
+    plan = {moved: {0: [1, 2, 4]}}
+    with running_daemon(cluster, "--tenure-linger", "1"):
+        strike(cluster, 5)
+        mark(cluster, doomed)
+        submit(cluster, plan)
+        await_claim(cluster)
+        eventually(lambda: is_done(cluster, plan), within_s=30)
+        eventually(cluster.controller_broker, within_s=30)
+        cluster.brokers[5].start()
+        eventually(lambda: is_gone(cluster, doomed), within_s=60)
