@@ -33,9 +33,9 @@ HIGHEST: Final[dict[str, dict[int, int]]] = {
     "3.9.1": {**_EVERYWHERE, 4: 7, 5: 4, 6: 8, 56: 3, 67: 0, 18: 4},
 }
 """The highest version of each request of brokers and controllers in each release."""
-_CLIENTS: Final = {16: 4, 19: 7, 37: 3, 43: 2, 44: 1, 45: 0, 46: 0}
+_CLIENTS: Final = {16: 4, 19: 7, 20: 6, 37: 3, 43: 2, 44: 1, 45: 0, 46: 0}
 HIGHEST_OF_CLIENTS: Final[dict[str, dict[int, int]]] = {
-    "2.7.2": {**_CLIENTS, 19: 6, 32: 3, 35: 2},
+    "2.7.2": {**_CLIENTS, 19: 6, 20: 5, 32: 3, 35: 2},
     "2.8.2": {**_CLIENTS, 32: 4, 35: 2},
     "3.2.3": {**_CLIENTS, 32: 4, 35: 3, 66: 0},
     "3.5.2": {**_CLIENTS, 32: 4, 35: 4, 66: 0},

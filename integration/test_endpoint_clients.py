@@ -175,11 +175,7 @@ def test_leader_election_tool_works(
 def test_topics_are_created_grown_and_deleted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """
-    By librdkafka and by Kafka's tool, with a copy in flight all the time.
-
-    The daemon gives the role back for the deletion, and takes it again.
-    """
+    """By librdkafka and by Kafka's tool, with a copy in flight all the time."""
     name = f"late-{uuid.uuid4().hex[:8]}"
     where = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", name)
     with tenure(cluster, daemons, make_topic):

@@ -37,6 +37,7 @@ from controller.core.records import (
     AssignmentRecord,
     CancellationEndedRecord,
     Change,
+    DeletionRequestedRecord,
     LegacyEntryRecord,
     PartRecord,
     PhaseRecord,
@@ -302,3 +303,5 @@ def test_a_topic_is_named_when_it_is_decided_and_when_it_is_written() -> None:
     for record in (created, TopicGrownRecord(1, result)):
         named = PassedFailpoints(Pending()).commit(record)
         assert named == ({Failpoint.BEFORE_TOPIC_WRITTEN}, {Failpoint.TOPIC_WRITTEN})
+    named = PassedFailpoints(Pending()).commit(DeletionRequestedRecord(1, result))
+    assert named == ({Failpoint.BEFORE_DELETION_REQUESTED}, {Failpoint.DELETION_REQUESTED})

@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeVar
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
-from controller.core.events import BrokersRead, ClaimGuardsRead, Event, TopicsListed
-from controller.core.model import BrokerId, LiveBroker
+from controller.core.events import BrokersRead, ClaimGuardsRead, Event, TopicsListed, TopicsRead
+from controller.core.model import BrokerId, LiveBroker, TopicAssignment
 from controller.errors import ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 
@@ -154,13 +154,19 @@ class BrokerDependent(Protocol):
 
 
 class BrokerFollower:
-    """An inbox that passes brokers and the controller on to the adapters that query them."""
+    """
+    An inbox that passes brokers and the controller on to the adapters that query them.
+
+    It also keeps which topics exist.
+    """
 
     def __init__(self, inner: Inbox) -> None:
         self._inner = inner
         self.queries: tuple[BrokerDependent, ...] = ()
         self.topics: frozenset[str] = frozenset()
         """The topics that were listed last."""
+        self.names_by_id: dict[str, str] = {}
+        """Their names by their ids, as last read."""
 
     def put(self, event: Event) -> None:
         """Update the adapters from the event and pass it on."""
@@ -172,6 +178,13 @@ class BrokerFollower:
                 query.update_controller(event.controller_broker)
         elif isinstance(event, TopicsListed):
             self.topics = event.topics
+            known = list(self.names_by_id.items())
+            for topic_id in [i for i, name in known if name not in event.topics]:
+                self.names_by_id.pop(topic_id, None)
+        elif isinstance(event, TopicsRead):
+            for name, read in event.topics.items():
+                if isinstance(read, TopicAssignment) and read.topic_id is not None:
+                    self.names_by_id[read.topic_id] = name
         self._inner.put(event)
 
 

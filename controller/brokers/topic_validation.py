@@ -1,5 +1,5 @@
 """
-What only brokers know of new topics: their defaults, and whether settings are valid.
+What only brokers know of new topics, whether settings are valid, and whether topics are deleted.
 
 Blocking, for threads that may wait. Kafka's controller is a broker, and uses its own configuration
 for new topics; during a tenure that of all live brokers stands for it. Where they differ, or one
@@ -47,8 +47,11 @@ ALTER_POLICY: Final = "alter.config.policy.class.name"
 NUM_PARTITIONS: Final = "num.partitions"
 REPLICATION_FACTOR: Final = "default.replication.factor"
 PROTOCOL: Final = "inter.broker.protocol.version"
-WANTED: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
-"""TopicSettings of brokers that change with a restart only."""
+DELETION: Final = "delete.topic.enable"
+FOR_NEW_TOPICS: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
+"""Settings of brokers that change with a restart only."""
+
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 @dataclass(slots=True)
@@ -73,12 +76,8 @@ class TopicValidation:
 
     def defaults(self) -> TopicDefaults | None:
         """Return what new topics depend on; None: only Kafka's controller can create topics."""
-        found = self._configurations()
-        first = next(iter(found), None)
-        if first is None or any(other != first for other in found):
-            _log("topic_defaults_differ" if first else "topic_defaults_unknown")
-            return None
-        if first.get(CREATE_POLICY):
+        first = self._agreed("topic_defaults", self._configurations().values(), FOR_NEW_TOPICS)
+        if first is None or first.get(CREATE_POLICY):
             return None
         try:
             return TopicDefaults(
@@ -90,6 +89,17 @@ class TopicValidation:
             _log("topic_defaults_unreadable", error=str(error))
             return None
 
+    def is_deletion_enabled(self) -> bool | None:
+        """
+        Return ``delete.topic.enable``; None: only Kafka's controller can delete topics.
+
+        Every live broker has to say so: one that does not might refuse.
+        """
+        found, brokers = self._configurations(), self._brokers.values()
+        shown = [found.get(broker, {}) for broker in brokers]
+        agreed = self._agreed("topic_deletion", shown, (DELETION,))
+        return None if agreed is None else _BOOLEANS.get(agreed[DELETION] or "")
+
     def config_problems(
         self, wanted: Collection[TopicSettings]
     ) -> Mapping[TopicSettings, str] | None:
@@ -99,7 +109,7 @@ class TopicValidation:
         None: brokers do not say, or have a policy for changes of settings.
         """
         examples = tuple(islice(self.topics(), EXAMPLES))
-        if not examples or any(c.get(ALTER_POLICY) for c in self._configurations()):
+        if not examples or any(c.get(ALTER_POLICY) for c in self._configurations().values()):
             return None
         problems: dict[TopicSettings, str] = {}
 
@@ -118,7 +128,18 @@ class TopicValidation:
                 return problems
         return None
 
-    def _configurations(self) -> Collection[Mapping[str, str | None]]:
+    @staticmethod
+    def _agreed(
+        subject: str, found: Iterable[Mapping[str, str | None]], names: Collection[str]
+    ) -> Mapping[str, str | None] | None:
+        """Return the settings that all brokers have; None: they differ, or are not known."""
+        each = [{name: shown.get(name) for name in names} for shown in found]
+        if each and all(other == each[0] for other in each):
+            return each[0]
+        _log(f"{subject}_differ" if each else f"{subject}_unknown")
+        return None
+
+    def _configurations(self) -> Mapping[LiveBroker, Mapping[str, str | None]]:
         """Return the configuration of each live broker that answers."""
         with self._asking:
             brokers = self._brokers
@@ -128,7 +149,7 @@ class TopicValidation:
                 if isinstance(given, dict) and given:
                     known[brokers[broker]] = given
             self._known = known
-            return tuple(known.values())
+            return known
 
     def _ask(self, brokers: Collection[LiveBroker], ask: Any) -> Iterable[tuple[BrokerId, Any]]:  # noqa: ANN401 - of any result
         return list(ask_all(self.connections, brokers, ask, deadline=time.monotonic() + WITHIN_S))
@@ -139,7 +160,7 @@ async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str
     _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
     request = DescribeConfigsRequest(
         version=min(highest, VERSION_MAX),
-        resources=[(BROKER, str(broker.id), list(WANTED))],
+        resources=[(BROKER, str(broker.id), [*FOR_NEW_TOPICS, DELETION])],
         include_synonyms=False,
         include_documentation=False,
     )

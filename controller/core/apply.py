@@ -107,6 +107,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         case (
             records.TopicCreatedRecord(ticket=ticket, result=result)
             | records.TopicGrownRecord(ticket=ticket, result=result)
+            | records.DeletionRequestedRecord(ticket=ticket, result=result)
         ):
             note_topic(view, ticket, result)
             tenure.electing.update(result.new_partitions)

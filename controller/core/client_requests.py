@@ -18,6 +18,8 @@ from controller.core.topic_requests import (
     CreatePartitionsResponse,
     CreateTopics,
     CreateTopicsResponse,
+    DeleteTopics,
+    DeleteTopicsResponse,
     TopicResult,
 )
 
@@ -81,6 +83,7 @@ ClientAsk = (
     | ListReassignments
     | CreateTopics
     | CreatePartitions
+    | DeleteTopics
     | CedeRole
 )
 
@@ -140,6 +143,7 @@ ClientAnswer = (
     | ListReassignmentsResponse
     | CreateTopicsResponse
     | CreatePartitionsResponse
+    | DeleteTopicsResponse
     | CedeRoleResponse
 )
 
@@ -182,7 +186,7 @@ def refused(request: ClientAsk, error: int) -> ClientAnswer:
             return AlterReassignmentsResponse(error)
         case ListReassignments():
             return ListReassignmentsResponse(error)
-        case CreateTopics() | CreatePartitions():
+        case CreateTopics() | CreatePartitions() | DeleteTopics():
             return topic_requests.refused(request, error)
         case CedeRole():
             return CedeRoleResponse(error)

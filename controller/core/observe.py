@@ -39,6 +39,7 @@ from controller.core.scheduling import (
     partition_sizes,
 )
 from controller.core.throttling.throttle_records import applied_throttles_read, entity_configs_read
+from controller.core.topic_requests import DeleteTopics
 from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
 
@@ -134,6 +135,8 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             view.tenure.heard[request.broker] = now
         case events.ClientAsked(ticket=ticket, request=asked):
             view.tenure.client_asks[ticket] = PendingClientAsk(asked, now)
+            if isinstance(asked, DeleteTopics):
+                topic_reads.read_in_tenure(view, {t.name for t in asked.topics if t.topic_id})
         case events.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
             pending = view.tenure.client_asks.get(ticket)
             if pending is not None:

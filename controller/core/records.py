@@ -130,6 +130,15 @@ class TopicGrownRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletionRequestedRecord:
+    """``/admin/delete_topics/T`` is created, for a client's DeleteTopics, if the topic exists."""
+
+    ticket: int
+    result: TopicResult
+    """The client's."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeletionBegunRecord:
     """
     The deletion of a topic begins: its marker exists and its znode is as it was read.
@@ -521,6 +530,7 @@ Record = (
     | ElectionsAskedRecord
     | TopicCreatedRecord
     | TopicGrownRecord
+    | DeletionRequestedRecord
     | DeletionBegunRecord
     | PartitionZnodesDeletedRecord
     | TopicDeletedRecord

@@ -7,7 +7,7 @@ invalidity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from controller.core import (
@@ -181,6 +181,15 @@ def _may_lose(view: ClusterView, name: str, read: model.TopicAssignment | str | 
     if not isinstance(read, model.TopicAssignment) or known is None or known.stale:
         return True
     return len(read.partitions) < len(known.partitions)
+
+
+def read_in_tenure(view: ClusterView, topics: Iterable[str]) -> None:
+    """Have topics read again whose last read began before the claim."""
+    for name in topics:
+        known = view.session.topics.get(name)
+        if known is not None and known.read_in < view.tenure.claim_generation:
+            known.invalidate(view.tenure.claim_generation)
+            view.due.overtaken_topics.add(name)
 
 
 def _look_for_missing(view: ClusterView, topics: set[str]) -> None:

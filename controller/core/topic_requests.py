@@ -1,8 +1,8 @@
 """
-Vocabulary: the creation of topics and of partitions by a client, and the answers.
+Vocabulary: what a client asks of topics: creation, more partitions, deletion; and the answers.
 
 Plain values with Kafka's field names, as in ``client_requests``. ``endpoint.topic_codec`` reads and
-writes their frames; ``controllership.topic_asks`` decides the answers.
+writes their frames; ``controllership.topic_asks`` and ``deletion_asks`` decide the answers.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ INVALID_CONFIG: Final = 40
 NOT_CONTROLLER: Final = 41
 INVALID_REQUEST: Final = 42
 REASSIGNMENT_IN_PROGRESS: Final = 60
+TOPIC_DELETION_DISABLED: Final = 73
+UNKNOWN_TOPIC_ID: Final = 100
 """Error codes of Kafka's protocol in these answers."""
 
 BY_DEFAULT: Final = -1
@@ -102,6 +104,27 @@ class CreatePartitions:
     validate_only: bool
 
 
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """A topic to be deleted."""
+
+    name: str
+    topic_id: str | None
+    """The id by which the client names it; None: it names it by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """
+    Request the deletion of topics that the client may delete.
+
+    It is answered as soon as the requests are durable. Any controller carries them out then.
+    """
+
+    topics: tuple[DeletedTopic, ...]
+    timeout_s: float
+
+
 TopicAsk = CreateTopics | CreatePartitions
 
 
@@ -146,19 +169,31 @@ class CreatePartitionsResponse:
     results: tuple[TopicResult, ...] = ()
 
 
-TopicAnswer = CreateTopicsResponse | CreatePartitionsResponse
+@dataclass(frozen=True, slots=True)
+class DeleteTopicsResponse:
+    """The answer to a DeleteTopics; the error concerns the whole request."""
+
+    error: int
+    results: tuple[TopicResult, ...] = ()
+
+
+TopicAnswer = CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse
 
 
 def topic_answer(
-    request: TopicAsk, results: tuple[TopicResult, ...], error: int = NONE
+    request: TopicAsk | DeleteTopics, results: tuple[TopicResult, ...], error: int = NONE
 ) -> TopicAnswer:
     """Return the answer with these results."""
-    if isinstance(request, CreateTopics):
-        return CreateTopicsResponse(error, results)
-    return CreatePartitionsResponse(error, results)
+    match request:
+        case CreateTopics():
+            return CreateTopicsResponse(error, results)
+        case CreatePartitions():
+            return CreatePartitionsResponse(error, results)
+        case DeleteTopics():
+            return DeleteTopicsResponse(error, results)
 
 
-def refused(request: TopicAsk, error: int) -> TopicAnswer:
+def refused(request: TopicAsk | DeleteTopics, error: int) -> TopicAnswer:
     """Return the answer that consists of an error."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return topic_answer(request, tuple(TopicResult(name, error) for name in names), error)

@@ -252,6 +252,7 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     ),
     records.DeletionMarkerEndedRecord: ("tenure", "asks"),
     records.DeletionBlockedRecord: ("tenure", "capacity", "deletions"),
+    records.DeletionRequestedRecord: ("asks",),
     records.PhaseRecord: (),
     records.BlockedRecord: (),
     records.LeaderMovedRecord: (),

@@ -102,7 +102,7 @@ class ClientService:
             relay: Opens connections to brokers.
             tickets: The way to the loop.
             brokers: Answers brokers that are permitted to ask.
-            topics: Creates topics and partitions.
+            topics: Creates and deletes topics, and adds partitions.
             observer: Counts requests.
             is_sasl: Whether peers authenticate by SASL.
 
@@ -184,11 +184,11 @@ class ClientService:
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> bytes | None:
         """
-        Create topics or partitions; give the role back for what only Kafka's controller can do.
+        Carry out what concerns topics; give the role back for what only Kafka's controller can do.
 
         A request that the client may not make is relayed as it is.
         """
-        seen = await self._look(upstream, relayed_frames.topics_of(header, frame))
+        seen = await self._look(upstream, self._topics.names(header, frame))
         is_permitted = CEDED[header.api_key].operation in seen.operations
         if seen.controller == self._own_id:
             served = await self._topics.answer(header, frame, seen, upstream)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -251,10 +252,17 @@ def _isr(row: Fields) -> Iterable[int]:
 def _topic_id(topic: Fields) -> str | None:
     if "topic_id" not in topic:
         return None
-    raw: bytes = topic["topic_id"].bytes
-    if raw == _NO_ID:
+    found = id_of(topic["topic_id"])
+    if found is None:
         raise RemoteProtocolError("a topic without an id, in a version without names")
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    return found
+
+
+def id_of(found: uuid.UUID) -> str | None:
+    """Return the id of a topic as in its znode; None for zero, which means that there is none."""
+    if found.bytes == _NO_ID:
+        return None
+    return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
 
 
 def _allocate_producer_ids(_version: int, body: Fields) -> broker_requests.AllocateProducerIds:

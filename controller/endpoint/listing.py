@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -23,6 +23,7 @@ from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer, ServerObserver
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.tls import ServerTls
+from controller.endpoint.topic_deletion import ListedTopics
 from controller.endpoint.topic_service import TopicService
 from controller.endpoint.user_file import UserFile
 from controller.reactor.ports import Inbox
@@ -66,7 +67,7 @@ def build_endpoint(
     settings: Settings,
     inbox: Inbox,
     observer: EndpointObserver,
-    topics: Callable[[], Collection[str]],
+    listed: ListedTopics,
 ) -> ListedEndpoint | None:
     """
     Bind the endpoint that the settings ask for; None if it is off.
@@ -75,7 +76,7 @@ def build_endpoint(
         settings: What the operator configured.
         inbox: The loop's inbox.
         observer: Counts what peers do.
-        topics: Returns the topics that exist.
+        listed: The topics that exist.
 
     Raises:
         InvalidInputError: its address is in use or does not belong to this machine.
@@ -98,13 +99,13 @@ def build_endpoint(
     connections = ConnectionSettings(
         broker_endpoints.security_of(settings), broker_endpoints.listeners_of(settings), LIMITS
     )
-    validation = TopicValidation(connections, topics)
+    validation = TopicValidation(connections, lambda: listed.topics)
     clients = ClientService(
         BrokerId(settings.controller_id),
         relay,
         tickets,
         brokers,
-        TopicService(tickets, validation),
+        TopicService(tickets, validation, listed),
         observer,
         is_sasl=settings.security_protocol.value.startswith("SASL"),
     )

@@ -13,9 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     ElectLeadersResponse,
@@ -24,11 +21,9 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from controller.brokers.messages import frame_of
+from controller.core.topic_requests import TOPIC_AUTHORIZATION_FAILED
 from controller.endpoint.client_codec import (
     ALTER_REASSIGNMENTS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
     ELECT_LEADERS,
     LIST_REASSIGNMENTS,
     SERVED,
@@ -38,7 +33,6 @@ from controller.endpoint.codec import (
     API_VERSIONS,
     CONTROLLED_SHUTDOWN,
     RequestHeader,
-    read_request,
 )
 from controller.endpoint.strict_decoding import Cursor
 from controller.endpoint.topic_codec import TOPICS_SERVED, EffectiveConfig
@@ -173,6 +167,8 @@ class SeenController(NamedTuple):
     """Each ``AclOperation`` that is permitted on the cluster; None: the broker does not say."""
     topics: Mapping[str, frozenset[int] | None]
     """The same for the named topics; one that the client may not see has none."""
+    hidden: frozenset[str] = frozenset()
+    """The named topics of which the broker says that the client may not see them."""
 
     @property
     def operations(self) -> frozenset[int]:
@@ -193,22 +189,6 @@ class SeenController(NamedTuple):
             if self.cluster is None and (found is None or operation not in found):
                 return None
         return None if found is None else operation in found
-
-
-def topics_of(header: RequestHeader, frame: bytes) -> tuple[str, ...]:
-    """
-    Return the topics that a request to create, grow or delete topics names, as far as known.
-
-    Raises:
-        RemoteProtocolError: it is malformed.
-
-    """
-    lowest, highest = _TOPIC_VERSIONS.get(header.api_key, (0, -1))
-    if not lowest <= header.version <= highest:
-        return ()
-    _, body = read_request(frame, _TOPIC_REQUESTS, _TOPIC_VERSIONS)
-    named = body.get("topic_names") or [topic["name"] for topic in body["topics"]]
-    return tuple(name for name in named if name is not None)
 
 
 def metadata_request(topics: Iterable[str] = ()) -> bytes:
@@ -239,6 +219,7 @@ def metadata_of(answer: bytes) -> SeenController:
         body.controller_id,
         _operations(body.authorized_operations),
         {topic.name: _operations(topic.authorized_operations) for topic in body.topics},
+        frozenset(t.name for t in body.topics if t.error_code == TOPIC_AUTHORIZATION_FAILED),
     )
 
 
@@ -280,15 +261,3 @@ def topic_settings_of(answer: bytes) -> dict[str, tuple[EffectiveConfig, ...] | 
         )
         for row in body.results
     }
-
-
-_TOPIC_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
-    CREATE_TOPICS: (2, 7),
-    DELETE_TOPICS: (1, 6),
-    CREATE_PARTITIONS: (0, 3),
-}
-_TOPIC_REQUESTS: Final[Mapping[int, Any]] = {
-    CREATE_TOPICS: CreateTopicsRequest,
-    DELETE_TOPICS: DeleteTopicsRequest,
-    CREATE_PARTITIONS: CreatePartitionsRequest,
-}

@@ -1,8 +1,12 @@
-"""Frames of CreateTopics and CreatePartitions, and of the answers; see ``client_codec``."""
+"""
+Frames of CreateTopics, CreatePartitions and DeleteTopics, and of the answers.
+
+See ``client_codec``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +15,8 @@ from kafka.protocol.admin import (
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
 )
 from kafka.protocol.api_message import ApiMessage
 
@@ -18,19 +24,31 @@ from controller.brokers.messages import topic_uuid
 from controller.core import topic_requests
 from controller.core.model import BrokerId, Replicas
 from controller.core.topic_requests import MorePartitions, NewTopic, TopicAnswer, TopicResult
-from controller.endpoint.client_codec import CREATE_PARTITIONS, CREATE_TOPICS
-from controller.endpoint.codec import RequestHeader, read_request, respond
+from controller.endpoint.client_codec import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from controller.endpoint.codec import RequestHeader, id_of, read_request, respond
 from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError
 
 TOPICS_SERVED: Final[Mapping[int, tuple[int, int]]] = {
-    CREATE_TOPICS: (2, 7),
+    CREATE_TOPICS: (0, 7),
+    DELETE_TOPICS: (0, 6),
     CREATE_PARTITIONS: (0, 3),
 }
-"""Lowest and highest version of what the daemon answers; Kafka's clients since 0.11 have these."""
+"""Lowest and highest version of what the daemon answers: all that brokers of 2.3 to 3.9 have."""
 FIRST_WITH_CONFIGS: Final = 5
 """The first version of CreateTopics whose answer has the settings of the topic (KIP-525)."""
 _FIRST_WITH_ID: Final = 7
+_FIRST_BY_ID: Final = 6
+"""The first version of DeleteTopics that names topics by their ids, too."""
+_FIRST_WITH_REASON: Final = 5
+"""The first version of DeleteTopics whose answer has texts."""
+
+
+class NamedTopic(NamedTuple):
+    """A topic as a DeleteTopics names it: by its name or by its id."""
+
+    name: str | None
+    topic_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +60,15 @@ class TopicsWanted:
     more: tuple[MorePartitions, ...]
     """The topics of a CreatePartitions."""
     timeout_s: float
-    validate_only: bool
+    validate_only: bool = False
+    deleted: tuple[NamedTopic, ...] = ()
+    """The topics of a DeleteTopics, as often as it names them."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The topics that it names."""
-        listed = [*(t.name for t in self.new), *(t.name for t in self.more)]
+        """The topics that it names by their names."""
+        deleted = (t.name for t in self.deleted if t.name is not None)
+        listed = [*(t.name for t in self.new), *(t.name for t in self.more), *deleted]
         return tuple(dict.fromkeys(listed))
 
 
@@ -77,12 +98,14 @@ def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
 
     """
     header, body = read_request(frame, _REQUESTS, TOPICS_SERVED)
+    if header.api_key == DELETE_TOPICS:
+        return header, TopicsWanted((), (), body["timeout_ms"] / 1000, deleted=_deleted(body))
     is_new = header.api_key == CREATE_TOPICS
     return header, TopicsWanted(
         tuple(map(_new, body["topics"])) if is_new else (),
         () if is_new else tuple(map(_more, body["topics"])),
         body["timeout_ms"] / 1000,
-        body["validate_only"],
+        body.get("validate_only", False),  # CreateTopics has it as of version 1.
     )
 
 
@@ -104,12 +127,19 @@ def _more(topic: Fields) -> MorePartitions:
     )
 
 
+def _deleted(body: Fields) -> tuple[NamedTopic, ...]:
+    if "topics" in body:
+        return tuple(NamedTopic(row["name"], id_of(row["topic_id"])) for row in body["topics"])
+    return tuple(NamedTopic(name, None) for name in body["topic_names"])
+
+
 def _ids(row: Fields) -> Replicas:
     return tuple(map(BrokerId, row["broker_ids"]))
 
 
 _REQUESTS: Final[Mapping[int, Any]] = {
     CREATE_TOPICS: CreateTopicsRequest,
+    DELETE_TOPICS: DeleteTopicsRequest,
     CREATE_PARTITIONS: CreatePartitionsRequest,
 }
 
@@ -128,7 +158,11 @@ def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> 
 
     """
     is_new = isinstance(answer, topic_requests.CreateTopicsResponse)
-    if is_new != (header.api_key == CREATE_TOPICS):
+    is_growth = isinstance(answer, topic_requests.CreatePartitionsResponse)
+    if (is_new, is_growth) != (
+        header.api_key == CREATE_TOPICS,
+        header.api_key == CREATE_PARTITIONS,
+    ):
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
     if is_new:
         rows = [_created(header.version, result, effective) for result in answer.results]
@@ -156,4 +190,40 @@ def _created(version: int, result: TopicResult, effective: Effective) -> ApiMess
     row.configs = [] if isinstance(found, int) else [tuple(config) for config in found]
     if version >= _FIRST_WITH_ID:
         row.topic_id = topic_uuid(result.topic_id) if not result.error else None
+    return row
+
+
+class DeletionResult(NamedTuple):
+    """The result for a topic that a DeleteTopics names; it shows the name and the id."""
+
+    topic: NamedTopic
+    error: int
+    message: str | None = None
+
+
+def encode_deletion(header: RequestHeader, results: Iterable[DeletionResult]) -> bytes:
+    """
+    Return the frame of the answer to a DeleteTopics, with the length in front of it.
+
+    Args:
+        header: The header of the request.
+        results: In the order of the request.
+
+    Raises:
+        ProtocolError: a value does not fit its field.
+
+    """
+    rows = [_deletion(header.version, result) for result in results]
+    body = DeleteTopicsResponse(version=header.version, throttle_time_ms=0, responses=rows)
+    return respond(header, body)
+
+
+def _deletion(version: int, result: DeletionResult) -> ApiMessage:
+    row = DeleteTopicsResponse.DeletableTopicResult(
+        version=version, name=result.topic.name, error_code=result.error
+    )
+    if version >= _FIRST_BY_ID:
+        row.topic_id = topic_uuid(result.topic.topic_id)
+    if version >= _FIRST_WITH_REASON:
+        row.error_message = result.message
     return row

@@ -1,5 +1,5 @@
 """
-Create topics and partitions for clients whose rights a broker knows.
+Create and delete topics, and add partitions, for clients whose rights a broker knows.
 
 A broker answers these requests NOT_CONTROLLER before it looks at rights. So the rights come from
 Metadata, which a broker answers in the client's name, and so do the settings of a new topic in the
@@ -31,17 +31,21 @@ from controller.core.topic_requests import (
     topic_answer,
 )
 from controller.endpoint import relayed_frames, topic_codec
+from controller.endpoint.client_codec import CREATE_TOPICS, DELETE_TOPICS
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.relay import Upstream
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.topic_codec import Effective, TopicsWanted
+from controller.endpoint.topic_deletion import (
+    GRACE_S,
+    LOOK_S,
+    TIMEOUT_MAX_S,
+    ListedTopics,
+    TopicDeletion,
+)
 
-GRACE_S: Final = 5.0
-"""How much longer than its own timeout a request is awaited."""
-TIMEOUT_MAX_S: Final = 60.0
 SETTINGS_S: Final = 3.0
 """How long a broker may take to know a new topic, whose settings the answer has."""
-LOOK_S: Final = 0.05
 _FORBIDDEN: Final = "Authorization failed."
 
 
@@ -58,21 +62,37 @@ class Validation(Protocol):
         """Return why settings of topics are invalid, for those that are; None: unknown."""
         ...
 
+    def is_deletion_enabled(self) -> bool | None:
+        """Return ``delete.topic.enable``; None: only Kafka's controller can delete topics."""
+        ...
+
 
 class TopicService:
     """Serves requests of ``topic_codec.TOPICS_SERVED``."""
 
-    def __init__(self, tickets: Tickets, validation: Validation) -> None:
+    def __init__(self, tickets: Tickets, validation: Validation, listed: ListedTopics) -> None:
         """
         Prepare.
 
         Args:
             tickets: The way to the loop.
             validation: Asks brokers.
+            listed: The topics that exist.
 
         """
         self._tickets = tickets
         self._validation = validation
+        self._deletion = TopicDeletion(tickets, listed)
+
+    def names(self, header: RequestHeader, frame: bytes) -> tuple[str, ...]:
+        """
+        Return the topics that a request names, as far as known.
+
+        Raises:
+            RemoteProtocolError: it is malformed.
+
+        """
+        return self._deletion.names(topic_codec.decode(frame)[1]) if _is_served(header) else ()
 
     async def answer(
         self,
@@ -91,15 +111,31 @@ class TopicService:
             upstream: The broker that answers in the client's name.
 
         """
-        lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
-        if not lowest <= header.version <= highest:
+        if not _is_served(header):
             return None
         _, wanted = topic_codec.decode(frame)
-        operation = relayed_frames.CREATE if wanted.new else relayed_frames.ALTER
+        if header.api_key == DELETE_TOPICS:
+            is_enabled = await asyncio.to_thread(self._validation.is_deletion_enabled)
+            if is_enabled is None:
+                return None
+            return await self._deletion.answer(header, wanted, seen, is_enabled=is_enabled)
+        return await self._added(header, wanted, seen, upstream)
+
+    async def _added(
+        self,
+        header: RequestHeader,
+        wanted: TopicsWanted,
+        seen: relayed_frames.SeenController,
+        upstream: Upstream,
+    ) -> tuple[bytes, int] | None:
+        """Answer a CreateTopics or CreatePartitions."""
+        is_new = header.api_key == CREATE_TOPICS
+        operation = relayed_frames.CREATE if is_new else relayed_frames.ALTER
         allowed = {name: seen.permits(name, operation) for name in wanted.names}
         if None in allowed.values() and True not in allowed.values():
             return None
-        request = await self._request(wanted, {name for name, is_in in allowed.items() if is_in})
+        permitted = {name for name, is_in in allowed.items() if is_in}
+        request = await (self._creation if is_new else self._growth)(wanted, permitted)
         if request is None:
             return None
         forbidden = tuple(
@@ -120,12 +156,13 @@ class TopicService:
             effective = await self._effective(header, given, upstream, wanted)
         return topic_codec.encode(header, given, effective), given.error
 
-    async def _request(self, wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk | None:
+    @staticmethod
+    async def _growth(wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk:
+        more = tuple(topic for topic in wanted.more if topic.name in allowed)
+        return CreatePartitions(more, wanted.timeout_s, wanted.validate_only)
+
+    async def _creation(self, wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk | None:
         """Return what the loop is asked; None: only Kafka's controller can carry it out."""
-        timeout_s, only = wanted.timeout_s, wanted.validate_only
-        if not wanted.new:
-            more = tuple(topic for topic in wanted.more if topic.name in allowed)
-            return CreatePartitions(more, timeout_s, only)
         defaults = await asyncio.to_thread(self._validation.defaults)
         if defaults is None:
             return None
@@ -143,8 +180,8 @@ class TopicService:
                 for topic in new
             ),
             defaults,
-            timeout_s,
-            only,
+            wanted.timeout_s,
+            wanted.validate_only,
         )
 
     async def _effective(
@@ -176,6 +213,11 @@ class TopicService:
                 await asyncio.sleep(LOOK_S)
         except OSError:
             return {}  # The topics exist, whatever became of the broker.
+
+
+def _is_served(header: RequestHeader) -> bool:
+    lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
+    return lowest <= header.version <= highest
 
 
 def random_id() -> str:

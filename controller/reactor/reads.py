@@ -35,6 +35,7 @@ _ROOTS: Final = {
     paths.REASSIGNMENTS: ZnodeFamily.SPECS,
     paths.ORPHANS: ZnodeFamily.ORPHANS,
     paths.PRODUCER_IDS: ZnodeFamily.PRODUCER_IDS,
+    paths.DELETIONS: ZnodeFamily.DELETIONS,
     paths.PREFERRED_ELECTION: ZnodeFamily.PREFERRED_ELECTION,
     paths.LEGACY_PLAN: ZnodeFamily.LEGACY_PLAN,
     paths.REQUESTS: ZnodeFamily.SUBMISSIONS,

@@ -77,6 +77,11 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return _topic_deleted(topic, view.tenure.topic_trees.get(topic))
         case records.DeletionMarkerEndedRecord(topic=topic):
             return [ports.Delete(paths.deletion_path(topic), None)]
+        case records.DeletionRequestedRecord(result=result):
+            return [
+                ports.Check(paths.topic_path(result.name), _ANY_VERSION),
+                ports.Create(paths.deletion_path(result.name), b""),
+            ]
         case records.SpecRecord(partition=partition, spec=spec):
             if spec.route is Route.FOREIGN:
                 return []

@@ -189,6 +189,16 @@ RECORDS: Final[Mapping[str, Kind]] = {
             "replaces_configs": (BOOLEAN, "a former topic of the name left its settings"),
         },
     ),
+    "deletion_requested": Kind(
+        "A topic that a client wants to be deleted: its znode in /admin/delete_topics.",
+        {
+            "ticket": (INTEGER, "of the client's request"),
+            "result": (
+                f"list of {ANYTHING}",
+                "the result for the client: name, error, message, ...",
+            ),
+        },
+    ),
     "legacy_entry": Kind(
         "An entry of /admin/reassign_partitions.",
         {

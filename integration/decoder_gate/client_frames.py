@@ -29,7 +29,12 @@ from controller.core.topic_requests import (
     TopicResult,
 )
 from controller.endpoint import client_codec, codec, topic_codec
-from controller.endpoint.topic_codec import EffectiveConfig, TopicsWanted
+from controller.endpoint.topic_codec import (
+    DeletionResult,
+    EffectiveConfig,
+    NamedTopic,
+    TopicsWanted,
+)
 
 OWN_ID: Final = 1_000_000
 CLIENT: Final = "kafka-reassign"
@@ -52,7 +57,15 @@ SETTINGS: Final = (
 )
 
 
-def answer(key: int, version: int, *, is_full: bool) -> tuple[bytes, object]:
+_BY_NAME: Final = (
+    DeletionResult(NamedTopic(LONG, None), 3),
+    DeletionResult(NamedTopic("orders", None), 73, "Topic deletion is disabled: é"),
+)
+
+
+def answer(  # noqa: PLR0911 - one return per request
+    key: int, version: int, *, is_full: bool
+) -> tuple[bytes, object]:
     """Return the frame of an answer, and the fields that a client has to read."""
     header = codec.RequestHeader(key, version, -2_000_000_001, "1")
     match key:
@@ -106,6 +119,8 @@ def answer(key: int, version: int, *, is_full: bool) -> tuple[bytes, object]:
             ]
             meant = {"throttleTimeMs": 0, "results": rows}
             return topic_codec.encode(header, grown, {}), meant
+        case client_codec.DELETE_TOPICS:
+            return _deleted(header, is_full=is_full)
         case _:
             return _local(header), _nothing(key, version)
 
@@ -124,7 +139,7 @@ def _created(header: codec.RequestHeader, *, is_full: bool) -> tuple[bytes, obje
         row: dict[str, object] = {
             "name": result.name,
             "errorCode": result.error,
-            "errorMessage": result.message,
+            **({"errorMessage": result.message} if header.version >= 1 else {}),
         }
         is_shown = result.name == "orders"
         if header.version >= 5:
@@ -148,7 +163,30 @@ def _created(header: codec.RequestHeader, *, is_full: bool) -> tuple[bytes, obje
         if header.version >= 7:
             row["topicId"] = "A" * 22 if result.error else TOPIC_ID
         rows.append(row)
-    return frame, {"throttleTimeMs": 0, "topics": rows}
+    throttle = {"throttleTimeMs": 0} if header.version >= 2 else {}
+    return frame, {**throttle, "topics": rows}
+
+
+def _deleted(header: codec.RequestHeader, *, is_full: bool) -> tuple[bytes, object]:
+    """Return the answer about topics that are named by a name, by an id, and not at all."""
+    results = [DeletionResult(NamedTopic("orders", None), 0), *_BY_NAME]
+    if header.version >= 6:
+        results += [
+            DeletionResult(NamedTopic("orders", TOPIC_ID), 0),
+            DeletionResult(NamedTopic(None, TOPIC_ID), 100, "why: é"),
+        ]
+    given = results if is_full else []
+    rows: list[dict[str, object]] = [
+        {
+            "name": topic.name,
+            "errorCode": error,
+            **({"errorMessage": message} if header.version >= 5 else {}),
+            **({"topicId": topic.topic_id or "A" * 22} if header.version >= 6 else {}),
+        }
+        for topic, error, message in given
+    ]
+    throttle = {"throttleTimeMs": 0} if header.version >= 1 else {}
+    return topic_codec.encode_deletion(header, given), {**throttle, "responses": rows}
 
 
 def _local(header: codec.RequestHeader) -> bytes:
@@ -244,10 +282,13 @@ def request(
             named = [{"name": "a", "value": "é"}, {"name": "b", "value": None}]
             new: dict[str, object] = {"name": LONG, **chosen, "configs": named}
             topic = NewTopic(LONG, -1, -1, ((1, _ids(3, 4)),), (("a", "é"), ("b", None)), "")
+            only = is_full and version >= 1
             return (
-                {"timeoutMs": 12_500, "validateOnly": is_full, "topics": [new] * is_full},
-                TopicsWanted((topic,) * is_full, (), 12.5, is_full),
+                {"timeoutMs": 12_500, "validateOnly": only, "topics": [new] * is_full},
+                TopicsWanted((topic,) * is_full, (), 12.5, only),
             )
+        case client_codec.DELETE_TOPICS:
+            return _deletion(version, is_full=is_full)
         case client_codec.CREATE_PARTITIONS:
             added = [{"brokerIds": [3, 4]}, {"brokerIds": [1]}]
             grown_too: list[dict[str, object]] = [
@@ -268,6 +309,19 @@ def request(
                 {"timeoutMs": 60_000, "topics": named if is_full else None},
                 ListReassignments(frozenset({two}) if is_full else None),
             )
+
+
+def _deletion(version: int, *, is_full: bool) -> tuple[dict[str, Any], object]:
+    """Return a request that names topics by their names, and as of version 6 also by an id."""
+    doomed = (NamedTopic(LONG, None), NamedTopic("orders", None)) * is_full
+    if version < 6:
+        names = [topic.name for topic in doomed]
+        return {"topicNames": names, "timeoutMs": 12_500}, TopicsWanted(
+            (), (), 12.5, deleted=doomed
+        )
+    doomed += (NamedTopic(None, TOPIC_ID),) * is_full
+    rows = [{"name": t.name, "topicId": t.topic_id or "A" * 22} for t in doomed]
+    return {"topics": rows, "timeoutMs": -1}, TopicsWanted((), (), -0.001, deleted=doomed)
 
 
 def _ids(*numbers: int) -> Replicas:

@@ -150,7 +150,9 @@ class NamedFailpoints:
                 yield Failpoint.ORPHAN_DELETE_SENT
 
 
-def _before(view: ClusterView, change: records.Change) -> Iterator[Failpoint]:
+def _before(  # noqa: C901 - one arm per record
+    view: ClusterView, change: records.Change
+) -> Iterator[Failpoint]:
     for record in change.records:
         match record:
             case records.SpecRecord():
@@ -163,6 +165,8 @@ def _before(view: ClusterView, change: records.Change) -> Iterator[Failpoint]:
                 yield Failpoint.BEFORE_UNTHROTTLED
             case records.TopicCreatedRecord() | records.TopicGrownRecord():
                 yield Failpoint.BEFORE_TOPIC_WRITTEN
+            case records.DeletionRequestedRecord():
+                yield Failpoint.BEFORE_DELETION_REQUESTED
             case records.AskAnsweredRecord(ticket=ticket):
                 asked = view.tenure.client_asks.get(ticket)
                 if asked is not None and topic_asks.is_underway(asked):
@@ -218,6 +222,7 @@ _WRITTEN: Final[Mapping[type[records.Record], Failpoint]] = {
     records.LegacyPlanEndedRecord: Failpoint.PLAN_ENDED,
     records.TopicCreatedRecord: Failpoint.TOPIC_WRITTEN,
     records.TopicGrownRecord: Failpoint.TOPIC_WRITTEN,
+    records.DeletionRequestedRecord: Failpoint.DELETION_REQUESTED,
     records.StateCreatedRecord: Failpoint.FIRST_STATES_WRITTEN,
     records.DeletionBegunRecord: Failpoint.TOPIC_DELETION_BEGUN,
     records.PartitionZnodesDeletedRecord: Failpoint.TOPIC_PARTLY_DELETED,

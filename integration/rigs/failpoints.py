@@ -79,6 +79,8 @@ class Failpoint(StrEnum):
     BEFORE_TOPIC_DELETED = "before-topic-deleted"
     TOPIC_PARTLY_DELETED = "topic-partly-deleted"
     TOPIC_DELETED = "topic-deleted"
+    BEFORE_DELETION_REQUESTED = "before-deletion-requested"
+    DELETION_REQUESTED = "deletion-requested"
 
 
 NEW_PARTITIONS: Final = (
@@ -91,6 +93,12 @@ NEW_PARTITIONS: Final = (
     Failpoint.BEFORE_TOPIC_ANSWERED,
 )
 """Those of a topic that the daemon creates or extends for a client."""
+
+REQUESTED_DELETIONS: Final = (
+    Failpoint.BEFORE_DELETION_REQUESTED,
+    Failpoint.DELETION_REQUESTED,
+)
+"""Those of a topic that a client wants to be deleted."""
 
 
 MEANING: Final[Mapping[Failpoint, str]] = {
@@ -174,6 +182,8 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.BEFORE_TOPIC_DELETED: "all replicas of the topic are deleted, its znodes exist",
     Failpoint.TOPIC_PARTLY_DELETED: "some znodes of its partitions are gone",
     Failpoint.TOPIC_DELETED: "the topic znode, its settings and its marker are gone",
+    Failpoint.BEFORE_DELETION_REQUESTED: "a client's deletion is decided, nothing is written",
+    Failpoint.DELETION_REQUESTED: "its marker is written, the client has no answer",
 }
 """Each failpoint in words, as ``docs/recovery.md`` prints it."""
 

@@ -22,6 +22,7 @@ CONFIGURED: dict[str, str | None] = {
     "inter.broker.protocol.version": "2.7-IV2",
     "create.topic.policy.class.name": None,
     "alter.config.policy.class.name": None,
+    "delete.topic.enable": "true",
 }
 Verdicts = dict[str, tuple[int, str | None]]
 Start = Callable[..., tuple[TopicValidation, list[FakeBroker]]]
@@ -114,6 +115,33 @@ def test_nothing_is_known_without_brokers_or_without_the_right_to_ask(start: Sta
     assert validation.defaults() is None
     assert validation.defaults() is None
     assert served[0].connections == 2
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_brokers_that_agree_say_whether_topics_are_deleted(start: Start, value: str) -> None:
+    """Other settings may differ."""
+    first = {**CONFIGURED, "delete.topic.enable": value}
+    validation, _ = start(broker(1, first), broker(2, {**first, "num.partitions": "7"}))
+    assert validation.is_deletion_enabled() == (value == "true")
+    assert validation.defaults() is None
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {**CONFIGURED, "delete.topic.enable": "false"},
+        {**CONFIGURED, "delete.topic.enable": "maybe"},
+        {},
+    ],
+    ids=["differs", "unreadable", "unknown"],
+)
+def test_deletion_is_unknown_unless_every_broker_says_the_same(
+    start: Start, second: dict[str, str | None]
+) -> None:
+    """One that does not answer may be the next controller."""
+    assert start(broker(1, CONFIGURED), broker(2, second))[0].is_deletion_enabled() is None
+    assert start(broker(3, {}))[0].is_deletion_enabled() is None
+    assert start()[0].is_deletion_enabled() is None
 
 
 def test_settings_are_validated_on_topics_that_exist(start: Start) -> None:

@@ -22,13 +22,14 @@ from controller.core.topic_requests import (
     CreateTopicsResponse,
     TopicResult,
 )
-from controller.endpoint import client_codec, codec, relayed_frames, topic_codec
+from controller.endpoint import client_codec, codec, topic_codec
 from controller.errors import RemoteProtocolError
 from tests.endpoint.requests import (
     CLIENT_VERSIONS,
     EVERY_VERSION,
     client_frame,
     request_frame,
+    unclean_frame,
 )
 
 SECONDS_MAX: Final = 0.5
@@ -40,6 +41,7 @@ _OFFERED: Final = [*EVERY_VERSION, *CLIENT_VERSIONS]
 _VALID: Final = [
     *(request_frame(key, version) for key, version in EVERY_VERSION),
     *(client_frame(key, version) for key, version in CLIENT_VERSIONS),
+    unclean_frame(),
 ]
 _EDGES: Final = [
     *(struct.pack(">i", n) for n in (-1, -2, 2**31 - 1, -(2**31), 2**24)),
@@ -147,11 +149,14 @@ def _client_outcome_of(frame: bytes) -> str:
     if header.api_key in client_codec.LOCAL:
         local = client_codec.local_answer(header, frame, OWN_ID)
         return "relayed" if local is None else "local"
-    relayed_frames.topics_of(header, frame)
     lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
     if not lowest <= header.version <= highest:
         return "relayed"
     _, wanted = topic_codec.decode(frame)
+    if header.api_key == client_codec.DELETE_TOPICS:
+        ended = [topic_codec.DeletionResult(topic, 17, "é") for topic in wanted.deleted]
+        topic_codec.encode_deletion(header, ended)
+        return "DeleteTopicsResponse"
     results = tuple(TopicResult(name, 17, name) for name in wanted.names)
     is_new = header.api_key == client_codec.CREATE_TOPICS
     answer = CreateTopicsResponse(0, results) if is_new else CreatePartitionsResponse(0, results)

@@ -19,7 +19,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from controller.brokers.messages import topic_uuid
-from controller.endpoint import client_codec, codec, messages
+from controller.endpoint import client_codec, codec, messages, topic_codec
 
 _CLIENT_MESSAGES: dict[int, tuple[Any, dict[str, Any]]] = {
     client_codec.ELECT_LEADERS: (
@@ -46,7 +46,14 @@ _CLIENT_MESSAGES: dict[int, tuple[Any, dict[str, Any]]] = {
         CreateTopicsRequest,
         {"topics": [("new", 1, 1, [(0, [1])], [("a", None)])], "timeout_ms": 9},
     ),
-    client_codec.DELETE_TOPICS: (DeleteTopicsRequest, {"topics": [("old", None)], "timeout_ms": 9}),
+    client_codec.DELETE_TOPICS: (
+        DeleteTopicsRequest,
+        {
+            "topics": [("old", None), (None, topic_uuid("Tm9wZSBub3RoaW5nIGhlcg"))],
+            "topic_names": ["old", "older"],
+            "timeout_ms": 9,
+        },
+    ),
     client_codec.CREATE_PARTITIONS: (
         CreatePartitionsRequest,
         {"topics": [("new", 3, None)], "timeout_ms": 9, "validate_only": False},
@@ -101,17 +108,23 @@ def request_frame(key: int, version: int) -> bytes:
 
 CLIENT_VERSIONS = [
     (key, version)
-    for offered in (client_codec.SERVED, client_codec.LOCAL)
+    for offered in (client_codec.SERVED, client_codec.LOCAL, topic_codec.TOPICS_SERVED)
     for key, (lowest, highest) in offered.items()
     for version in range(lowest, highest + 1)
     if key in _CLIENT_MESSAGES
-] + [(19, 5), (20, 6), (37, 3)]
+]
 
 
 def client_frame(key: int, version: int) -> bytes:
     """Return a frame of each request of a client that is decoded, and version."""
     message, fields = _CLIENT_MESSAGES[key]
     return frame_of(message(version=version, **fields))
+
+
+def unclean_frame() -> bytes:
+    """Return a frame of an election that may lose records."""
+    fields = {**_CLIENT_MESSAGES[client_codec.ELECT_LEADERS][1], "election_type": 1}
+    return frame_of(ElectLeadersRequest(version=2, **fields))
 
 
 def _topics(version: int) -> list[tuple[Any, ...]]:

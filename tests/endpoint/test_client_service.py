@@ -73,11 +73,12 @@ class Asked:
 
 @dataclass
 class FakeValidation:
-    """What brokers say of new topics; they have a policy by default."""
+    """What brokers say of topics; they have a policy by default."""
 
     found: TopicDefaults | None
     problems: Mapping[TopicSettings, str] | None = field(default_factory=dict)
     asked: list[TopicSettings] = field(default_factory=list)
+    deletions: bool | None = None
 
     def defaults(self) -> TopicDefaults | None:
         """Return their defaults."""
@@ -89,6 +90,18 @@ class FakeValidation:
         """Return why they reject settings."""
         self.asked += wanted
         return self.problems
+
+    def is_deletion_enabled(self) -> bool | None:
+        """Return whether they delete topics."""
+        return self.deletions
+
+
+@dataclass
+class Listed:
+    """The topics that exist."""
+
+    topics: frozenset[str] = frozenset()
+    names_by_id: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -117,6 +130,7 @@ def public(
     answer: Callable[[Event], object] = lambda _: None,
     is_sasl: bool = False,
     validation: FakeValidation | None = None,
+    listed: Listed | None = None,
 ) -> Iterator[Public]:
     """Run a server in front of brokers that answer so."""
     with ExitStack() as running:
@@ -130,7 +144,7 @@ def public(
             relay,
             tickets,
             BrokerService(tickets, counts),
-            TopicService(tickets, validation or FakeValidation(None)),
+            TopicService(tickets, validation or FakeValidation(None), listed or Listed()),
             counts,
             is_sasl=is_sasl,
         )

@@ -19,6 +19,7 @@ def test_every_frame_is_a_request_or_refused() -> None:
         "ListReassignments",
         "CreateTopicsResponse",
         "CreatePartitionsResponse",
+        "DeleteTopicsResponse",
         "Unclean",
         "AlterPartition",
         "ApiVersions",

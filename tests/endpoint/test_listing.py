@@ -10,6 +10,7 @@ from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
 from tests.endpoint.serving import Counts, Loop
+from tests.endpoint.test_client_service import Listed
 
 
 def settings_of(**options: str) -> Settings:
@@ -32,7 +33,7 @@ def test_public_endpoint_is_listed_under_its_listeners(
 ) -> None:
     """At one address; clients are relayed to the last of them."""
     settings = settings_of(controller_endpoint="public", **options)
-    made = build_endpoint(settings, Loop(lambda _: None), Counts(), set)
+    made = build_endpoint(settings, Loop(lambda _: None), Counts(), Listed())
     assert made is not None
     assert [e.listener for e in made.entry.endpoints] == listeners
     assert {(e.host, e.port) for e in made.entry.endpoints} == {tuple(made.server.address)}
@@ -45,7 +46,7 @@ def test_public_endpoint_is_listed_under_its_listeners(
 def test_private_endpoint_relays_nothing() -> None:
     """Only brokers know it."""
     made = build_endpoint(
-        settings_of(controller_endpoint="private"), Loop(lambda _: None), Counts(), set
+        settings_of(controller_endpoint="private"), Loop(lambda _: None), Counts(), Listed()
     )
     assert made is not None
     assert not made.followers

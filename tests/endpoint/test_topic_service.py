@@ -72,7 +72,7 @@ class Broker:
         listed = [
             topic(
                 version=version,
-                error_code=3,
+                error_code=29 if found is None else 3,
                 name=name,
                 is_internal=False,
                 partitions=[],

@@ -37,6 +37,7 @@ from controller.core.records import (
     AssignmentRecord,
     CancellationEndedRecord,
     Change,
+    DeletionRequestedRecord,
     LegacyEntryRecord,
     PartitionOutcomeRecord,
     PartRecord,
@@ -52,6 +53,7 @@ from controller.core.records import (
 )
 from controller.core.requests.completion import conclude
 from controller.core.state.tenure import Tenure
+from controller.core.topic_requests import TopicResult
 from controller.core.view import ClusterView
 from controller.reactor.group_commit import MAX_BYTES, Batch, Batcher, in_groups
 from controller.reactor.outcome_rows import SHARD_BYTES
@@ -240,6 +242,17 @@ def test_the_end_of_a_step_does_not_depend_on_what_else_the_topic_says() -> None
     """A controller that moves many partitions of a topic would have every end refused."""
     end = SpecEndedRecord(tp(0), ZkVersion(2), R1, "done")
     assert not any(isinstance(op, Check) for op in only(with_topic(), [end, refused(0)]))
+
+
+def test_deletion_is_requested_only_of_a_topic_that_exists() -> None:
+    """In the multi itself; its version does not matter, as steps go on."""
+    change = Change((DeletionRequestedRecord(1, TopicResult("t", 0)),))
+    (batch,) = Batcher(ClusterView(Options())).batches([change])
+    assert batch.operations == [
+        Check("/brokers/topics/t", ZkVersion(-1)),
+        Create("/admin/delete_topics/t", b""),
+    ]
+    assert batch.owners == [(change,), (change,)]
 
 
 def test_the_write_of_a_topic_is_check_enough() -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from integration.rigs.failpoints import MEANING, NEW_PARTITIONS, Failpoint
+from integration.rigs.failpoints import MEANING, NEW_PARTITIONS, REQUESTED_DELETIONS, Failpoint
 from tests.sim.asked_shapes import EVERY
 from tests.sim.shapes import KafkasEnd, kafkas_end
 
@@ -163,7 +163,7 @@ def _table() -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|"
     for failpoint in Failpoint:
-        if failpoint in NEW_PARTITIONS:
+        if failpoint in {*NEW_PARTITIONS, *REQUESTED_DELETIONS}:
             continue
         shapes = [shape for shape in EVERY if failpoint in shape.failpoints]
         tried = ", ".join(shape.name for shape in shapes)
@@ -180,11 +180,11 @@ def _topics() -> Iterator[str]:
     yield "While clients see the daemon as the controller, it creates their topics and partitions."
     yield "When it dies, Kafka's controller or a daemon finds nothing of them or all of them in"
     yield "the topic znode, and completes them. The client gets an error; a topic that was written"
-    yield "exists when it asks again."
+    yield "exists when it asks again. A deletion is carried out if its marker was written."
     yield ""
     yield "| the daemon dies at | state at that instant | any controller |"
     yield "|---|---|---|"
-    for failpoint in NEW_PARTITIONS:
+    for failpoint in (*NEW_PARTITIONS, *REQUESTED_DELETIONS):
         yield f"| `{failpoint}` | {MEANING[failpoint]} | {_COMPLETES[failpoint]} |"
 
 
@@ -198,6 +198,8 @@ _COMPLETES: Final[Mapping[Failpoint, str]] = {
     Failpoint.FIRST_FOLLOWER_NOTIFIED: _SENDS,
     Failpoint.FIRST_UPDATE_METADATA_SENT: _SENDS,
     Failpoint.BEFORE_TOPIC_ANSWERED: _SENDS,
+    Failpoint.BEFORE_DELETION_REQUESTED: "finds nothing",
+    Failpoint.DELETION_REQUESTED: "deletes the topic",
 }
 
 _SUBMITTED: Final = {KafkasEnd.PLAN: "legacy plan: ", KafkasEnd.UNSEEN: "request: "}

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from controller.znodes import paths
-from integration.rigs.failpoints import MEANING, NEW_PARTITIONS, Failpoint
+from integration.rigs.failpoints import MEANING, NEW_PARTITIONS, REQUESTED_DELETIONS, Failpoint
 from tests.sim import recovery_table
 from tests.sim.asked_shapes import EVERY, REQUESTING
 from tests.sim.recoveries import Cell
@@ -106,8 +106,9 @@ def test_the_rest_of_a_request_is_accepted_with_each_successor(
 
 
 def test_every_boundary_is_on_a_way_that_is_tried() -> None:
-    """A boundary without a cell would prove nothing; those of new partitions are tried for real."""
-    assert {b for shape in EVERY for b in shape.failpoints} == set(Failpoint) - set(NEW_PARTITIONS)
+    """A boundary without a cell would prove nothing; those of clients are tried for real."""
+    of_clients = {*NEW_PARTITIONS, *REQUESTED_DELETIONS}
+    assert {b for shape in EVERY for b in shape.failpoints} == set(Failpoint) - of_clients
     assert set(MEANING) == set(Failpoint)
 
 

@@ -8,7 +8,7 @@ As with brokers, a request stays in the view until it can be answered from what 
   refused or reversed, so that a tool that lists reassignments afterwards finds it.
 - ListPartitionReassignments shows every reassignment against its last target, also a pending one:
   Kafka's tool takes a partition that is not listed for one that has ended.
-- CreateTopics and CreatePartitions: ``topic_asks``.
+- CreateTopics, CreatePartitions and DeleteTopics: ``topic_asks``.
 - ElectLeaders joins the preferred elections of this tenure, with their limits.
 
 Errors are those of KafkaController (``alterPartitionReassignments``, ``electLeaders``).
@@ -47,7 +47,7 @@ from controller.core.model import (
 )
 from controller.core.records import AskAnsweredRecord, Change, Decision, ElectionsAskedRecord
 from controller.core.requests import acceptance
-from controller.core.topic_requests import CreatePartitions, CreateTopics
+from controller.core.topic_requests import CreatePartitions, CreateTopics, DeleteTopics
 from controller.core.view import ClusterView
 
 AGAIN_S: Final = 1.0
@@ -90,7 +90,8 @@ def answer_clients(view: ClusterView, now: Instant) -> Decision:
     is_waiting = False
     names = topic_asks.Names(view)
     for ticket, pending in view.tenure.client_asks.items():
-        found = _refusal(view, pending) or _answer(view, names, ticket, pending, now)
+        asking = topic_asks.Asking(view, names, ticket, pending)
+        found = _refusal(view, pending) or _answer(asking, now)
         match found:
             case Change():
                 changes.append(found)
@@ -130,12 +131,9 @@ def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | Non
 
 
 def _answer(
-    view: ClusterView,
-    names: topic_asks.Names,
-    ticket: int,
-    pending: PendingClientAsk,
-    now: Instant,
+    asking: topic_asks.Asking, now: Instant
 ) -> ClientAnswer | Change | tuple[Change, ...] | effects.SubmitReassignments | None:
+    view, ticket, pending = asking.view, asking.ticket, asking.pending
     if not view.tenure.accepted_by_broker:
         return None
     match pending.request:
@@ -147,8 +145,8 @@ def _answer(
             return _altered(view, ticket, pending, asked, now)
         case ElectLeaders() as asked:
             return _elected(view, ticket, pending, asked, now)
-        case CreateTopics() | CreatePartitions() as asked:
-            return topic_asks.answer_topics(view, names, ticket, pending, asked, now)
+        case CreateTopics() | CreatePartitions() | DeleteTopics() as asked:
+            return topic_asks.answer_topics(asking, asked, now)
         case CedeRole():
             return None
 

@@ -42,6 +42,9 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
         match record:
             case records.AssignmentRecord(partition=partition):
                 topics[partition.topic] = None
+            case records.DeletionRequestedRecord(result=result):
+                # The topic is gone, or its deletion is already requested.
+                topics[result.name] = None
             case (
                 records.StateRecord(partition=partition)
                 | records.StateCreatedRecord(partition=partition)
@@ -135,6 +138,7 @@ def set_aside(
             case (
                 records.TopicCreatedRecord(ticket=ticket, result=result)
                 | records.TopicGrownRecord(ticket=ticket, result=result)
+                | records.DeletionRequestedRecord(ticket=ticket, result=result)
             ):
                 note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
                 wakeups.asks_concerned(view)

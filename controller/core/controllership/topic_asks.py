@@ -1,6 +1,8 @@
 """
 Create topics and partitions for clients, as Kafka's controller does (``ZkAdminManager``).
 
+Deletions: ``deletion_asks``.
+
 A topic becomes durable with its settings in one transaction; Kafka writes the settings first and
 the topic after them. From then on any controller can complete it: the first states of its
 partitions follow as a duty of the controller, as for topics that a broker creates by itself.
@@ -14,18 +16,20 @@ request is interrupted by another controller asks again, and hears that its topi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
 from controller.core import topic_requests
 from controller.core.client_requests import PendingClientAsk
-from controller.core.controllership import replica_choice, topic_checks
+from controller.core.controllership import deletion_asks, replica_choice, topic_checks
 from controller.core.model import Instant, PartitionAssignment, Replicas, TopicPartition
 from controller.core.records import AssignmentRecord, Change, TopicCreatedRecord, TopicGrownRecord
 from controller.core.topic_requests import (
     BY_DEFAULT,
+    CreatePartitions,
     CreateTopics,
+    DeleteTopics,
     MorePartitions,
     NewTopic,
     TopicAnswer,
@@ -61,7 +65,7 @@ class Names:
     @cached_property
     def known(self) -> set[str]:
         """The topics that were listed, and those written since."""
-        pending = self._view.tenure.client_asks.values()
+        pending = [p for p in self._view.tenure.client_asks.values() if _creates(p)]
         written = {r.name for p in pending for r in p.topics.values() if not r.error}
         return written.union(self._view.session.listed or ())
 
@@ -85,9 +89,23 @@ class Names:
         return self._plain.get(name.translate(_COLLIDING), [])
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A client's request that is examined, and what it is judged by."""
+
+    view: ClusterView
+    names: Names
+    ticket: int
+    pending: PendingClientAsk
+
+
+def _creates(pending: PendingClientAsk) -> bool:
+    return not isinstance(pending.request, DeleteTopics)
+
+
 def is_underway(pending: PendingClientAsk) -> bool:
     """Return whether a client waits for a topic that is written: it keeps the role."""
-    return any(not result.error for result in pending.topics.values())
+    return _creates(pending) and any(not result.error for result in pending.topics.values())
 
 
 def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
@@ -98,26 +116,22 @@ def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
         view.tenure.client_asks[ticket] = replace(pending, topics=noted)
 
 
-def answer_topics(  # noqa: PLR0913, PLR0917 - what it is about, and what it is judged by
-    view: ClusterView,
-    names: Names,
-    ticket: int,
-    pending: PendingClientAsk,
-    asked: TopicAsk,
-    now: Instant,
+def answer_topics(
+    asking: Asking, asked: TopicAsk | DeleteTopics, now: Instant
 ) -> TopicAnswer | tuple[Change, ...]:
     """Return the answer to a request, or the writes that precede it; none: it waits for reads."""
+    pending = asking.pending
     is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
     is_late_to_write = is_late and now >= pending.since + WRITE_S
     results: list[TopicResult] = []
     changes: list[Change] = []
     doubled = _doubled(asked)
     waits = False
-    for name, judge in _judges(view, names, ticket, asked).items():
+    for name, judge in _judges(asking, asked).items():
         written = pending.topics.get(name)
         judged: _Judged
         if written is not None:
-            judged = _awaited(view, written)
+            judged = _awaited(asking, written)
         elif name in doubled:
             judged = TopicResult(name, topic_requests.INVALID_REQUEST, _doubled_text(asked))
         else:
@@ -135,33 +149,37 @@ def answer_topics(  # noqa: PLR0913, PLR0917 - what it is about, and what it is 
     return tuple(changes) if waits else topic_answer(asked, tuple(results))
 
 
-def _judges(
-    view: ClusterView, names: Names, ticket: int, asked: TopicAsk
-) -> dict[str, Callable[[], _Judged]]:
+def _judges(asking: Asking, asked: TopicAsk | DeleteTopics) -> dict[str, Callable[[], _Judged]]:
     """Return what judges each topic that is not written yet."""
-    if isinstance(asked, CreateTopics):
-        return {t.name: partial(_created, view, names, ticket, t, asked) for t in asked.topics}
-    only = asked.validate_only
-    return {
-        t.name: partial(_grown, view, names, ticket, t, validate_only=only) for t in asked.topics
-    }
+    match asked:
+        case CreateTopics():
+            return {t.name: partial(_created, asking, t, asked) for t in asked.topics}
+        case CreatePartitions(validate_only=only):
+            return {t.name: partial(_grown, asking, t, validate_only=only) for t in asked.topics}
+        case DeleteTopics():
+            request = partial(deletion_asks.request_deletion, asking.view, asking.ticket)
+            return {t.name: partial(request, t) for t in asked.topics}
 
 
-def _doubled(asked: TopicAsk) -> set[str]:
+def _doubled(asked: TopicAsk | DeleteTopics) -> set[str]:
+    """Return the topics that are named more than once, which is no error in a DeleteTopics."""
+    if isinstance(asked, DeleteTopics):
+        return set()
     seen: set[str] = set()
     return {t.name for t in asked.topics if t.name in seen or seen.add(t.name)}  # type: ignore[func-returns-value] # adds
 
 
-def _doubled_text(asked: TopicAsk) -> str:
+def _doubled_text(asked: TopicAsk | DeleteTopics) -> str:
     if isinstance(asked, CreateTopics):
         return "Found multiple entries for this topic."
     return "Duplicate topic in request."
 
 
-def _awaited(view: ClusterView, written: TopicResult) -> TopicResult | None:
-    """Return the result of a topic that is written, once each partition has a leader."""
-    if written.error:
+def _awaited(asking: Asking, written: TopicResult) -> TopicResult | None:
+    """Return the result of a topic that is written, once each new partition has a leader."""
+    if written.error or not _creates(asking.pending):
         return written
+    view = asking.view
     topic = view.session.topics.get(written.name)
     if topic is None or topic.stale:
         return None
@@ -171,27 +189,23 @@ def _awaited(view: ClusterView, written: TopicResult) -> TopicResult | None:
 # --- CreateTopics --------------------------------------------------------------------------------
 
 
-def _created(
-    view: ClusterView, names: Names, ticket: int, topic: NewTopic, asked: CreateTopics
-) -> TopicResult | Change:
+def _created(asking: Asking, topic: NewTopic, asked: CreateTopics) -> TopicResult | Change:
     """Return the creation of a topic, or why it is refused; its result if it is only validated."""
     try:
-        replicas = _valid(view, names, topic, asked)
+        replicas = _valid(asking, topic, asked)
     except TopicRefusedError as refusal:
         return TopicResult(topic.name, refusal.code, str(refusal))
     topic_id = topic.topic_id if asked.defaults.uses_topic_ids else None
     result = TopicResult(topic.name, 0, None, len(replicas), len(replicas[0]), topic_id)
     if asked.validate_only:
         return result._replace(topic_id=None)
-    names.add(topic.name)
+    asking.names.add(topic.name)
     configs = tuple((name, value or "") for name, value in topic.configs)
-    replaces = view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
-    return Change((TopicCreatedRecord(ticket, result, replicas, configs, replaces),))
+    replaces = asking.view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
+    return Change((TopicCreatedRecord(asking.ticket, result, replicas, configs, replaces),))
 
 
-def _valid(
-    view: ClusterView, names: Names, topic: NewTopic, asked: CreateTopics
-) -> tuple[Replicas, ...]:
+def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replicas, ...]:
     """
     Return the replicas of a new topic; the order of the checks is Kafka's.
 
@@ -199,6 +213,7 @@ def _valid(
         TopicRefusedError: it is refused.
 
     """
+    view, names = asking.view, asking.names
     if topic.name == CLUSTER_METADATA:
         raise TopicRefusedError(
             topic_requests.INVALID_REQUEST,
@@ -246,11 +261,9 @@ def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
 # --- CreatePartitions ----------------------------------------------------------------------------
 
 
-def _grown(
-    view: ClusterView, names: Names, ticket: int, asked: MorePartitions, *, validate_only: bool
-) -> TopicResult | Change | None:
+def _grown(asking: Asking, asked: MorePartitions, *, validate_only: bool) -> _Judged:
     """Return the write of a topic's new partitions, or why there is none; None: it is read."""
-    name = asked.name
+    view, name = asking.view, asked.name
     topic = view.session.topics.get(name)
     try:
         if topic is None or topic.stale or name in (view.session.deletions or ()):
@@ -261,13 +274,14 @@ def _grown(
         return TopicResult(name, refusal.code, str(refusal))
     if validate_only:
         return TopicResult(name, 0)
-    if name in names.growing:
+    if name in asking.names.growing:
         return None
-    names.growing.add(name)
+    asking.names.growing.add(name)
     first = len(topic.partitions)
+    result = TopicResult(name, 0, None, asked.count, first_new=first)
     return Change(
         (
-            TopicGrownRecord(ticket, TopicResult(name, 0, None, asked.count, first_new=first)),
+            TopicGrownRecord(asking.ticket, result),
             *(
                 AssignmentRecord(TopicPartition(name, number), PartitionAssignment(replicas))
                 for number, replicas in enumerate(added, first)

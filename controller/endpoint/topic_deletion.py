@@ -1,0 +1,192 @@
+"""
+Answer DeleteTopics as Kafka's controller does (``KafkaApis``, ``ZkAdminManager``).
+
+The loop writes the request to delete a topic; whichever controller comes next carries it out. So
+the answer is given when the topic is no longer listed in ZooKeeper, whatever becomes of the role in
+between. It also comes when the client's time is over: then the topic is deleted nevertheless.
+
+Different from Kafka: it answers when the brokers' metadata lacks the topic, which is earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from controller.core.topic_requests import (
+    INVALID_REQUEST,
+    NONE,
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+    TOPIC_DELETION_DISABLED,
+    UNKNOWN_TOPIC_ID,
+    DeletedTopic,
+    DeleteTopics,
+    DeleteTopicsResponse,
+    TopicResult,
+)
+from controller.endpoint import relayed_frames, topic_codec
+from controller.endpoint.codec import RequestHeader
+from controller.endpoint.tickets import Tickets
+from controller.endpoint.topic_codec import DeletionResult, NamedTopic, TopicsWanted
+
+GRACE_S: Final = 5.0
+"""How much longer than its own timeout a request is awaited."""
+TIMEOUT_MAX_S: Final = 60.0
+LOOK_S: Final = 0.05
+"""Between two looks at the topics that exist."""
+_FIRST_WITH_DISABLED: Final = 3
+"""The first version that has an error for ``delete.topic.enable=false``."""
+
+
+class ListedTopics(Protocol):
+    """The topics that exist, as last listed in ZooKeeper."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Their names."""
+        ...
+
+    @property
+    def names_by_id(self) -> Mapping[str, str]:
+        """Their names by their ids, as last read."""
+        ...
+
+
+class RightsUnknownError(Exception):
+    """A broker does not say what the client may do with a topic."""
+
+
+class TopicDeletion:
+    """Deletes topics for clients whose rights a broker knows."""
+
+    def __init__(self, tickets: Tickets, listed: ListedTopics) -> None:
+        """
+        Prepare.
+
+        Args:
+            tickets: The way to the loop.
+            listed: The topics that exist.
+
+        """
+        self._tickets = tickets
+        self._listed = listed
+
+    def names(self, wanted: TopicsWanted) -> tuple[str, ...]:
+        """Return the topics that a request names, also by their ids."""
+        by_id = (self._name(topic) for topic in wanted.deleted)
+        return tuple(dict.fromkeys([*wanted.names, *(n for n in by_id if n is not None)]))
+
+    async def answer(
+        self,
+        header: RequestHeader,
+        wanted: TopicsWanted,
+        seen: relayed_frames.SeenController,
+        *,
+        is_enabled: bool,
+    ) -> tuple[bytes, int] | None:
+        """
+        Return the frame of the answer and its error; None: a broker has to answer.
+
+        Args:
+            header: The header of the request.
+            wanted: The request.
+            seen: What the client may do with the topics that it names.
+            is_enabled: Whether brokers delete topics (``delete.topic.enable``).
+
+        """
+        now = asyncio.get_running_loop().time
+        until = now() + min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S)
+        error = _error_of_all(header, wanted, is_enabled=is_enabled)
+        if error is not None:
+            return _encoded(header, [DeletionResult(t, error) for t in wanted.deleted])
+        try:
+            judged = [self._judged(topic, seen) for topic in wanted.deleted]
+        except RightsUnknownError:
+            return None
+        found: Mapping[str, TopicResult] = {}
+        permitted = _permitted(judged)
+        if permitted:
+            request = DeleteTopics(permitted, wanted.timeout_s)
+            within_s = max(until - now(), 0.0) + GRACE_S
+            answered = await self._tickets.ask(request, within_s)
+            if not isinstance(answered, DeleteTopicsResponse):
+                return None
+            if answered.error:
+                refused = [DeletionResult(t, answered.error) for t in wanted.deleted]
+                return _encoded(header, refused, answered.error)
+            found = {result.name: result for result in answered.results}
+        left = {name for name, result in found.items() if not result.error}
+        if wanted.timeout_s > 0:
+            while left := left & self._listed.topics:
+                if now() >= until:
+                    break
+                await asyncio.sleep(LOOK_S)
+        return _encoded(header, [_ended(result, found, left) for result in judged])
+
+    def _name(self, topic: NamedTopic) -> str | None:
+        if topic.topic_id is None:
+            return topic.name
+        return self._listed.names_by_id.get(topic.topic_id)
+
+    def _judged(self, topic: NamedTopic, seen: relayed_frames.SeenController) -> DeletionResult:
+        """
+        Return the result for a topic that is not deleted; without an error: the loop decides.
+
+        The order of the checks is Kafka's.
+
+        Raises:
+            RightsUnknownError: a broker does not say whether the client may delete it.
+
+        """
+        name = self._name(topic)
+        if topic.topic_id is not None:
+            if name is None or name not in seen.topics:
+                return DeletionResult(topic, UNKNOWN_TOPIC_ID)
+            if name in seen.hidden:
+                # Who may not see the topic does not learn its name.
+                return DeletionResult(topic, TOPIC_AUTHORIZATION_FAILED)
+        shown = NamedTopic(name, topic.topic_id)
+        if name is None or name in seen.hidden:
+            return DeletionResult(shown, TOPIC_AUTHORIZATION_FAILED)
+        is_permitted = seen.permits(name, relayed_frames.DELETE)
+        if is_permitted is None:
+            raise RightsUnknownError(name)
+        return DeletionResult(shown, NONE if is_permitted else TOPIC_AUTHORIZATION_FAILED)
+
+
+def _error_of_all(header: RequestHeader, wanted: TopicsWanted, *, is_enabled: bool) -> int | None:
+    """Return the error for which no topic is deleted, whatever it is."""
+    if not is_enabled:
+        has_error = header.version >= _FIRST_WITH_DISABLED
+        return TOPIC_DELETION_DISABLED if has_error else INVALID_REQUEST
+    if any(None not in topic for topic in wanted.deleted):
+        return INVALID_REQUEST  # A topic has both a name and an id.
+    return None
+
+
+def _permitted(judged: list[DeletionResult]) -> tuple[DeletedTopic, ...]:
+    """Return the topics to delete, each once; an id that names one has to be its id."""
+    ids: dict[str, str | None] = {}
+    for topic, error, _ in judged:
+        if not error and topic.name is not None:
+            ids[topic.name] = ids.get(topic.name) or topic.topic_id
+    return tuple(DeletedTopic(name, topic_id) for name, topic_id in ids.items())
+
+
+def _ended(
+    result: DeletionResult, found: Mapping[str, TopicResult], left: set[str]
+) -> DeletionResult:
+    """Return the result for a topic after all that was done."""
+    name = result.topic.name
+    if result.error or name is None or name not in found:
+        return result
+    error = REQUEST_TIMED_OUT if name in left else found[name].error
+    return DeletionResult(result.topic, error, found[name].message)
+
+
+def _encoded(
+    header: RequestHeader, results: list[DeletionResult], error: int = NONE
+) -> tuple[bytes, int]:
+    return topic_codec.encode_deletion(header, results), error

@@ -1,0 +1,43 @@
+"""What passes through the inbox is kept for those that ask without the loop."""
+
+from __future__ import annotations
+
+from controller.brokers.broker_queries import BrokerFollower
+from controller.core.events import Event, TopicsListed, TopicsRead
+from controller.core.model import PartitionAssignment, TopicAssignment, ZkVersion, Zxid
+from tests.core.builders import replicas
+
+
+class Inbox:
+    """Keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def put(self, event: Event) -> None:
+        """Take an event."""
+        self.events.append(event)
+
+
+def read(topic_id: str | None) -> TopicAssignment:
+    """Return a topic with an id."""
+    partitions = {0: PartitionAssignment(replicas(1, 2))}
+    return TopicAssignment(partitions, ZkVersion(0), Zxid(9), topic_id)
+
+
+def test_topics_are_known_by_their_ids_while_they_exist() -> None:
+    """One without an id, or whose znode is unreadable or gone, has none."""
+    inner = Inbox()
+    follower = BrokerFollower(inner)
+    events: list[Event] = [
+        TopicsListed(frozenset({"a", "b", "c", "d"})),
+        TopicsRead({"a": read("1"), "b": read(None), "c": "no JSON", "d": None}),
+        TopicsRead({"b": read("2")}),
+    ]
+    for event in events:
+        follower.put(event)
+    assert follower.topics == {"a", "b", "c", "d"}
+    assert follower.names_by_id == {"1": "a", "2": "b"}
+    follower.put(TopicsListed(frozenset({"b"})))
+    assert follower.names_by_id == {"2": "b"}
+    assert inner.events[:3] == events
