@@ -102,7 +102,9 @@ def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
         fill(cluster, [(topic, 0)])
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(plan_of({(topic, 0): (2, 3)})))
-        daemon = cluster.make_daemon("first", *PUBLIC, *cluster.serve_clients())
+        # The copy may end before all is asked.
+        permanent = ("--tenure", "permanent")
+        daemon = cluster.make_daemon("first", *PUBLIC, *permanent, *cluster.serve_clients())
         daemon.start()
         for command in (("throttle", "1KB"), ("execute", str(plan))):
             said = cluster.reassigner(*command)
