@@ -174,8 +174,8 @@ class TopicClients:
 
     def _settings_written(self, transaction: Transaction, name: str) -> None:
         """Note settings that Kafka's controller writes before the topic: it may die then."""
-        is_daemon = self._world.invariants.is_daemon(transaction.session)
-        if transaction.session != NO_SESSION and not is_daemon:
+        # Daemons write throttles, also without the role.
+        if any(b.session_id == transaction.session for b in self._world.brokers.values()):
             self._operators.settings.choose(Entity(f"topics/{name}"), self._settings(name))
 
     def _settings(self, name: str) -> dict[str, str]:
