@@ -264,7 +264,8 @@ class TopicClients:
         )
 
     def _replicas(self, size: int) -> Replicas:
-        return tuple(self._chance.sample(sorted(self._world.brokers), size))
+        brokers = sorted(self._world.brokers)
+        return tuple(self._chance.sample(brokers, min(size, len(brokers))))
 
     def _grow(self) -> str:
         chance = self._chance
