@@ -76,7 +76,7 @@ class TopicValidation:
 
     def defaults(self) -> TopicDefaults | None:
         """Return what new topics depend on; None: only Kafka's controller can create topics."""
-        first = self._agreed("topic_defaults", self._configurations().values(), FOR_NEW_TOPICS)
+        first = self._agreed("topic_defaults", FOR_NEW_TOPICS)
         if first is None or first.get(CREATE_POLICY):
             return None
         try:
@@ -90,14 +90,8 @@ class TopicValidation:
             return None
 
     def is_deletion_enabled(self) -> bool | None:
-        """
-        Return ``delete.topic.enable``; None: only Kafka's controller can delete topics.
-
-        Every live broker has to say so: one that does not might refuse.
-        """
-        found, brokers = self._configurations(), self._brokers.values()
-        shown = [found.get(broker, {}) for broker in brokers]
-        agreed = self._agreed("topic_deletion", shown, (DELETION,))
+        """Return ``delete.topic.enable``; None: only Kafka's controller can delete topics."""
+        agreed = self._agreed("topic_deletion", (DELETION,))
         return None if agreed is None else _BOOLEANS.get(agreed[DELETION] or "")
 
     def config_problems(
@@ -109,7 +103,8 @@ class TopicValidation:
         None: brokers do not say, or have a policy for changes of settings.
         """
         examples = tuple(islice(self.topics(), EXAMPLES))
-        if not examples or any(c.get(ALTER_POLICY) for c in self._configurations().values()):
+        agreed = self._agreed("topic_policies", (ALTER_POLICY,))
+        if not examples or agreed is None or agreed[ALTER_POLICY]:
             return None
         problems: dict[TopicSettings, str] = {}
 
@@ -128,16 +123,23 @@ class TopicValidation:
                 return problems
         return None
 
-    @staticmethod
-    def _agreed(
-        subject: str, found: Iterable[Mapping[str, str | None]], names: Collection[str]
-    ) -> Mapping[str, str | None] | None:
-        """Return the settings that all brokers have; None: they differ, or are not known."""
-        each = [{name: shown.get(name) for name in names} for shown in found]
-        if each and all(other == each[0] for other in each):
-            return each[0]
-        _log(f"{subject}_differ" if each else f"{subject}_unknown")
-        return None
+    def _agreed(self, subject: str, names: Collection[str]) -> Mapping[str, str | None] | None:
+        """
+        Return the settings that all live brokers have; None: they differ, or one is not known.
+
+        A broker that does not answer may have a policy, or other values.
+        """
+        brokers = tuple(self._brokers.values())
+        found = self._configurations()
+        silent = sorted(broker.id for broker in brokers if broker not in found)
+        if silent or not brokers:
+            _log(f"{subject}_unknown", brokers=silent)
+            return None
+        each = [{name: found[broker].get(name) for name in names} for broker in brokers]
+        if any(other != each[0] for other in each):
+            _log(f"{subject}_differ")
+            return None
+        return each[0]
 
     def _configurations(self) -> Mapping[LiveBroker, Mapping[str, str | None]]:
         """Return the configuration of each live broker that answers."""
@@ -196,5 +198,5 @@ async def _verdict(
     return None
 
 
-def _log(event: str, **values: str) -> None:
+def _log(event: str, **values: object) -> None:
     structlog.stdlib.get_logger("controller.endpoint").warning(event, **values)

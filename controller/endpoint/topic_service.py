@@ -46,7 +46,9 @@ from controller.endpoint.topic_deletion import (
 
 SETTINGS_S: Final = 3.0
 """How long a broker may take to know a new topic, whose settings the answer has."""
-_FORBIDDEN: Final = "Authorization failed."
+_CREATION_FORBIDDEN: Final = "Authorization failed."
+_GROWTH_FORBIDDEN: Final = "The topic authorization is failed."
+"""Kafka's texts."""
 
 
 class Validation(Protocol):
@@ -138,8 +140,9 @@ class TopicService:
         request = await (self._creation if is_new else self._growth)(wanted, permitted)
         if request is None:
             return None
+        text = _CREATION_FORBIDDEN if is_new else _GROWTH_FORBIDDEN
         forbidden = tuple(
-            TopicResult(name, TOPIC_AUTHORIZATION_FAILED, _FORBIDDEN)
+            TopicResult(name, TOPIC_AUTHORIZATION_FAILED, text)
             for name, is_in in allowed.items()
             if not is_in
         )

@@ -108,6 +108,13 @@ def test_brokers_that_differ_or_have_a_policy_decide_themselves(
     )
 
 
+def test_a_live_broker_that_does_not_answer_may_have_a_policy(start: Start) -> None:
+    """It may be the controller next; what the others say does not stand for it."""
+    validation, _ = start(broker(1, CONFIGURED), broker(2, {}))
+    assert validation.defaults() is None
+    assert validation.config_problems({(("retention.ms", "1"),)}) is None
+
+
 def test_nothing_is_known_without_brokers_or_without_the_right_to_ask(start: Start) -> None:
     """A broker does not show its configuration to who may not see it; that may change."""
     assert start()[0].defaults() is None
