@@ -23,16 +23,18 @@ from integration.rigs.plans import (
     await_end,
     await_tenure,
 )
-from integration.rigs.requests import submit_request
+from integration.rigs.requests import await_outcome, cancel, submit_request
 from integration.rigs.reserved_ports import ReservedPort
 from integration.rigs.running_daemons import answered, await_shown
 from integration.rigs.tcp_proxies import Link
 from integration.rigs.traffic import Traffic
-from integration.rigs.waiting import eventually
+from integration.rigs.waiting import GaveUpError, eventually
 
 SERVED = [row for row in ROWS if row.endpoint]
 DEAD = ("FATAL", "Error due to", "SchemaException")
 """Of a broker whose way to the controller ended."""
+ASKS_AGAIN_S = 100
+"""When a leader that may forget its request is given a new leader epoch, after the give-back."""
 
 
 @pytest.fixture(scope="module", params=SERVED, ids=lambda row: row.name)
@@ -141,7 +143,12 @@ def test_role_is_given_back_if_brokers_cannot_reach_the_endpoint(
 def test_role_is_given_back_if_requests_get_lost_on_the_way_to_the_endpoint(
     row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Leaders asked before in this tenure; then nothing arrives, and no connection breaks."""
+    """
+    Leaders asked before in this tenure; then nothing arrives, and no connection breaks.
+
+    A leader of 2.7 or 2.8 whose request is under way then may never ask again (KAFKA-12686). There
+    the plan may have to be cancelled and submitted again, as the guide says.
+    """
     before = make_topic({0: (1, 2), 1: (2, 1)})
     topic = make_topic({0: (1, 2), 1: (2, 1)})
     link = Link()
@@ -164,8 +171,20 @@ def test_role_is_given_back_if_requests_get_lost_on_the_way_to_the_endpoint(
             within_s=240,
             what="the role is given back",
         )
-        print(f"{row.name}: given back after {time.monotonic() - begun:.0f} s")
-        await_end(cluster, targets, within_s=120, any_leader=True)
+        given_back = time.monotonic()
+        print(f"{row.name}: given back after {given_back - begun:.0f} s")
+        await_broker_controller(cluster, within_s=30)
+        may_forget = row.release.may_forget_isr_changes
+        try:
+            await_end(cluster, targets, within_s=60 if may_forget else 120, any_leader=True)
+        except GaveUpError:
+            if not may_forget:
+                raise
+            time.sleep(max(0.0, given_back + ASKS_AGAIN_S - time.monotonic()))
+            await_outcome(cluster, cancel(cluster), within_s=60)
+            submit_request(cluster, targets)
+            await_end(cluster, targets, within_s=90, any_leader=True)
+            print(f"{row.name}: ended {time.monotonic() - given_back:.0f} s later, submitted again")
         assert daemon.status()["engine"] == "delegated"
     finally:
         link.close()
