@@ -23,6 +23,7 @@ from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.engine_matrix import NATIVE, Row
 from integration.rigs.failpoints import Failpoint
+from integration.rigs.operator_actions import forget
 from integration.rigs.plans import Daemons, await_end, await_tenure, is_planned, plan_of, submit
 from integration.rigs.recovery_cells import (
     AT_ONCE,
@@ -88,10 +89,11 @@ CELLS: Final = [
 
 @pytest.fixture
 def cluster(native_cluster: Cluster) -> Iterator[Cluster]:
-    """Give the cluster of a row with everything up."""
+    """Give the cluster of a row with everything up; a pause of a failed test does not stay."""
     native_cluster.heal()
     yield native_cluster
     native_cluster.heal()
+    forget(native_cluster)
 
 
 class Scene:
