@@ -69,6 +69,9 @@ def start_pending(
             continue
         if partition in due.partitions or partition in respecified:
             continue
+        if partition in view.tenure.bounced or view.due.held.get(partition):
+            # A broker that is to leave the ISR first would count as in sync.
+            continue
         step = engine.advance(view, partition, now, budget)
         if isinstance(step, Blocked) and step.by in SHARED:
             refused.add((step.by, step.obstacle))

@@ -181,3 +181,19 @@ def test_a_scan_decides_once_for_all_that_wait_for_a_slot_of_the_same_broker() -
     decision = start_pending(driver.view, Worklist(capacity=True), driver.now, budget, ())
     assert len(driver.view.tenure.waiting) == len(entries) - 2
     assert (decision.changes, budget.asked) == ((), 2)
+
+
+@pytest.mark.parametrize("kept", ["until it is read", "for a later cycle"])
+def test_no_step_begins_before_a_bounce_is_handled(kept: str) -> None:
+    """The broker that bounced leaves the ISR first, and the step would count it as in sync."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=0))
+    driver.adopt({tp(n): spec((1, 3), (1, 2), LARGE) for n in range(2)})
+    view = driver.view
+    if kept == "until it is read":
+        view.tenure.bounced[tp(0)] = {BrokerId(2)}
+    else:
+        view.due.held[tp(0)] = frozenset({BrokerId(2)})
+    view.options = Options()
+    budget = Budget(view, driver.now)
+    begun = start_pending(view, Worklist(capacity=True), driver.now, budget, ())
+    assert [change.partition for change in begun.changes] == [tp(1)]

@@ -184,9 +184,6 @@ def _with_deletions(seed: int, plot: Plot) -> Plot:
         return replace(plot, name=f"{plot.name}, silent on deletions", deletes_topics=None)
     if plot.actions is None or chance.random() >= DELETIONS_SHARE:
         return plot
-    if plot.weights.broker_bounced_at_claim:
-        # A bounce that is handled late may take a live replica out of a small ISR (seed 139).
-        return plot
     often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 6, 1)
     actions = replace(plot.actions, topic_deleted=often, topic_created=2 * often)
     return replace(plot, name=f"{plot.name}, many deletions", actions=actions)
