@@ -18,9 +18,12 @@ from typing import Final
 
 import pytest
 
+from controller.core.controls import Pause, Pauses
+from controller.znodes.operator_controls import encode_pauses
+from controller.znodes.paths import PAUSES
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
-from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import NATIVE, Row
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.operator_actions import forget
@@ -146,7 +149,7 @@ class Scene:
         await_death(doomed)
         self._cluster.brokers[5].thaw()
         if self._shape is PAUSED:
-            self._steer("resume")
+            self._cluster.zk.delete(PAUSES)
         return doomed
 
     def _begin(self, doomed: Daemon, *, is_first: bool) -> None:
@@ -199,13 +202,10 @@ class Scene:
         if self.doomed:
             self._cluster.zk.create(f"/admin/delete_topics/{self.doomed}", b"")
         else:
-            self._steer("pause")
+            # No command: until it has started, the broker's session may have expired.
+            everything = encode_pauses(Pauses(everything=Pause("a test")))
+            self._cluster.zk.create(PAUSES, everything, makepath=True)
         self._cluster.brokers[5].thaw()
-
-    def _steer(self, verb: str) -> None:
-        """Pause everything, or resume."""
-        done = run_reassigner(verb, "--zookeeper", self._cluster.zookeeper_connect)
-        assert done.code == 0, done
 
     def await_deletion(self) -> None:
         """Wait until the topic is gone that was to be deleted, if any."""
