@@ -164,6 +164,11 @@ class Plot:
 
 def plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with every setting that a history may have."""
+    return _with_deletions(seed, plot_without_deletions(seed))
+
+
+def plot_without_deletions(seed: int) -> Plot:
+    """Return it without what only concerns topic deletions; older seeds were found so."""
     plot = _with_small_multis(seed, asked_plot_of(seed))
     plot = _with_small_turns(seed, plot)
     plot = _with_unclean_topic(seed, plot)
@@ -173,8 +178,7 @@ def plot_of(seed: int) -> Plot:
     plot = _with_refusals(seed, plot)
     plot = _with_bounces_at_claims(seed, plot)
     plot = _with_lost_brokers(seed, plot)
-    plot = _with_refusing_brokers(seed, plot)
-    return _with_deletions(seed, plot)
+    return _with_refusing_brokers(seed, plot)
 
 
 def _with_deletions(seed: int, plot: Plot) -> Plot:

@@ -21,7 +21,13 @@ from controller.znodes import paths
 from tests.sim.faults import Weights
 from tests.sim.histories import is_finished, play, reactors
 from tests.sim.judges import InvariantViolationError
-from tests.sim.plots import Plot, asked_plot_of, plan_plot_of, plot_of
+from tests.sim.plots import (
+    Plot,
+    asked_plot_of,
+    plan_plot_of,
+    plot_of,
+    plot_without_deletions,
+)
 from tests.sim.rules import Rule
 from tests.sim.store_faults import Refusal
 from tests.sim.world import World
@@ -112,7 +118,7 @@ def test_plans_are_carried_out_when_nothing_goes_wrong(seed: int) -> None:
 @pytest.mark.parametrize("seed", [2, 4, 10, 88])
 def test_who_bounces_while_the_states_are_read_leads_at_a_new_epoch_only(seed: int) -> None:
     """A late claim or a refused write does not let the leader keep its epoch."""
-    plot = plot_of(seed)
+    plot = plot_without_deletions(seed)
     plot = replace(
         plot,
         options=replace(plot.options, tenure=TenurePolicy.ON_DEMAND, tenure_linger_s=0.0),
