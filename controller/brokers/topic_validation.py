@@ -24,7 +24,7 @@ from kafka.protocol.api_message import ApiMessage
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.messages import frame_of
-from controller.brokers.topic_configs import BROKER, DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
+from controller.brokers.topic_configs import BROKER, DELETION, DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
 from controller.brokers.versions import is_protocol_at_least
 from controller.core.model import BrokerId, LiveBroker
 from controller.core.topic_requests import (
@@ -47,7 +47,6 @@ ALTER_POLICY: Final = "alter.config.policy.class.name"
 NUM_PARTITIONS: Final = "num.partitions"
 REPLICATION_FACTOR: Final = "default.replication.factor"
 PROTOCOL: Final = "inter.broker.protocol.version"
-DELETION: Final = "delete.topic.enable"
 FOR_NEW_TOPICS: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
 """Settings of brokers that change with a restart only."""
 
