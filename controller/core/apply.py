@@ -71,6 +71,8 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 leader_recovery_state=record.leader_recovery_state,
             )
             _state_written(view, record.partition, written, now)
+            if record.partition in work.reassignments:
+                work.reassignments[record.partition].rejoined = model.NO_BROKERS
         case records.IsrRecord(partition=partition, before=before):
             if not set(record.isr) <= set(before.isr):
                 view.note_progress(partition, now)
@@ -79,6 +81,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 isr=record.isr,
                 leader_recovery_state=record.leader_recovery_state,
                 version=model.ZkVersion(before.version + 1),
+                mzxid=model.Zxid(0),
             )
             _state_written(view, partition, written, now)
             wakeups.orphans_concerned(view, partition)

@@ -65,6 +65,8 @@ class PartitionState:
     controller_epoch: ControllerEpoch
     version: ZkVersion
     leader_recovery_state: int = 0
+    mzxid: Zxid = Zxid(0)
+    """Its last write as it was read; 0 where that is a write of this tenure."""
 
 
 @dataclass(frozen=True, slots=True)

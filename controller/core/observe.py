@@ -192,6 +192,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
                 view.due.add((partition,))
     if tenure.held is not None:
         _touch(view, left | joined)
+        _note_rejoined(view, joined)
     if tenure.held is not None or tenure.claiming:
         # The claim under way may succeed: no other controller handles their bounce then.
         tenure.bounced_ahead |= left | joined
@@ -224,6 +225,14 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
                 partition = TopicPartition(name, number)
                 view.due.partitions[partition] = None
                 note_candidate(view, partition)
+
+
+def _note_rejoined(view: ClusterView, brokers: set[BrokerId]) -> None:
+    """Note these brokers in the steps in flight that add a replica to them."""
+    for partition, reassignment in view.work.reassignments.items() if brokers else ():
+        assignment = view.session.known_assignment(partition)
+        if assignment is not None:
+            reassignment.rejoined |= brokers.intersection(assignment.adding_replicas)
 
 
 def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) -> None:

@@ -59,6 +59,8 @@ class Reassignment:
     """Delegated: replicas that were dropped while their broker was dead."""
     deleted: frozenset[BrokerId] = model.NO_BROKERS
     """Dropped replicas whose deletion was confirmed in this tenure."""
+    rejoined: frozenset[BrokerId] = model.NO_BROKERS
+    """Added replicas whose broker registered since the partition's state was last written."""
 
     @property
     def in_flight(self) -> bool:

@@ -98,7 +98,7 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         # The previous daemon may have died before it had the answer to its request. If we take the
         # controller role, unfinished requests of the former controller are void.
         reassignment.in_doubt = not engine_of(view).holds_role
-        reassignment.deleted = model.NO_BROKERS
+        reassignment.deleted = reassignment.rejoined = model.NO_BROKERS
         reassignment.part_way = _is_part_way(view, partition, reassignment)
         # Remembered steps may be of an older record: another daemon may have ended that one and
         # begun this one.

@@ -161,7 +161,7 @@ def topic_of(_: str, znode: znode_reads.Znode) -> model.TopicAssignment | str:
 
 def state_of(_: model.TopicPartition, znode: znode_reads.Znode) -> model.PartitionState | str:
     """Decode a partition state."""
-    return decode_state(znode.data, znode.version)
+    return decode_state(znode.data, znode.version, znode.mzxid)
 
 
 def _spec(

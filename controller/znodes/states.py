@@ -14,10 +14,13 @@ from controller.znodes import json_documents as documents
 
 RECOVERY_STATES: Final = (0, 1)
 """RECOVERED and RECOVERING (KIP-704); the key is absent when it is RECOVERED."""
+UNKNOWN: Final = model.Zxid(0)
 
 
-def decode_state(data: bytes, version: model.ZkVersion) -> model.PartitionState | str:  # noqa: PLR0911 - one return per reason
-    """Decode ``/brokers/topics/T/partitions/P/state`` as read at a version."""
+def decode_state(  # noqa: PLR0911 - one return per reason
+    data: bytes, version: model.ZkVersion, mzxid: model.Zxid = UNKNOWN
+) -> model.PartitionState | str:
+    """Decode ``/brokers/topics/T/partitions/P/state`` as read at a version, and its last write."""
     document = documents.read_document(data)
     if isinstance(document, str):
         return document
@@ -42,6 +45,7 @@ def decode_state(data: bytes, version: model.ZkVersion) -> model.PartitionState 
         controller_epoch=model.ControllerEpoch(controller_epoch),
         version=version,
         leader_recovery_state=recovery,
+        mzxid=mzxid,
     )
 
 

@@ -20,7 +20,7 @@ from controller.core.options import EngineName
 from tests.sim.ask_rules import AskRule
 from tests.sim.campaigns import ENOUGH, FAILURES_MAX, campaign, failure_text, seeds_of
 from tests.sim.histories import play
-from tests.sim.plots import Plot, plot_of, plot_without_deletions
+from tests.sim.plots import Plot, plot_of
 from tests.sim.topic_rules import TopicRule
 from tests.sim.world import World
 
@@ -53,9 +53,6 @@ class Played:
 def asked_plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with brokers that shut down where brokers fail at all."""
     plot = plot_of(seed)
-    if plot.weights.broker_bounced_at_claim:
-        # Open: with topics deleted often, an ISR member without its log stays in it (seed 271).
-        plot = plot_without_deletions(seed)
     weights = plot.weights
     if weights.broker_killed:
         weights = replace(weights, broker_shut_down=SHUT_DOWN_WEIGHT)

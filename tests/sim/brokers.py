@@ -295,6 +295,11 @@ class SimBroker:
         self.unseen = {}
         self.offline_directories.clear()
 
+    def _lacks_settings(self, partition: TopicPartition) -> bool:
+        """Return whether a log cannot be made: its settings come from ZooKeeper."""
+        has_expired = not self._fabric.zookeeper.is_open(self.session_id)
+        return partition not in self.logs and has_expired
+
     def _log_for(self, partition: TopicPartition, *, is_new: bool) -> Log | None:
         """Return the replica's log, made if need be; None if its directory may have failed."""
         log = self.logs.get(partition)
@@ -375,9 +380,10 @@ class SimBroker:
         self.controller_epoch = request.controller_epoch
         match request:
             case LeaderAndIsr():
-                return Answer(
-                    codes.NONE, tuple((s.partition, self._accept(s)) for s in request.states)
-                )
+                results = tuple((s.partition, self._accept(s)) for s in request.states)
+                if any(error == codes.UNKNOWN_SERVER_ERROR for _, error in results):
+                    return Answer(codes.UNKNOWN_SERVER_ERROR)
+                return Answer(codes.NONE, results)
             case UpdateMetadata():
                 self._update_metadata(request, sender)
                 return Answer(codes.NONE)
@@ -408,12 +414,17 @@ class SimBroker:
             return codes.STALE_CONTROLLER_EPOCH
         if self.id not in state.replicas:
             return codes.UNKNOWN_TOPIC_OR_PARTITION
+        if self._lacks_settings(partition):
+            # The epoch is noted before the log is made: a request with the same one is ignored.
+            self.hosted[partition] = HostedReplica(Log(0), leader_epoch=state.leader_epoch)
+            return codes.UNKNOWN_SERVER_ERROR
         log = self._log_for(partition, is_new=state.is_new)
         if log is None:
             self.refused.add(partition)
             return codes.KAFKA_STORAGE_ERROR
         if replica is None:
             replica = self.hosted[partition] = HostedReplica(log)
+        replica.log = log
         if state.leader != self.id and state.leader not in self.live:
             # Kafka logs it and answers NONE: the transition is skipped, the epoch not recorded.
             return codes.NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+UNKNOWN_SERVER_ERROR: Final = -1
 NONE: Final = 0
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 NOT_LEADER_OR_FOLLOWER: Final = 6

@@ -42,4 +42,4 @@ def read_topic(znode: Znode) -> TopicAssignment | str:
 
 def read_state(znode: Znode) -> PartitionState | str:
     """Decode a state znode; text says what is wrong with it."""
-    return _state(znode.data, ZkVersion(znode.version))
+    return _state(znode.data, ZkVersion(znode.version), Zxid(znode.mzxid))

@@ -223,6 +223,21 @@ def test_a_killed_broker_keeps_its_logs_and_its_registration_for_a_while(
     assert not broker.hosted
 
 
+def test_a_log_that_an_expired_broker_could_not_make_needs_a_newer_epoch(
+    world: World, broker: SimBroker
+) -> None:
+    """The settings of the topic could not be read, but the leader epoch is noted."""
+    added = leader_and_isr(P, leader=2, replicas=[1, 2], leader_epoch=3)
+    broker.expire()
+    assert _send(broker, added) == codes.UNKNOWN_SERVER_ERROR
+    world.run_for(2.0)
+    assert _send(broker, added) == [codes.STALE_CONTROLLER_EPOCH]
+    assert P not in broker.logs
+    _accept(broker, leader=2, epoch=4)
+    assert broker.hosted[P].log is broker.logs[P]
+    assert broker.hosted[P].is_fetching
+
+
 def test_an_expired_broker_registers_again_and_continues(world: World, broker: SimBroker) -> None:
     """Its broker epoch grows, and it hosts the same replicas."""
     _accept(broker)

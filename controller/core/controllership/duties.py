@@ -79,7 +79,11 @@ def repair(
         return None
     if not view.is_live(state.leader, partition) or state.leader in bounced:
         return _elect(view, partition, state, bounced)
-    return hand_over(view, partition, bounced) or _shrink(view, partition, state, bounced)
+    return (
+        hand_over(view, partition, bounced)
+        or _shrink(view, partition, state, bounced)
+        or _raise_epoch(view, partition, state)
+    )
 
 
 def _shrink(
@@ -101,6 +105,48 @@ def _shrink(
     if leader is None or isr == state.isr:
         return None
     return _write(view, partition, state, leader, isr)
+
+
+def _raise_epoch(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+) -> Change | None:
+    """
+    Write the state with the next leader epoch where a replica that is to join the ISR restarted.
+
+    * A step adds it. Its process may be the same: one whose session expired while it handled the
+      LeaderAndIsr may have noted the leader epoch without a log (the topic's settings come from
+      ZooKeeper), and ignores that epoch from then on. Kafka's controller raises it as well
+      (``KafkaController.onBrokerStartup``).
+    * The leader may have asked for it before.
+
+    """
+    assignment, reassignment = view.session.assignment(partition), view.work.reassignments
+    rejoined = reassignment[partition].rejoined if partition in reassignment else model.NO_BROKERS
+    adding = () if assignment is None else assignment.adding_replicas
+    awaited = rejoined.intersection(adding).difference(state.isr)
+    is_added = any(view.is_staying(broker, partition) for broker in awaited)
+    if not is_added and not may_have_asked_before(view, partition, state):
+        return None
+    return _write(view, partition, state, state.leader, state.isr)
+
+
+def may_have_asked_before(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+) -> bool:
+    """
+    Return whether the leader's request may be older than the restart of a replica outside the ISR.
+
+    A leader repeats AlterPartition until a controller answers. Meanwhile the replica may have lost
+    its log (KIP-903). A raised leader epoch fences such a request, and the leader begins without
+    knowledge of its followers. Not asked of states that this tenure wrote.
+    """
+    if view.options.endpoint is None or not state.mzxid:
+        return False
+    brokers = view.cluster.brokers
+    return any(
+        replica not in state.isr and replica in brokers and brokers[replica].epoch > state.mzxid
+        for replica in view.serving_replicas(partition)
+    )
 
 
 def create(view: ClusterView, partition: TopicPartition, replicas: Replicas) -> Change | None:

@@ -26,6 +26,7 @@ from typing import Final
 
 from controller.core import broker_requests, model
 from controller.core.broker_requests import AlterPartition, IsrChange, IsrResult
+from controller.core.controllership.duties import may_have_asked_before
 from controller.core.model import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from controller.core.records import IsrRecord
 from controller.core.view import ClusterView
@@ -41,7 +42,11 @@ RECOVERED: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A change cannot be judged before the state of its partition, or its topic, is read."""
+    """
+    A change cannot be judged before the state of its partition, or its topic, is read.
+
+    Or before the leader epoch is raised, which fences the change.
+    """
 
     partition: TopicPartition | None
     """None where the topic is not known."""
@@ -79,7 +84,8 @@ def judge(
     state = view.tenure.states.get(partition)
     if state is None:
         return Unknown(partition)
-    if change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version:
+    is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
+    if is_behind or may_have_asked_before(view, partition, state):
         return Unknown(partition)
     error = _error_of(view, asked, change, partition, state)
     if error is not None:

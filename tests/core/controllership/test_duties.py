@@ -10,7 +10,7 @@ import pytest
 from controller.core.apply import issued
 from controller.core.controllership.broker_membership import inform_joined
 from controller.core.controllership.cluster_loading import send_reads
-from controller.core.controllership.duties import leader_bounced, send_leader_and_isr
+from controller.core.controllership.duties import leader_bounced, repair, send_leader_and_isr
 from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -304,6 +304,40 @@ def test_a_bounced_leader_is_treated_as_failed_first() -> None:
     assert CloseChannel(BrokerId(1)) in driver.sent
     assert any(isinstance(e, OpenChannel) and e.broker.id == 1 for e in driver.sent)
     assert any(isinstance(e, SendLeaderAndIsr) and 1 in e.brokers for e in driver.sent)
+
+
+def test_an_added_replica_whose_broker_registers_anew_gets_a_newer_leader_epoch() -> None:
+    """Its process may have noted the present epoch without a log, and ignore it."""
+    driver = Driver({tp(): (1, 2), tp(1): (1, 2)}, brokers=(1, 2, 3))
+    driver.submit({tp(): (1, 3)})
+    added = driver.view.tenure.states[tp()]
+    driver.observe(live(1, 2))
+    assert driver.view.tenure.states[tp()] == added
+    driver.sent.clear()
+    driver.observe(live(1, 2, 3, bounced=(3,)))
+    raised = driver.view.tenure.states[tp()]
+    assert (raised.leader, raised.isr) == (added.leader, added.isr)
+    assert raised.leader_epoch == added.leader_epoch + 1
+    sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+    assert sent[0] == SendLeaderAndIsr(tp(), replicas(1, 2, 3))
+    assert not driver.states[tp(1)]
+    driver.observe(BrokersRead(dict(driver.view.cluster.brokers)))
+    assert driver.view.tenure.states[tp()] == raised
+    driver.run(tp())
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 3))
+
+
+def test_an_added_replica_in_sync_needs_no_newer_leader_epoch() -> None:
+    """Only one that bounced leaves the ISR, and that raises the epoch."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3, 4))
+    driver.submit({tp(): (3, 4)})
+    assignment = driver.view.session.assignment(tp())
+    assert assignment is not None
+    adding = assignment.adding_replicas[0]
+    known = driver.view.tenure.states[tp()]
+    driver.view.work.reassignments[tp()].rejoined |= {adding}
+    driver.view.tenure.states[tp()] = replace(known, isr=(*known.isr, adding))
+    assert repair(driver.view, tp()) is None
 
 
 def claimed_again(driver: Driver) -> dict[TopicPartition, PartitionState]:

@@ -243,6 +243,44 @@ def test_topic_is_found_by_its_id() -> None:
     assert error(driver) == broker_requests.NONE
 
 
+@pytest.mark.parametrize("mzxid", [50, 200])
+def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced(mzxid: int) -> None:
+    """The leader repeats it until a controller answers; the replica may have lost its log."""
+    own = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
+    driver.view.options = Options(endpoint=own)
+    known = driver.view.tenure.states[tp()]
+    read = replace(known, isr=replicas(1, 2), version=ZkVersion(1), mzxid=Zxid(mzxid))
+    assert (broker(3).epoch > read.mzxid) == (mzxid == 50)
+    driver.fold(StatesRead({tp(): read}))
+    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    written = driver.view.tenure.states[tp()]
+    if mzxid == 200:
+        assert written == replace(read, isr=replicas(1, 2, 3), version=ZkVersion(2), mzxid=Zxid(0))
+        assert error(driver) == broker_requests.NONE
+        return
+    assert (written.isr, written.leader_epoch) == (read.isr, read.leader_epoch + 1)
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    ask(driver, asked(change(replicas(1, 2, 3), epoch=1, version=2)), ticket=2)
+    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+
+
+def test_request_waits_while_a_leader_epoch_is_to_be_raised() -> None:
+    """The topic is read again first."""
+    own = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3), answers_topics=False)
+    driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
+    driver.view.options = Options(endpoint=own)
+    known = driver.view.tenure.states[tp()]
+    read = replace(known, isr=replicas(1, 2), version=ZkVersion(1), mzxid=Zxid(50))
+    driver.view.session.topics["t"].stale = True
+    driver.fold(StatesRead({tp(): read}))
+    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    assert driver.view.tenure.states[tp()] == read
+    assert not answers(driver)
+
+
 def test_broker_of_another_registration_is_refused() -> None:
     """Its successor may have lost what it acknowledged."""
     driver = Driver({tp(): (1, 2, 3)})
