@@ -6,9 +6,19 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
-from integration.rigs.plans import Daemons, await_broker_controller, await_tenure, orphans
+from integration.rigs.failpoints import Failpoint
+from integration.rigs.plans import (
+    Daemons,
+    await_broker_controller,
+    await_end,
+    await_tenure,
+    orphans,
+    plan_of,
+    submit,
+)
 from integration.rigs.plans_under_load import STEPS, Trial, a_plan, adding, in_flight, in_the_middle
 from integration.rigs.waiting import eventually
+from integration.test_frozen import await_frozen
 
 GONE_WITHIN_S = 15
 
@@ -107,6 +117,23 @@ def test_a_broker_that_hangs_past_its_session_is_taken_for_dead_and_taken_back(
         cluster.brokers[1].thaw()
         eventually(lambda: cluster.is_registered(1), within_s=30)
         trial.flows()
+
+
+def test_a_broker_that_wakes_without_its_session_still_gets_its_replicas(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """It handles the LeaderAndIsr first, and cannot read the topic's settings from ZooKeeper."""
+    topic = make_topic(dict.fromkeys(range(8), (1, 2)))
+    targets = {(topic, n): (1, 2, 5) for n in range(8)}
+    daemon = daemons.start("--tenure", "permanent", failpoint=("freeze", Failpoint.A1_WRITTEN))
+    await_tenure(daemon)
+    submit(cluster, plan_of(targets))
+    await_frozen(daemon)
+    cluster.brokers[5].freeze()
+    daemon.thaw()
+    eventually(lambda: not cluster.is_registered(5), within_s=GONE_WITHIN_S)
+    cluster.brokers[5].thaw()
+    await_end(cluster, targets, within_s=60, any_leader=True)
 
 
 def kill(cluster: Cluster, broker: int) -> None:
