@@ -32,6 +32,7 @@ from controller.core.events import (
     StatesRead,
     TopicsListed,
     TopicsRead,
+    TopicTreesRead,
 )
 from controller.core.model import (
     BrokerId,
@@ -477,6 +478,29 @@ class StoreContract(Rigs):
         assert (read.version, read.czxid) == (1, topics["t"].czxid)
         rig.remove(paths.topic_path("t"))
         rig.wait_for(TopicsRead, lambda e: e.topics.get("t", "") is None)
+
+    def test_znodes_of_a_topic_are_listed_from_the_leaves(self, rig: StoreRig) -> None:
+        """What the deletion of the topic has to delete, as long as the topic is as it was."""
+        for partition in (P0, P1):
+            rig.put(paths.state_path(partition), b"{}")
+        rig.store.read_topic_trees(["t", "absent"])
+        listed = rig.wait_for(TopicTreesRead).trees
+        assert set(listed) == {"t", "absent"}
+        assert listed["absent"] is None
+        tree = listed["t"]
+        assert tree is not None
+        assert (tree.version, tree.has_configs) == (ZkVersion(0), False)
+        top = f"{paths.topic_path('t')}/partitions"
+        below = {path.removeprefix(top) for path in tree.below}
+        assert below == {"", "/0", "/0/state", "/1", "/1/state"}
+        parents = [path.rpartition("/")[0] for path in tree.below]
+        for number, path in enumerate(tree.below):
+            assert path not in parents[number:], tree.below
+        rig.put(paths.topic_config_path("t"), b"{}")
+        rig.put(paths.topic_path("t"), b'{"partitions":{}}')
+        rig.store.read_topic_trees(["t"])
+        again = rig.wait_for(TopicTreesRead).trees["t"]
+        assert again == (tree.czxid, ZkVersion(1), tree.below, True)
 
     def test_states_are_reported_once_with_their_next_change(self, rig: StoreRig) -> None:
         """A state is watched only on request."""
