@@ -62,7 +62,7 @@ class Shape:
 
     @contextmanager
     def running(self) -> Iterator[Cluster]:
-        """Yield its cluster, whose daemons get what they need."""
+        """Yield its cluster, with the access rights and settings that its daemons need."""
         is_internal = self.has_two_listeners and self.locks is None
         broker = BrokerOptions(
             release=self.release, inter_broker_protocol=None, internal=is_internal

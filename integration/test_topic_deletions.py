@@ -110,7 +110,7 @@ def test_topics_are_deleted_while_a_copy_continues(cluster: Cluster, make_topic:
 
 
 def test_a_deletion_waits_for_a_dead_broker(cluster: Cluster, make_topic: MakeTopic) -> None:
-    """It ends when the broker is back, and the status says what it waits for meanwhile."""
+    """The status names the broker; the deletion ends when the broker is back."""
     doomed = make_topic({n: [1, 2, 3] for n in range(4)})
     with permanent_tenure(cluster) as daemon:
         epoch = controller_epoch(cluster)

@@ -8,6 +8,7 @@ of steps use it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from controller.core import effects, events, wakeups
 from controller.core.cached_znodes import Topic
@@ -46,35 +47,31 @@ def is_enabled(view: ClusterView) -> bool | None:
 
 def is_underway(view: ClusterView) -> bool:
     """Return whether a deletion proceeds in this tenure: it keeps the role."""
-    if view.tenure.held is None or is_enabled(view) is False:
+    if view.tenure.held is None:
         return False
-    return any(
-        topic not in view.tenure.deletion_waits and not is_left_to_a_broker(view, topic)
-        for topic in view.session.deletions or ()
-    )
+    pending = view.session.deletions or frozenset()
+    return not pending <= view.tenure.deletion_waits.keys() | left_to_a_broker(view, pending)
 
 
-def is_left_to_a_broker(view: ClusterView, topic: str) -> bool:
+def left_to_a_broker(view: ClusterView, topics: AbstractSet[str]) -> AbstractSet[str]:
     """
-    Return whether only a Kafka controller may carry out a deletion, or refuse it.
+    Return the topics whose deletion only a Kafka controller may carry out, or refuse.
 
     While brokers are being asked, nothing is left to them in a tenure, and everything outside.
     """
-    enabled = is_enabled(view)
+    enabled = is_enabled(view) if topics else None
     if enabled is None:
-        return view.tenure.held is None
-    return (
-        not enabled
-        or topic in view.session.unreadable_topics
-        or topic in view.tenure.deletions_revoked
-    )
+        return frozenset() if view.tenure.held is not None else topics
+    if not enabled:
+        return topics
+    return topics & (view.session.unreadable_topics.keys() | view.tenure.deletions_revoked)
 
 
 def progress_of(view: ClusterView, topic: str) -> str:
     """Return in words what becomes of a pending deletion."""
     tenure = view.tenure
     is_delegated = view.role.engine is EngineName.DELEGATED
-    if tenure.held is None or is_delegated or is_left_to_a_broker(view, topic):
+    if tenure.held is None or is_delegated or left_to_a_broker(view, {topic}):
         return "a broker that is the controller decides"
     if topic in tenure.deletion_waits:
         return tenure.deletion_waits[topic].why
@@ -187,7 +184,7 @@ def brokers_moved(view: ClusterView, gone: set[BrokerId], elsewhere: set[BrokerI
 
     Args:
         view: Everything known.
-        gone: Brokers whose registration ended: what they confirmed has to be confirmed again.
+        gone: Brokers whose registration ended: they have to confirm every deletion again.
         elsewhere: Brokers whose channel is opened again.
 
     """
@@ -270,7 +267,7 @@ def restart(view: ClusterView, topic: str) -> None:
     """
     Have a deletion begin again: the topic is not as it was.
 
-    Brokers are still sent nothing that would create a replica, so what they confirm counts.
+    Brokers are still sent nothing that would create a replica, so their confirmations stay valid.
     """
     if topic in view.tenure.deleting:
         view.tenure.deleting[topic].has_begun = False

@@ -356,7 +356,11 @@ class Reactor:
             self._deletion_settings.describe_deletion(tuple(brokers))
             return
         for broker in brokers:
-            self.put(events.DeletionSettingRead(broker.id, broker.epoch, None, "nobody asks it"))
+            self.put(
+                events.DeletionSettingRead(
+                    broker.id, broker.epoch, None, "its settings are not read"
+                )
+            )
 
     def _flush(self) -> None:
         now = self._clock.now()

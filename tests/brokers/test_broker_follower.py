@@ -9,7 +9,7 @@ from tests.core.builders import replicas
 
 
 class Inbox:
-    """Keeps what it gets."""
+    """Record the events that are put into it."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -14,7 +14,7 @@ from typing import Final
 
 from controller.core.model import Instant
 from controller.core.options import TenurePolicy
-from controller.core.pending_deletions import is_left_to_a_broker
+from controller.core.pending_deletions import left_to_a_broker
 from controller.core.reassignments import START
 from controller.core.view import ClusterView
 
@@ -32,8 +32,7 @@ def owes_a_yield(view: ClusterView) -> bool:
     """Return whether the role is still owed to a broker that deletes topics."""
     if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.session.deletions:
         return False
-    owed = view.session.deletions - view.role.yielded
-    return any(is_left_to_a_broker(view, topic) for topic in owed)
+    return bool(left_to_a_broker(view, view.session.deletions - view.role.yielded))
 
 
 def is_hurried(view: ClusterView) -> bool:
@@ -95,9 +94,5 @@ def begin_to_yield(view: ClusterView, now: Instant) -> None:
 
 def _owed(view: ClusterView) -> list[Instant]:
     """Return since when each deletion is pending that did not have its time before a claim."""
-    role = view.role
-    return [
-        since
-        for t, since in role.deletions_since.items()
-        if t not in role.yielded and is_left_to_a_broker(view, t)
-    ]
+    since = view.role.deletions_since
+    return [since[t] for t in left_to_a_broker(view, since.keys() - view.role.yielded)]

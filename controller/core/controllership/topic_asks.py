@@ -91,7 +91,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A client's request that is examined, and what it is judged by."""
+    """A client's request, with what is needed to examine it."""
 
     view: ClusterView
     names: Names

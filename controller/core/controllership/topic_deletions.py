@@ -80,9 +80,8 @@ def delete_topics(view: ClusterView, due: Worklist) -> Decision:  # noqa: C901 -
     following: list[effects.Effect] = []
     unlisted: list[str] = []
     room = PARTITIONS_AT_ONCE - _at_work(view)
-    for topic in sorted(view.session.deletions):
-        if pending_deletions.is_left_to_a_broker(view, topic):
-            continue
+    pending = view.session.deletions
+    for topic in sorted(pending - pending_deletions.left_to_a_broker(view, pending)):
         wait = None
         deletion = view.tenure.deleting.get(topic)
         if topic in view.tenure.topic_trees and view.tenure.topic_trees[topic] is None:

@@ -79,7 +79,7 @@ def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     """Return that a topic is to be deleted soon: a copy would delay its deletion."""
     if topic not in (view.session.deletions or ()):
         return None
-    if pending_deletions.is_left_to_a_broker(view, topic):
+    if pending_deletions.left_to_a_broker(view, {topic}):
         is_near = (
             topic not in view.role.yielded and view.options.tenure is options.TenurePolicy.ON_DEMAND
         )
