@@ -269,8 +269,9 @@ class SimBroker:
         """
         Delete the logs of a deleted topic, as an operator does before creating it again.
 
-        A dead broker whose replica was dropped keeps its log, and Kafka deletes the topic without
-        it. A broker with topic ids (KIP-516) refuses such a log; one without them would use it.
+        A broker whose replica was dropped keeps its log if it was dead, or if Kafka's controller
+        ended before it sent the deletion; then Kafka deletes the topic without it. A broker with
+        topic ids (KIP-516) refuses such a log; one without them would use it.
         """
         for replica in [r for p, r in self.hosted.items() if p.topic == topic]:
             replica.fail_waiting(codes.KAFKA_STORAGE_ERROR)

@@ -152,8 +152,6 @@ class TopicLives:
         size = self._chance.choice((1, 2, 3))
         count = self._chance.randint(1, 4)
         assignment = {n: self._replicas(size) for n in range(count)}
-        for broker in self._world.brokers.values():
-            broker.discard_strays(name)
         self._world.create_topic(name, assignment, min_insync_replicas=min(size, 2))
         return f"topic {name}: {assignment}"
 

@@ -165,7 +165,13 @@ class World:
         unclean_leader_election: bool = False,
         produce: bool = True,
     ) -> None:
-        """Create a topic as CreateTopics does: settings and znode; a controller does the rest."""
+        """
+        Create a topic as CreateTopics does: settings and znode; a controller does the rest.
+
+        Before that, an operator deletes what brokers kept of an earlier topic with the name.
+        """
+        for broker in self.brokers.values():
+            broker.discard_strays(name)
         self.fabric.configs[name] = TopicConfig(min_insync_replicas, unclean_leader_election)
         self.fabric.former_configs.pop(name, None)
         partitions = {n: PartitionAssignment(_ids(r)) for n, r in assignment.items()}
