@@ -84,6 +84,10 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 mzxid=model.Zxid(0),
             )
             _state_written(view, partition, written, now)
+            dead = set(record.isr) - cluster.brokers.keys()
+            if dead:
+                # A leader before Kafka 3.2 asked for it. It may be back when the ISR is repaired.
+                tenure.bounced.setdefault(partition, set()).update(dead)
             wakeups.orphans_concerned(view, partition)
         case records.AskAnsweredRecord(ticket=ticket):
             tenure.asks.pop(ticket, None)

@@ -167,7 +167,7 @@ def _isr_answer(
                 found.taken.add(partition)
                 found.changes.append(_written(judged))
             case isr_changes.Unknown(partition=TopicPartition() as partition):
-                if _is_to_be_read(view, partition, now):
+                if partition not in found.taken and _is_to_be_read(view, partition, now):
                     found.unknown[partition] = None
             case _:
                 pass

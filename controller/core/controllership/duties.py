@@ -137,14 +137,21 @@ def may_have_asked_before(
     Return whether the leader's request may be older than the restart of a replica outside the ISR.
 
     A leader repeats AlterPartition until a controller answers. Meanwhile the replica may have lost
-    its log (KIP-903). A raised leader epoch fences such a request, and the leader begins without
-    knowledge of its followers. Not asked of states that this tenure wrote.
+    its log (KIP-903). A raised leader epoch fences such a request; the next one follows a fetch of
+    the replica with that epoch. False where the epoch is not raised: the topic is being deleted, or
+    it is to be deleted and its leader is not live. States that this tenure wrote do not count.
     """
     if view.options.endpoint is None or not state.mzxid:
         return False
-    brokers = view.cluster.brokers
+    is_leaderless = not view.is_live(state.leader, partition)
+    if partition.topic in view.tenure.deleting or (
+        is_leaderless and view.is_to_be_deleted(partition.topic)
+    ):
+        return False
     return any(
-        replica not in state.isr and replica in brokers and brokers[replica].epoch > state.mzxid
+        replica not in state.isr
+        and view.is_live(replica, partition)
+        and view.cluster.brokers[replica].epoch > state.mzxid
         for replica in view.serving_replicas(partition)
     )
 

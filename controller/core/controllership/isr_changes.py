@@ -85,11 +85,11 @@ def judge(
     if state is None:
         return Unknown(partition)
     is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
-    if is_behind or may_have_asked_before(view, partition, state):
-        return Unknown(partition)
-    error = _error_of(view, asked, change, partition, state)
+    error = None if is_behind else _error_of(view, asked, change, partition, state)
     if error is not None:
         return result(change, error, state)
+    if is_behind or may_have_asked_before(view, partition, state):
+        return Unknown(partition)
     return IsrRecord(partition, state, change.isr, change.leader_recovery_state)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core import broker_requests
+from controller.core.apply import apply
 from controller.core.broker_requests import (
     AlterPartition,
     AlterPartitionResponse,
@@ -15,7 +16,7 @@ from controller.core.broker_requests import (
     IsrChange,
     IsrResult,
 )
-from controller.core.effects import ReadStates, Respond, SendUpdateMetadata
+from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
 from controller.core.events import (
     BrokerAsked,
     BrokersRead,
@@ -25,6 +26,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.model import (
+    NO_LEADER,
     BrokerEpoch,
     BrokerId,
     Endpoint,
@@ -39,6 +41,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, Options
 from controller.core.records import IsrRecord, StateRecord
+from controller.core.state.tenure import TopicDeletion
 from controller.core.wakeups import ASKS_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
 
@@ -243,42 +246,80 @@ def test_topic_is_found_by_its_id() -> None:
     assert error(driver) == broker_requests.NONE
 
 
-@pytest.mark.parametrize("mzxid", [50, 200])
-def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced(mzxid: int) -> None:
-    """The leader repeats it until a controller answers; the replica may have lost its log."""
+def served(**known: object) -> Driver:
+    """Return a tenure with an endpoint, whose state was read as given."""
     own = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
     driver.view.options = Options(endpoint=own)
-    known = driver.view.tenure.states[tp()]
-    read = replace(known, isr=replicas(1, 2), version=ZkVersion(1), mzxid=Zxid(mzxid))
-    assert (broker(3).epoch > read.mzxid) == (mzxid == 50)
-    driver.fold(StatesRead({tp(): read}))
+    read = replace(driver.view.tenure.states[tp()], isr=replicas(1, 2), version=ZkVersion(1))
+    driver.fold(StatesRead({tp(): replace(read, **known)}))  # type: ignore[arg-type] # its fields
+    return driver
+
+
+BEFORE_REGISTRATIONS = Zxid(50)
+AFTER_REGISTRATIONS = Zxid(200)
+
+
+def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced() -> None:
+    """The leader repeats it until a controller answers; the replica may have lost its log."""
+    driver = served(mzxid=BEFORE_REGISTRATIONS)
+    read = driver.view.tenure.states[tp()]
+    driver.sent.clear()
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
     written = driver.view.tenure.states[tp()]
-    if mzxid == 200:
-        assert written == replace(read, isr=replicas(1, 2, 3), version=ZkVersion(2), mzxid=Zxid(0))
-        assert error(driver) == broker_requests.NONE
-        return
     assert (written.isr, written.leader_epoch) == (read.isr, read.leader_epoch + 1)
     assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert not any(
+        isinstance(e, ReadStates) and e.purpose is ReadPurpose.CONFLICT for e in driver.sent
+    )
     ask(driver, asked(change(replicas(1, 2, 3), epoch=1, version=2)), ticket=2)
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
 
 
+def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
+    """The leader heard of the state that was written after it."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+    assert error(driver) == broker_requests.NONE
+
+
 def test_request_waits_while_a_leader_epoch_is_to_be_raised() -> None:
     """The topic is read again first."""
-    own = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
-    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3), answers_topics=False)
-    driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
-    driver.view.options = Options(endpoint=own)
-    known = driver.view.tenure.states[tp()]
-    read = replace(known, isr=replicas(1, 2), version=ZkVersion(1), mzxid=Zxid(50))
+    driver = served(mzxid=BEFORE_REGISTRATIONS)
+    driver.answers_topics = False
+    read = driver.view.tenure.states[tp()]
     driver.view.session.topics["t"].stale = True
-    driver.fold(StatesRead({tp(): read}))
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
     assert driver.view.tenure.states[tp()] == read
     assert not answers(driver)
+
+
+def test_request_of_a_former_leader_is_fenced_where_no_epoch_can_be_raised() -> None:
+    """No member of the ISR is live; the other partitions of its request are not held up."""
+    driver = served(mzxid=BEFORE_REGISTRATIONS, leader=NO_LEADER, isr=replicas(4))
+    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+
+
+def test_request_about_a_topic_that_is_being_deleted_is_answered() -> None:
+    """No state of it is written any more."""
+    driver = served(mzxid=BEFORE_REGISTRATIONS)
+    driver.view.tenure.deleting["t"] = TopicDeletion({}, set(), set())
+    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    assert error(driver) == broker_requests.NONE
+
+
+def test_dead_replica_that_a_leader_asked_for_leaves_the_isr_also_if_it_is_back() -> None:
+    """Leaders before Kafka 3.2 ask for it; it may have lost its log."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2))
+    back = dict(driver.view.cluster.brokers)
+    known = driver.view.tenure.states[tp()]
+    write = IsrRecord(tp(), known, replicas(1, 2, 3), 0)
+    apply(driver.view, write, driver.now)
+    driver.observe(BrokersRead({**back, BrokerId(3): broker(3, 900)}))
+    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
 
 
 def test_broker_of_another_registration_is_refused() -> None:
