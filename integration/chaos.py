@@ -31,7 +31,8 @@ from integration.rigs.chaos_daemons import Fleet
 from integration.rigs.chaos_faults import ClusterFaults, DaemonFaults, Fault
 from integration.rigs.chaos_plans import Plan, Planner, out_of_sync, remains
 from integration.rigs.cluster import Cluster, ClusterOptions
-from integration.rigs.kafka_jars import classpath
+from integration.rigs.engine_matrix import ROWS
+from integration.rigs.kafka_jars import KAFKA_3_9, classpath
 from integration.rigs.plans import UNLIMITED, fill, limit_copies
 from integration.rigs.processes import exit_on_sigterm
 from integration.rigs.servers import BrokerOptions
@@ -306,23 +307,27 @@ def main() -> int:
         default="2.6",
         help="inter-broker protocol; from 2.7 on, daemons serve the controller's API to brokers",
     )
+    releases = {row.release.kafka: row.release for row in ROWS}
+    parser.add_argument("--kafka", default=KAFKA_3_9.kafka, choices=releases, help="its release")
     parser.add_argument(
         "--disk-mb", type=int, help="size of the file system of each log directory, in MB"
     )
     asked = parser.parse_args()
     exit_on_sigterm()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # ZooKeeper goes away on purpose
-    classpath()
-    broker = BrokerOptions(inter_broker_protocol=asked.protocol, log_dirs=2, linked=True)
+    release = releases[asked.kafka]
+    classpath(release)
+    broker = BrokerOptions(
+        release=release, inter_broker_protocol=asked.protocol, log_dirs=2, linked=True
+    )
     broker = replace(broker, internal=broker.leaders_ask, disk_mb=asked.disk_mb)
     if asked.disk_mb is not None:
         broker = replace(broker, extra=SMALL_FILES)
     options = ClusterOptions(zookeepers=3, broker=broker)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.running(options))
-        print(
-            f"seed {asked.seed}, {asked.minutes:g} minutes, protocol {asked.protocol}", flush=True
-        )
+        which = f"Kafka {asked.kafka}, protocol {asked.protocol}"
+        print(f"seed {asked.seed}, {asked.minutes:g} minutes, {which}", flush=True)
         try:
             problems = conduct(cluster, asked.seed, asked.minutes)
         except BaseException:

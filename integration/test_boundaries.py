@@ -260,6 +260,13 @@ def test_daemons_die_at_one_boundary_after_the_other(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, shape: Shape
 ) -> None:
     """Each takes up what the one before left, and dies as well; the last one finishes."""
+    die_one_after_the_other(cluster, make_topic, daemons, shape)
+
+
+def die_one_after_the_other(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, shape: Shape
+) -> None:
+    """Have a daemon die at each boundary of a shape; judge what the last one makes of it."""
     there = dict.fromkeys(range(4), (5, 4, 3))
     back = dict.fromkeys(range(4), (1, 2, 3))
     topic = make_topic(back, SAFE)
