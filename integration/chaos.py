@@ -307,8 +307,10 @@ def main() -> int:
         default="2.6",
         help="inter-broker protocol; from 2.7 on, daemons serve the controller's API to brokers",
     )
-    releases = {row.release.kafka: row.release for row in ROWS}
-    parser.add_argument("--kafka", default=KAFKA_3_9.kafka, choices=releases, help="its release")
+    releases = {row.release.kafka: row.release for row in ROWS if row.endpoint}
+    parser.add_argument(
+        "--kafka", default=KAFKA_3_9.kafka, choices=releases, help="release of the brokers"
+    )
     parser.add_argument(
         "--disk-mb", type=int, help="size of the file system of each log directory, in MB"
     )

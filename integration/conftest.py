@@ -148,8 +148,7 @@ def asking_clusters() -> Iterator[Callable[[Row], Cluster]]:
 
         def cluster_of(row: Row) -> Cluster:
             if row not in started:
-                found = started[row] = running.enter_context(Cluster.running(row.options))
-                found.daemon_options = row.arguments
+                started[row] = running.enter_context(row.running())
             return started[row]
 
         yield cluster_of

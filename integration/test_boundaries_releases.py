@@ -1,8 +1,8 @@
 """
 Daemons that die at every boundary while leaders ask them, on brokers of older releases.
 
-The two chains of ``test_boundaries``, at the releases' own protocol. Whoever comes first takes over
-from the dead: a standby, a daemon that is started again, or a broker.
+The two chains of ``test_boundaries``, at the releases' own protocol. A standby, another daemon or a
+broker takes over.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ OLDER: Final = [row for row in ROWS if row.endpoint and row.release is not KAFKA
 def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Give the cluster of a row; its tests follow each other on it."""
     row: Row = request.param
-    with Cluster.running(row.options) as found:
-        found.daemon_options = row.arguments
+    with row.running() as found:
         yield found
 
 

@@ -17,8 +17,8 @@ from integration.rigs.plans import (
     submit,
 )
 from integration.rigs.plans_under_load import STEPS, Trial, a_plan, adding, in_flight, in_the_middle
+from integration.rigs.recovery_cells import await_frozen
 from integration.rigs.waiting import eventually
-from integration.test_frozen import await_frozen
 
 GONE_WITHIN_S = 15
 

@@ -16,7 +16,6 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
-from integration.rigs.daemon_process import Daemon
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.plans import (
     SESSION_S,
@@ -31,7 +30,7 @@ from integration.rigs.plans import (
     plan_of,
     submit,
 )
-from integration.rigs.recovery_cells import nothing_lost
+from integration.rigs.recovery_cells import await_frozen, nothing_lost
 from integration.rigs.transaction_log import Write, writes
 from integration.rigs.waiting import eventually
 from integration.rigs.write_laws import CONTROLLER_ID
@@ -164,15 +163,6 @@ def frozen_and_taken_over(  # noqa: PLR0913 - the fixtures of its callers
     assert frozen.is_alive
     assert what_matters(writes(cluster)[len(before) :]) == []
     assert refused(cluster, logs) == []
-
-
-def await_frozen(daemon: Daemon) -> None:
-    """Wait until a daemon has stopped itself."""
-    eventually(
-        daemon.has_reached_failpoint,
-        within_s=60,
-        what=lambda: f"{daemon.name} freezes; its log ends with\n{daemon.log_tail()}",
-    )
 
 
 def handed_over(cluster: Cluster, topic: str, failpoint: Failpoint) -> set[int]:

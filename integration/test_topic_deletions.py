@@ -45,8 +45,7 @@ DELETED_S: Final = 30.0
 def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Give the cluster of a row; its tests follow each other on it."""
     row: Row = request.param
-    with Cluster.running(row.options) as found:
-        found.daemon_options = row.arguments
+    with row.running() as found:
         yield found
 
 

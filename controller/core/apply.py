@@ -81,7 +81,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 isr=record.isr,
                 leader_recovery_state=record.leader_recovery_state,
                 version=model.ZkVersion(before.version + 1),
-                mzxid=model.Zxid(0),
+                mzxid=model.UNKNOWN_ZXID,
             )
             _state_written(view, partition, written, now)
             dead = set(record.isr) - cluster.brokers.keys()

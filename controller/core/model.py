@@ -28,6 +28,8 @@ Instant = NewType("Instant", float)
 Replicas = tuple[BrokerId, ...]
 
 GB: Final = 10**9
+UNKNOWN_ZXID: Final = Zxid(0)
+"""The last write of a znode, where the reader does not know it."""
 NO_LEADER: Final = BrokerId(-1)
 LEADER_DURING_DELETE: Final = BrokerId(-2)
 """
@@ -65,8 +67,8 @@ class PartitionState:
     controller_epoch: ControllerEpoch
     version: ZkVersion
     leader_recovery_state: int = 0
-    mzxid: Zxid = Zxid(0)
-    """Its last write as it was read; 0 where that is a write of this tenure."""
+    mzxid: Zxid = UNKNOWN_ZXID
+    """Its last write as it was read; unknown where that is a write of this tenure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ class TopicAssignment:
     version: ZkVersion
     czxid: Zxid
     topic_id: str | None = None
-    mzxid: Zxid = Zxid(0)
-    """The transaction of the last write; 0 where it is unknown."""
+    mzxid: Zxid = UNKNOWN_ZXID
+    """The transaction of the last write."""
     is_marked: bool = False
     """Whether the znode names adding and removing replicas; Kafka 2.3 writes the union only."""
 

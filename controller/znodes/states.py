@@ -14,11 +14,10 @@ from controller.znodes import json_documents as documents
 
 RECOVERY_STATES: Final = (0, 1)
 """RECOVERED and RECOVERING (KIP-704); the key is absent when it is RECOVERED."""
-UNKNOWN: Final = model.Zxid(0)
 
 
 def decode_state(  # noqa: PLR0911 - one return per reason
-    data: bytes, version: model.ZkVersion, mzxid: model.Zxid = UNKNOWN
+    data: bytes, version: model.ZkVersion, mzxid: model.Zxid = model.UNKNOWN_ZXID
 ) -> model.PartitionState | str:
     """Decode ``/brokers/topics/T/partitions/P/state`` as read at a version, and its last write."""
     document = documents.read_document(data)

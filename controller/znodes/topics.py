@@ -17,15 +17,15 @@ from controller.core import model
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import parse_number
 
-UNKNOWN: Final = model.Zxid(0)
-"""The last write of a znode, where the reader does not know it."""
-
 _TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 """A ``org.apache.kafka.common.Uuid``: 16 bytes in base64url without padding."""
 
 
 def decode_topic(
-    data: bytes, version: model.ZkVersion, czxid: model.Zxid, mzxid: model.Zxid = UNKNOWN
+    data: bytes,
+    version: model.ZkVersion,
+    czxid: model.Zxid,
+    mzxid: model.Zxid = model.UNKNOWN_ZXID,
 ) -> model.TopicAssignment | str:
     """
     Decode ``/brokers/topics/T``.

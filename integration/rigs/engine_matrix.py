@@ -6,10 +6,12 @@ The tested combinations: a row is an engine, a Kafka release and its inter-broke
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from integration.rigs.cluster import ClusterOptions
+from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.kafka_jars import (
     KAFKA_2_3,
     KAFKA_2_4,
@@ -67,6 +69,13 @@ class Row:
     def arguments(self) -> tuple[str, ...]:
         """The command-line options of its daemons."""
         return ("--engine", self.wanted, *(PRIVATE_ENDPOINT if self.endpoint else ()))
+
+    @contextmanager
+    def running(self) -> Iterator[Cluster]:
+        """Yield its cluster, which knows the options of its daemons."""
+        with Cluster.running(self.options) as cluster:
+            cluster.daemon_options = self.arguments
+            yield cluster
 
 
 NATIVE: Final = (

@@ -140,6 +140,15 @@ def await_death(daemon: Daemon, *, within_s: float = DIES_WITHIN_S) -> None:
     assert daemon.has_reached_failpoint(), daemon.log_tail()
 
 
+def await_frozen(daemon: Daemon) -> None:
+    """Wait until a daemon has stopped itself."""
+    eventually(
+        daemon.has_reached_failpoint,
+        within_s=60,
+        what=lambda: f"{daemon.name} freezes; its log ends with\n{daemon.log_tail()}",
+    )
+
+
 @contextmanager
 def brokers_held_back(cluster: Cluster, dead: Daemon) -> Iterator[None]:
     """

@@ -120,14 +120,22 @@ def _raise_epoch(
     * The leader may have asked for it before.
 
     """
-    assignment, reassignment = view.session.assignment(partition), view.work.reassignments
-    rejoined = reassignment[partition].rejoined if partition in reassignment else model.NO_BROKERS
-    adding = () if assignment is None else assignment.adding_replicas
-    awaited = rejoined.intersection(adding).difference(state.isr)
-    is_added = any(view.is_staying(broker, partition) for broker in awaited)
-    if not is_added and not may_have_asked_before(view, partition, state):
+    is_due = _may_lack_a_log(view, partition, state)
+    if not is_due and not may_have_asked_before(view, partition, state):
         return None
     return _write(view, partition, state, state.leader, state.isr)
+
+
+def _may_lack_a_log(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+) -> bool:
+    """Return whether the broker of a replica that a step adds registered since the last write."""
+    assignment = view.session.assignment(partition)
+    reassignment = view.work.reassignments.get(partition)
+    if assignment is None or reassignment is None or not reassignment.rejoined:
+        return False
+    awaited = reassignment.rejoined.intersection(assignment.adding_replicas).difference(state.isr)
+    return any(view.is_staying(broker, partition) for broker in awaited)
 
 
 def may_have_asked_before(

@@ -46,6 +46,9 @@ from controller.core.wakeups import ASKS_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
 
 LEADER = BrokerId(1)
+ENDPOINT = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
+BEFORE_REGISTRATIONS = Zxid(50)
+AFTER_REGISTRATIONS = Zxid(200)
 
 
 def change(
@@ -229,10 +232,9 @@ def test_unknown_topic_is_answered_only_when_it_is_known_to_be_gone() -> None:
 
 def test_topic_is_found_by_its_id() -> None:
     """As of version 2 a request has no names."""
-    own = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
     driver = Driver({tp(): (1, 2, 3)})
     driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
-    driver.view.options = Options(endpoint=own)
+    driver.view.options = Options(endpoint=ENDPOINT)
     with_id = TopicAssignment(
         {0: PartitionAssignment(replicas(1, 2, 3))},
         ZkVersion(1),
@@ -248,17 +250,12 @@ def test_topic_is_found_by_its_id() -> None:
 
 def served(**known: object) -> Driver:
     """Return a tenure with an endpoint, whose state was read as given."""
-    own = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
-    driver.view.options = Options(endpoint=own)
+    driver.view.options = Options(endpoint=ENDPOINT)
     read = replace(driver.view.tenure.states[tp()], isr=replicas(1, 2), version=ZkVersion(1))
     driver.fold(StatesRead({tp(): replace(read, **known)}))  # type: ignore[arg-type] # its fields
     return driver
-
-
-BEFORE_REGISTRATIONS = Zxid(50)
-AFTER_REGISTRATIONS = Zxid(200)
 
 
 def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced() -> None:
