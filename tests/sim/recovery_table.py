@@ -262,6 +262,10 @@ def _tests() -> Iterator[str]:
             f"{real}::test_daemons_die_at_one_boundary_after_the_other",
         ),
         (
+            "every boundary of a plan on older releases, a successor each, on real brokers",
+            "integration/test_boundaries_releases.py",
+        ),
+        (
             "every boundary of new topics and partitions; Kafka's controller, on real brokers",
             "integration/test_boundaries_topics.py",
         ),
