@@ -94,7 +94,7 @@ class Planner:
         if any(is_reassigning(cluster, topic) for topic in self._topics):
             return None
         summary = outcome(cluster, plan.request) or {"refused": []}
-        refused = {row["entry"]: f"{row['reason']}: {row['detail']}" for row in summary["refused"]}
+        refused = {row["entry"].partition(" -> ")[0] for row in summary["refused"]}
         missed = [
             (topic, n)
             for (topic, n), replicas in plan.targets.items()
@@ -102,7 +102,9 @@ class Planner:
         ]
         return PlanEnd(
             moved=len(plan.targets) - len(missed),
-            refused=[f"{entry}: {why}" for entry, why in refused.items()],
+            refused=[
+                f"{row['entry']}: {row['reason']}: {row['detail']}" for row in summary["refused"]
+            ],
             wrong=[
                 f"{topic}-{n} has {cluster.replicas(topic, n)}, not {plan.targets[topic, n]}"
                 for topic, n in missed
