@@ -17,8 +17,17 @@ from integration.rigs.cluster import Cluster
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.kafka_jars import KAFKA_3_9
-from integration.rigs.plans import Daemons
-from integration.rigs.recovery_cells import SHAPES, Hand, Shape
+from integration.rigs.plans import Daemons, await_end, await_tenure, plan_of, submit
+from integration.rigs.recovery_cells import (
+    ENDS_WITHIN_S,
+    OPTIONS,
+    SHAPES,
+    Hand,
+    Shape,
+    await_death,
+    await_heir,
+    brokers_held_back,
+)
 from integration.rigs.recovery_scenes import (
     CHAINED,
     die_and_be_succeeded,
@@ -73,3 +82,30 @@ def test_daemons_die_at_one_boundary_after_the_other(
 ) -> None:
     """Every target, no acknowledged record lost, nothing left over."""
     die_one_after_the_other(cluster, make_topic, daemons, shape)
+
+
+def test_replicas_that_a_dead_controller_added_and_told_nothing_are_added_one_by_one(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """
+    The successor takes some back first.
+
+    A broker up to Kafka 2.8 that hears of a partition of which it is no replica cannot be added
+    until it restarts.
+    """
+    targets = {(make_topic({0: (1, 2, 3)}, {"min.insync.replicas": "2"}), 0): (5, 4, 3)}
+    doomed = daemons.start(
+        *OPTIONS,
+        "--tenure",
+        "permanent",
+        "--step-size",
+        "all",
+        failpoint=("die", Failpoint.A1_WRITTEN),
+    )
+    await_tenure(doomed)
+    submit(cluster, plan_of(targets))
+    await_death(doomed)
+    with brokers_held_back(cluster, doomed):
+        daemons.start(*OPTIONS, "--step-size", "1")
+        await_heir(cluster)
+        await_end(cluster, targets, within_s=ENDS_WITHIN_S)

@@ -169,12 +169,15 @@ class Outbox:
         """
         Queue a LeaderAndIsr with the state that the view has now.
 
-        Ignored for a topic that is being deleted: it would create the replica again.
+        Ignored for a topic that is being deleted: it would create the replica again. Ignored for a
+        broker that a write of the same cycle dropped: up to Kafka 2.8, one without a log of it
+        would take the partition for one on a failed disk, and neither create nor delete the replica
+        until it restarts (``ReplicaManager.markPartitionOffline``).
 
         Args:
             view: The view.
             partition: The partition.
-            brokers: The brokers to send to.
+            brokers: The brokers to send to, if they are replicas.
             new: Those of them that may create the replica (``_is_new``).
 
         """
@@ -186,7 +189,7 @@ class Outbox:
         old = _leader_and_isr_state(view, partition, state, assignment, is_new=False)
         for broker in brokers:
             queue = self._queues.get(broker)
-            if queue is None:
+            if queue is None or broker not in old.replicas:
                 continue
             batch = queue.tail()
             if batch.stops(partition):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.model import BrokerId, Instant, LeaderEpoch, TopicPartition
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    TopicPartition,
+)
 from controller.reactor.outbox import (
     LEADER_AND_ISR_CHUNK,
     METADATA_EVERY_S,
@@ -31,6 +37,14 @@ def opened(*brokers: int) -> tuple[Driver, Outbox]:
     for b in brokers:
         outbox.open(BrokerId(b))
     return driver, outbox
+
+
+def assign(driver: Driver, partition: TopicPartition, *brokers: int) -> None:
+    """Have the topic znode name these replicas."""
+    topics = driver.view.session.topics
+    topic = topics[partition.topic]
+    assigned = {**topic.partitions, partition.partition: PartitionAssignment(replicas(*brokers))}
+    topics[partition.topic] = replace(topic, partitions=assigned)
 
 
 def drain(
@@ -93,12 +107,12 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
 
 def test_a_recovering_leader_is_sent_so() -> None:
     """As the znode says (KIP-704): "recovered" would end the recovery before it is done."""
-    driver, outbox = opened(1)
+    driver, outbox = opened(2)
     recovering = replace(driver.view.tenure.states[tp(0)], leader_recovery_state=1)
     driver.view.tenure.states[tp(0)] = recovering
     for partition in (tp(0), tp(1)):
-        outbox.add_leader_and_isr(driver.view, partition, replicas(1), ())
-    (states,) = states_sent(drain(driver, outbox))
+        outbox.add_leader_and_isr(driver.view, partition, replicas(2), ())
+    (states,) = states_sent(drain(driver, outbox, BrokerId(2)))
     assert [s.leader_recovery_state for s in states] == [1, 0]
 
 
@@ -143,6 +157,7 @@ def test_a_replica_that_is_added_again_gets_leader_and_isr_after_stop_replica() 
     """A LeaderAndIsr never overtakes the StopReplica queued before it, nor joins its batch."""
     driver, outbox = opened(1)
     outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(0), delete=True)
+    assign(driver, tp(1), 2, 1)
     outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), replicas(1))
     assert [type(r) for r in drain(driver, outbox)] == [StopReplica, LeaderAndIsr]
 
@@ -150,9 +165,21 @@ def test_a_replica_that_is_added_again_gets_leader_and_isr_after_stop_replica() 
 def test_a_stop_overtakes_what_was_queued_for_the_replica() -> None:
     """A LeaderAndIsr that waits for a replica is void after its removal."""
     driver, outbox = opened(1)
+    assign(driver, tp(1), 2, 1)
     outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), replicas(1))
+    assign(driver, tp(1), 2)
     outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(0), delete=True)
     assert [type(r) for r in drain(driver, outbox)] == [StopReplica]
+
+
+def test_a_broker_that_is_no_replica_is_sent_no_state() -> None:
+    """It would take the partition for one on a failed disk until it restarts."""
+    driver, outbox = opened(1, 2)
+    outbox.add_leader_and_isr(driver.view, tp(1), replicas(1, 2), replicas(1))
+    assert drain(driver, outbox) == []
+    outbox.add_leader_and_isr(driver.view, tp(1), replicas(1, 2), replicas(1))
+    (request,) = drain(driver, outbox, BrokerId(2))
+    assert isinstance(request, LeaderAndIsr)
 
 
 def test_a_closed_queue_forgets() -> None:

@@ -414,6 +414,8 @@ class SimBroker:
         if replica is not None and state.leader_epoch <= replica.leader_epoch:
             return codes.STALE_CONTROLLER_EPOCH
         if self.id not in state.replicas:
+            # Up to Kafka 2.8, it takes a partition without a log for one on a failed disk.
+            self.refused |= {partition} - self.logs.keys()
             return codes.UNKNOWN_TOPIC_OR_PARTITION
         if self._lacks_settings(partition):
             # The epoch is noted before the log is made: a request with the same one is ignored.

@@ -95,9 +95,11 @@ def test_an_epoch_that_is_not_newer_changes_nothing(broker: SimBroker, epoch: in
 
 
 def test_a_broker_that_is_no_replica_says_so(broker: SimBroker) -> None:
-    """The broker creates no log."""
+    """The broker creates no log, also not when it becomes a replica later (up to Kafka 2.8)."""
     request = leader_and_isr(P, leader=2, replicas=[2, 3])
     assert _send(broker, request) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
+    later = leader_and_isr(P, leader=2, replicas=[1, 2], leader_epoch=1)
+    assert _send(broker, later) == [codes.KAFKA_STORAGE_ERROR]
     assert P not in broker.logs
 
 
