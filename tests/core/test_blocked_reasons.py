@@ -13,6 +13,7 @@ from controller.core.events import DeletionSettingRead, TopicConfigsRead
 from controller.core.model import (
     Blocked,
     BlockedBy,
+    BrokerId,
     Instant,
     TopicConfig,
     ZkVersion,
@@ -116,6 +117,18 @@ def test_a_dead_replica_that_is_added_is_waited_for() -> None:
     spec = view.work.reassignments[tp()].spec
     assert sync_gate(view, tp(), spec, state, spec.target) == Blocked(
         BlockedBy.BROKER_DEAD, "replica 3 is not live"
+    )
+
+
+def test_a_replica_in_an_offline_log_directory_is_told_from_a_dead_broker() -> None:
+    """Its broker is live: no restart of a dead broker is what an operator looks for."""
+    state = partition_state(1, (1, 2))
+    built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
+    view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
+    view.tenure.offline.add((BrokerId(3), tp()))
+    spec = view.work.reassignments[tp()].spec
+    assert sync_gate(view, tp(), spec, state, spec.target) == Blocked(
+        BlockedBy.BROKER_DEAD, "the log directory of the replica on broker 3 is offline"
     )
 
 

@@ -104,7 +104,15 @@ def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -
             return None
         detail = f"broker {ids(leaving)} of the target is shutting down"
         return Blocked(BlockedBy.BROKER_DEAD, detail)
-    return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
+    return _broker_dead(view, dead, f"broker {ids(dead)} of the target is not live")
+
+
+def _broker_dead(view: ClusterView, dead: Replicas, detail: str) -> Blocked:
+    """Return that replicas are not live; if brokers of them are, that their disks are not."""
+    offline = tuple(r for r in dead if r in view.cluster.brokers)
+    if offline:
+        detail = f"the log directory of the replica on broker {ids(offline)} is offline"
+    return Blocked(BlockedBy.BROKER_DEAD, detail)
 
 
 def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
@@ -171,7 +179,7 @@ def _not_in_isr(
 ) -> Blocked:
     dead = tuple(r for r in lagging if not view.is_live(r, partition))
     if dead:
-        return Blocked(BlockedBy.BROKER_DEAD, f"replica {ids(dead)} is not live")
+        return _broker_dead(view, dead, f"replica {ids(dead)} is not live")
     detail = f"replica {ids(lagging)} is not in ISR"
     return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, detail, is_copying)
 
