@@ -130,8 +130,9 @@ def deletion_begun(view: ClusterView, topic: str) -> None:
     for partition, broker in replicas_of(view, topic):
         waiting.setdefault(broker, set()).add(partition.partition)
     others = set(view.cluster.brokers) - waiting.keys()
+    unsent = {broker: set(waiting.get(broker, ())) for broker in others | set(waiting)}
     tenure.deleting[topic] = TopicDeletion(
-        waiting, others if view.session.topics[topic].partitions else set(), others | set(waiting)
+        waiting, others if view.session.topics[topic].partitions else set(), unsent
     )
     tenure.being_deleted |= {topic}
     tenure.topic_trees.pop(topic, None)
@@ -146,7 +147,7 @@ def replica_left(view: ClusterView, orphan: events.Orphan) -> None:
     deletion, known = view.tenure.deleting.get(name), view.session.topics.get(name)
     if deletion is not None and known is not None and known.czxid == orphan.topic_czxid:
         deletion.waiting.setdefault(orphan.broker, set()).add(number)
-        deletion.unsent.add(orphan.broker)
+        deletion.unsent.setdefault(orphan.broker, set()).add(number)
 
 
 def replica_deleted(
@@ -154,7 +155,9 @@ def replica_deleted(
 ) -> None:
     """Note a broker's answer to the deletion of a replica whose topic is being deleted."""
     deletion = view.tenure.deleting.get(partition.topic)
-    if deletion is None or broker not in deletion.waiting or broker in deletion.unsent:
+    if deletion is None or broker not in deletion.waiting:
+        return
+    if partition.partition in deletion.unsent.get(broker, ()):
         # Before it is sent again, an answer is to the request that it repeats.
         return
     if error:
@@ -173,7 +176,7 @@ def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> Non
         deletion = view.tenure.deleting.get(partition.topic)
         if delete or epoch != EPOCH_DURING_DELETE or deletion is None:
             continue
-        if event.broker in deletion.informing - deletion.unsent:
+        if event.broker in deletion.informing - deletion.unsent.keys():
             deletion.informing.discard(event.broker)
             wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
 
@@ -199,9 +202,11 @@ def brokers_moved(view: ClusterView, gone: set[BrokerId], elsewhere: set[BrokerI
                 deletion.waiting.setdefault(broker, set()).add(partition.partition)
         # A broker that starts has no metadata to forget.
         deletion.informing -= gone
-        deletion.unsent -= gone
         awaited = deletion.waiting.keys() | deletion.informing
-        deletion.unsent |= awaited & (gone | elsewhere)
+        for broker in gone | elsewhere:
+            deletion.unsent.pop(broker, None)
+            if broker in awaited:
+                deletion.unsent[broker] = set(deletion.waiting.get(broker, ()))
 
 
 def trees_read(view: ClusterView, event: events.TopicTreesRead) -> None:
@@ -315,8 +320,14 @@ def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Insta
 def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:
     """Note that a broker is sent the requests of a deletion."""
     deletion = view.tenure.deleting.get(effect.partition.topic)
-    if deletion is not None and effect.leader_epoch == EPOCH_DURING_DELETE:
-        deletion.unsent.discard(effect.broker)
+    if deletion is None or effect.leader_epoch != EPOCH_DURING_DELETE:
+        return
+    # A replica that was recorded since the request was decided is still to be sent.
+    left = deletion.unsent.get(effect.broker, set())
+    if effect.delete:
+        left.discard(effect.partition.partition)
+    if not left:
+        deletion.unsent.pop(effect.broker, None)
 
 
 def topic_deleted(view: ClusterView, name: str) -> None:

@@ -188,14 +188,14 @@ def _requests(
     UpdateMetadata is not answered for each topic. A broker without a replica is sent a StopReplica
     that stops nothing: its answer shows that it has the former.
     """
-    brokers = tuple(sorted(deletion.unsent & view.cluster.brokers.keys()))
+    brokers = tuple(sorted(deletion.unsent.keys() & view.cluster.brokers.keys()))
     partitions = tuple(TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
     if brokers and partitions:
         yield effects.SendUpdateMetadata(partitions, brokers)
     for broker in brokers:
         if broker in deletion.informing:
             yield effects.SendStopReplica(partitions[0], broker, EPOCH_DURING_DELETE, delete=False)
-        for number in sorted(deletion.waiting.get(broker, ())):
+        for number in sorted(deletion.unsent[broker]):
             for delete in (False, True):
                 yield effects.SendStopReplica(
                     TopicPartition(topic, number), broker, EPOCH_DURING_DELETE, delete

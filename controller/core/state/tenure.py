@@ -47,8 +47,8 @@ class TopicDeletion:
     """The partitions of each broker whose replica it has not confirmed to be deleted."""
     informing: set[BrokerId]
     """Brokers without a replica that have not confirmed to know nothing of the topic any more."""
-    unsent: set[BrokerId]
-    """Brokers of both that are to be sent the requests, first or again."""
+    unsent: dict[BrokerId, set[int]]
+    """Brokers of both that are to be sent the requests, first or again, with their partitions."""
     errors: dict[BrokerId, int] = field(default_factory=dict)
     """The error of a broker that cannot delete a replica before it restarts."""
     has_begun: bool = True

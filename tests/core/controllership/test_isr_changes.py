@@ -303,7 +303,7 @@ def test_request_of_a_former_leader_is_fenced_where_no_epoch_can_be_raised() -> 
 def test_request_about_a_topic_that_is_being_deleted_is_answered() -> None:
     """No state of it is written any more."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
-    driver.view.tenure.deleting["t"] = TopicDeletion({}, set(), set())
+    driver.view.tenure.deleting["t"] = TopicDeletion({}, set(), {})
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
     assert error(driver) == broker_requests.NONE
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.apply import apply
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     ClaimController,
@@ -43,7 +44,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.pending_deletions import progress_of
+from controller.core.pending_deletions import progress_of, requests_issued
 from controller.core.records import (
     Change,
     DeletionBegunRecord,
@@ -340,6 +341,18 @@ def test_orphans_of_the_topic_are_deleted_with_it() -> None:
 
 
 # --- races ---------------------------------------------------------------------------------------
+
+
+def test_a_replica_that_is_recorded_while_requests_are_sent_is_deleted_as_well() -> None:
+    """The requests were decided before: the broker is sent another one."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    apply(driver.view, OrphanRecord(Orphan(BrokerId(2), tp(2), Zxid(9), "dropped")), driver.now)
+    for delete in (False, True):
+        decided = SendStopReplica(tp(1), BrokerId(2), EPOCH_DURING_DELETE, delete)
+        requests_issued(driver.view, decided)
+    driver.settle()
+    assert (2, tp(2)) in deletes(driver)
 
 
 def test_reads_from_before_the_deletion_do_not_bring_the_topic_back() -> None:
