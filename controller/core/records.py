@@ -74,6 +74,8 @@ class AskAnsweredRecord:
     """Volatile: the request of a broker or a client is answered."""
 
     ticket: int
+    overtaken: tuple[TopicPartition, ...] = ()
+    """Partitions whose leader asked with a former leader epoch, and may forget its next request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,7 +362,7 @@ def _note_lost(
 
 def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states: leader, ISR, epochs, or that there is none."""
-    tenure, work = view.tenure, view.work
+    tenure = view.tenure
     if tenure.held is None or event.read_generation < tenure.claim_generation:
         # A read that was under way at a claim is requested again in the tenure.
         return
@@ -390,9 +390,8 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
             if known is not None and read.version < known.version:
                 continue
             tenure.states[partition] = read
-            if known is None and partition in work.reassignments:
-                # A cancellation that waited for this state precedes the partition's next step.
-                wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
+            if known is None:
+                _state_appeared(view, partition, read, now)
             unclean_election.note_leader(view, partition, known)
             isr_health.note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
@@ -411,6 +410,26 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
             tenure.unreadable_states[partition] = read
         view.due.partitions[partition] = None
     wakeups.asks_concerned(view)
+
+
+def _state_appeared(
+    view: ClusterView, partition: TopicPartition, read: model.PartitionState, now: Instant
+) -> None:
+    """
+    Note the first state of a partition in a tenure.
+
+    Where a live replica is outside the ISR, the leader may have lost a request to a former
+    controller (``broker_asks``); the replica may also just lag.
+    """
+    if partition in view.work.reassignments:
+        # A cancellation that waited for this state precedes the partition's next step.
+        wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
+    assignment = view.session.known_assignment(partition)
+    if view.options.endpoint is None or assignment is None:
+        return
+    if any(r not in read.isr and view.is_live(r, partition) for r in assignment.replicas):
+        view.tenure.lost_asks[partition] = now
+        wakeups.wake(view.due, wakeups.Finding.ASK_CONCERNED)
 
 
 def _invalidate_for_strangers(

@@ -29,6 +29,7 @@ NOTABLE: Final = (
     *TopicRule,
     "broker_shut_down",
     "shut_down_cleanly",
+    "ask_forgotten",
     "client_satisfied",
     "creation_completed_by_another_daemon",
     "creation_completed_by_another_broker",

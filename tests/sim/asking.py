@@ -25,6 +25,7 @@ from controller.core.broker_requests import (
     IsrResult,
     ProducerIdsResponse,
 )
+from controller.core.controllership.isr_changes import FIRST_TO_JUDGE_REPLICAS
 from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 
 if TYPE_CHECKING:
@@ -172,6 +173,8 @@ class BrokerAsks:
         self._fabric = fabric
         self._isr_changes: dict[TopicPartition, IsrChange] = {}
         """Changes that are not answered yet (``AlterPartitionManager.unsentIsrUpdates``)."""
+        self._isr_asked: AlterPartition | None = None
+        """The request under way."""
         self._channels = {name: AskChannel(broker, fabric) for name in ("isr", "ids", "stop")}
         self._incarnation = 0
         self.is_shutting_down = False
@@ -195,6 +198,7 @@ class BrokerAsks:
     def _ended(self) -> None:
         self.is_shutting_down = False
         self._isr_changes = {}
+        self._isr_asked = None
         for channel in self._channels.values():
             channel.reset()
 
@@ -215,23 +219,46 @@ class BrokerAsks:
         self._channels["isr"].send(self._isr_request, self._isr_answered)
         return True
 
+    def forget_isr_change(self, partition: TopicPartition) -> None:
+        """
+        Forget what was asked of a partition before a new leader epoch (``clearPending``).
+
+        Up to Kafka 2.8 this includes a request under way, whose answer then ends the next one
+        unsent: the leader waits for an answer until the leader epoch after that (KAFKA-12686).
+        """
+        if self._forgets:
+            self._isr_changes.pop(partition, None)
+
+    @property
+    def _forgets(self) -> bool:
+        return self._fabric.alter_partition_version < FIRST_TO_JUDGE_REPLICAS
+
     def _isr_request(self) -> AlterPartition | None:
+        if self._isr_asked is not None and self._forgets:
+            return self._isr_asked  # until it is answered, the same one is sent again
         if not self._isr_changes:
             return None
         changes = tuple(self._isr_changes.values())
         version = self._fabric.alter_partition_version
-        return AlterPartition(self._broker.id, self._broker.epoch, version, changes)
+        asked = AlterPartition(self._broker.id, self._broker.epoch, version, changes)
+        self._isr_asked = asked
+        return asked
 
     def _isr_answered(self, answer: BrokerAnswer) -> bool:
         if not isinstance(answer, AlterPartitionResponse):
             raise TypeError(answer)
+        under_way, self._isr_asked = self._isr_asked, None
         if answer.error:
             return False
         asked = {(c.topic, c.topic_id, p.partition): p for p, c in self._isr_changes.items()}
         for result in answer.results:
             partition = asked.get((result.topic, result.topic_id, result.partition))
             if partition is not None:
-                self._settle(partition, self._isr_changes.pop(partition), result)
+                change = self._isr_changes.pop(partition)
+                if under_way is None or change in under_way.changes:
+                    self._settle(partition, change, result)
+                else:
+                    self._fabric.strike("ask_forgotten")
         # What was asked meanwhile follows.
         self._fabric.schedule.call_in(
             0.0, lambda: self._channels["isr"].send(self._isr_request, self._isr_answered)

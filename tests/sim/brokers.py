@@ -451,6 +451,8 @@ class SimBroker:
     def _take_role(
         self, partition: TopicPartition, replica: HostedReplica, *, was_leader: bool
     ) -> None:
+        if self.asks is not None:
+            self.asks.forget_isr_change(partition)
         if replica.leads(self.id):
             for witness in self._fabric.witnesses:
                 witness.leader_accepted(self.id, partition, replica.leader_epoch, replica.replicas)

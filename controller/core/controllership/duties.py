@@ -126,6 +126,20 @@ def _raise_epoch(
     return _write(view, partition, state, state.leader, state.isr)
 
 
+def ask_anew(view: ClusterView, partition: TopicPartition) -> Change | None:
+    """
+    Return the write of the next leader epoch, with which a leader asks for its ISR changes anew.
+
+    None while the repair of the partition has to come first, or its topic to be read.
+    """
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    if assignment is None or state is None or state.leader not in assignment.replicas:
+        return None
+    if partition.topic in view.tenure.deleting or not view.is_live(state.leader, partition):
+        return None
+    return _write(view, partition, state, state.leader, state.isr)
+
+
 def _may_lack_a_log(
     view: ClusterView, partition: TopicPartition, state: model.PartitionState
 ) -> bool:

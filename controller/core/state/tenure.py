@@ -192,6 +192,13 @@ class TenureState:
     """Since when the added replicas of a step in flight have the whole log, as far as reported."""
     asks_read: dict[TopicPartition, Instant] = field(default_factory=dict)
     """When states were last requested that these wait for."""
+    lost_asks: dict[TopicPartition, Instant] = field(default_factory=dict)
+    """
+    Partitions whose leader may wait for an answer that it will not get, each with since when.
+
+    Until the state is written again: by a change that the leader asked for since, or with the next
+    leader epoch.
+    """
     producer_ids: ProducerIds | None = None
     """None until they are read in this tenure, and after a rejected write."""
     shutting_down: dict[BrokerId, model.BrokerEpoch] = field(default_factory=dict)

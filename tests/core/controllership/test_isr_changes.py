@@ -282,6 +282,56 @@ def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
     assert error(driver) == broker_requests.NONE
 
 
+def epoch(driver: Driver) -> int:
+    """Return the leader epoch of the partition."""
+    return driver.view.tenure.states[tp()].leader_epoch
+
+
+def test_leader_that_asked_with_a_former_epoch_gets_another_one() -> None:
+    """Kafka 2.7 forgets what it asked for next, and waits for an answer (KAFKA-12686)."""
+    driver = served(mzxid=BEFORE_REGISTRATIONS)
+    ask(driver, asked(change(replicas(1, 2, 3), version=1), version=0))
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    fenced_at = epoch(driver)
+    pass_time(driver, 1.0)  # the answer may be on its way
+    assert epoch(driver) == fenced_at
+    pass_time(driver, 1.5)
+    assert epoch(driver) == fenced_at + 1
+    pass_time(driver, 60.0)
+    assert epoch(driver) == fenced_at + 1
+
+
+def test_leader_that_asks_with_the_present_epoch_has_forgotten_nothing() -> None:
+    """It was told of the epoch before it asked, or later releases are not concerned."""
+    for version, asks_again in ((0, True), (1, False)):
+        driver = served(mzxid=BEFORE_REGISTRATIONS)
+        ask(driver, asked(change(replicas(1, 2, 3), version=1), version=version))
+        fenced_at = epoch(driver)
+        if asks_again:
+            again = change(replicas(1, 2, 3), epoch=fenced_at, version=2)
+            ask(driver, asked(again, version=0), ticket=2)
+        pass_time(driver, 60.0)
+        assert epoch(driver) == fenced_at
+
+
+@pytest.mark.parametrize(
+    ("isr", "endpoint", "raised"),
+    [((1, 2), ENDPOINT, 1), ((1, 2, 3), ENDPOINT, 0), ((1, 2), None, 0)],
+)
+def test_leader_that_a_former_controller_answered_may_have_forgotten_its_request(
+    isr: tuple[int, ...], endpoint: LiveBroker | None, raised: int
+) -> None:
+    """It has a moment to ask by itself; where all are in sync, there is nothing to ask."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    driver.view.options = Options(endpoint=endpoint)
+    read = replace(driver.view.tenure.states.pop(tp()), isr=replicas(*isr))
+    driver.observe(StatesRead({tp(): read}))
+    pass_time(driver, 1.0)
+    assert epoch(driver) == read.leader_epoch
+    pass_time(driver, 1.5)
+    assert epoch(driver) == read.leader_epoch + raised
+
+
 def test_request_waits_while_a_leader_epoch_is_to_be_raised() -> None:
     """The topic is read again first."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
