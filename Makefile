@@ -48,7 +48,7 @@ check: $(READY) ## style, format, types, and who may import whom
 	$(BIN)/lint-imports --no-cache
 
 unit: $(READY) ## the fast tests: no network, no sleeping; and the first histories
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests --numprocesses auto
 	$(SIM) --count 300
 	$(SIM_DELEGATED) --count 60
 	$(SIM_ASKED) --count 300
