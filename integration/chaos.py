@@ -125,7 +125,7 @@ class Campaign:
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         # One stream for each: what is drawn of one does not hang on how fast another is.
         self.fleet = Fleet(cluster, cluster.directory / "daemons", random.Random(f"{seed} fleet"))
         self._planner = Planner(cluster, TOPICS, random.Random(f"{seed} plans"))
@@ -147,7 +147,7 @@ class Campaign:
 
     def say(self, text: str) -> None:
         """Print an event, with the seconds since the start."""
-        print(f"{time.monotonic() - self._began:7.1f} s  {text}", flush=True)
+        print(f"{time.monotonic() - self.began:7.1f} s  {text}", flush=True)
 
     def run(self, seconds: float) -> None:
         """Play faults for so long, then heal everything and await the end of the last plan."""
@@ -274,7 +274,10 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
     print(f"records             {found.acknowledged} acknowledged, {len(found.missing)} lost,")
     print(f"                    {len(found.duplicates)} twice, {given_up} given up,")
     print(f"                    {traffic.restarts} new epochs of the producer")
-    print(f"longest pause       {traffic.longest_pause_s:.1f} s of one partition")
+    pause = traffic.longest_pause
+    until_s = pause.until - campaign.began
+    where = f"{pause.topic}-{pause.partition}, until {until_s:.1f} s"
+    print(f"longest pause       {pause.seconds:.1f} s of {where}")
     return problems
 
 

@@ -101,7 +101,7 @@ class Traffic:
         self._counts: Counter[tuple[str, int]] = Counter()
         self._failed: Counter[str] = Counter()
         self._last_at: dict[tuple[str, int], float] = {}
-        self._longest_pause_s = 0.0
+        self._longest_pause = Pause()
         self._restarts = 0
 
     def __enter__(self) -> Self:
@@ -159,7 +159,12 @@ class Traffic:
     @property
     def longest_pause_s(self) -> float:
         """The longest time between two acknowledgements of one partition, in seconds."""
-        return self._longest_pause_s
+        return self._longest_pause.seconds
+
+    @property
+    def longest_pause(self) -> Pause:
+        """The longest time between two acknowledgements of one partition."""
+        return self._longest_pause
 
     @property
     def restarts(self) -> int:
@@ -234,8 +239,18 @@ class Traffic:
         where, now = (record.topic, record.partition), time.monotonic()
         self._counts[where] += 1
         pause_s = now - self._last_at.get(where, now)
-        self._longest_pause_s = max(self._longest_pause_s, pause_s)
+        self._longest_pause = max(self._longest_pause, Pause(pause_s, now, *where))
         self._last_at[where] = now
+
+
+class Pause(NamedTuple):
+    """A time without acknowledgements of one partition."""
+
+    seconds: float = 0.0
+    until: float = 0.0
+    """Its end, by ``time.monotonic``."""
+    topic: str = ""
+    partition: int = -1
 
 
 @dataclass(frozen=True, slots=True)
