@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from controller.core import (
     effects,
+    lost_asks,
     model,
     pending_deletions,
     phases,
@@ -91,9 +92,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             wakeups.orphans_concerned(view, partition)
         case records.AskAnsweredRecord(ticket=ticket):
             tenure.asks.pop(ticket, None)
-            if record.overtaken:
-                tenure.lost_asks.update(dict.fromkeys(record.overtaken, now))
-                wakeups.wake(view.due, wakeups.Finding.ASK_CONCERNED)
+            lost_asks.answered(view, record.overtaken, now)
             if not tenure.asks:
                 tenure.asks_read.clear()
             tenure.client_asks.pop(ticket, None)
@@ -249,7 +248,7 @@ def _state_written(
 ) -> None:
     before = view.tenure.states.get(partition)
     view.tenure.states[partition] = state
-    view.tenure.lost_asks.pop(partition, None)
+    lost_asks.written(view, partition, before, state)
     note_leader(view, partition, before)
     isr_health.note_isr(view, partition, before, state, now)
     isr_health.judge(view, partition)

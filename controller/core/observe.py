@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from controller.core import (
     events,
+    lost_asks,
     pending_deletions,
     phases,
     tenure_reset,
@@ -144,7 +145,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.TopicConfigsRead():
             topic_configs.topic_configs_read(view, event, now)
         case events.TimerFired(name=name):
-            _timer(view, name)
+            _timer(view, name, now)
         case _:
             fold_request_read(view, event, now)
 
@@ -319,7 +320,7 @@ def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
     view.due.add(event.specs)
 
 
-def _timer(view: ClusterView, name: str) -> None:
+def _timer(view: ClusterView, name: str, now: Instant) -> None:
     """Wake the row of a timer, and note the partitions that wait for it; others wake everything."""
     work = view.work
     wakeups.wake(view.due, name if name in wakeups.WAKEUPS else wakeups.Finding.TIME_CAME)
@@ -328,6 +329,8 @@ def _timer(view: ClusterView, name: str) -> None:
         view.due.add(p for p, r in work.reassignments.items() if _is_blocked(r, by))
     elif name == wakeups.DIRECTORIES_TIMER:
         log_directories.examine_waiting(view)
+    elif name == wakeups.ASKS_TIMER:
+        lost_asks.time_passed(view, now)
     elif name in {wakeups.ORDER_TIMER, wakeups.SEEN_TIMER}:
         view.due.add(p for p, r in work.reassignments.items() if _waits_for_time(r))
     elif name not in wakeups.WAKEUPS:

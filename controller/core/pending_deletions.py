@@ -363,6 +363,8 @@ def forget_topic(view: ClusterView, name: str) -> None:
         tenure.unseeded.pop(partition, None)
         tenure.acked.pop(partition, None)
         tenure.bounced.pop(partition, None)
+        tenure.lost_asks.pop(partition, None)
+        tenure.asking_anew.discard(partition)
         tenure.preferred.pop(partition, None)
         tenure.leaderless.pop(partition, None)
         isr_health.forget_health(view, partition)

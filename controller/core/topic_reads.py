@@ -12,6 +12,7 @@ from typing import Final
 
 from controller.core import (
     events,
+    lost_asks,
     model,
     options,
     pending_deletions,
@@ -415,21 +416,12 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
 def _state_appeared(
     view: ClusterView, partition: TopicPartition, read: model.PartitionState, now: Instant
 ) -> None:
-    """
-    Note the first state of a partition in a tenure.
-
-    Where a live replica is outside the ISR, the leader may have lost a request to a former
-    controller (``broker_asks``); the replica may also just lag.
-    """
+    """Note the first state of a partition in a tenure."""
     if partition in view.work.reassignments:
         # A cancellation that waited for this state precedes the partition's next step.
         wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
-    assignment = view.session.known_assignment(partition)
-    if view.options.endpoint is None or assignment is None:
-        return
-    if any(r not in read.isr and view.is_live(r, partition) for r in assignment.replicas):
-        view.tenure.lost_asks[partition] = now
-        wakeups.wake(view.due, wakeups.Finding.ASK_CONCERNED)
+    if engines.holds_role(view):
+        lost_asks.first_read(view, partition, read, now)
 
 
 def _invalidate_for_strangers(

@@ -7,12 +7,6 @@ nothing left to do, and the answer follows. So an answer that was lost, or a req
 sent twice, needs no rule of its own.
 
 A request that waits for a read too long is answered NOT_CONTROLLER: the broker sends it again.
-
-Up to Kafka 2.8, a leader that hears of a new leader epoch while its request of the former one is
-under way forgets what it asks for next when that request is answered, and waits for an answer
-(KAFKA-12686). It asks anew with the next leader epoch. So one is written soon after such an answer,
-and soon after a claim where a live replica is outside the ISR: another controller may have
-answered.
 """
 
 from __future__ import annotations
@@ -21,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core import broker_requests, effects, wakeups
+from controller.core import broker_requests, effects, lost_asks, wakeups
 from controller.core.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -34,12 +28,7 @@ from controller.core.broker_requests import (
     PendingAsk,
     ProducerIdsResponse,
 )
-from controller.core.controllership import (
-    controlled_shutdown,
-    duties,
-    isr_changes,
-    producer_ids,
-)
+from controller.core.controllership import controlled_shutdown, isr_changes, producer_ids
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
@@ -49,8 +38,6 @@ GONE_AFTER_S: Final = 5.0
 """How long a request waits before a topic counts as deleted: the listing of topics may be older."""
 AGAIN_S: Final = 1.0
 """How soon waiting requests are examined again."""
-ANEW_S: Final = 2.0
-"""How long a leader that may have lost a request has to ask for a change by itself."""
 PATIENCE_S: Final = 20.0
 """How long a request waits for reads; brokers wait 30 s for an answer."""
 
@@ -78,12 +65,12 @@ def answer_brokers(
         if answer is None:
             timers.append(Instant(now + AGAIN_S))
         else:
-            done = AskAnsweredRecord(ticket, _overtaken(pending.request, answer))
+            done = AskAnsweredRecord(ticket, lost_asks.overtaken(pending.request, answer))
             found.changes.append(Change((done,), (effects.Respond(ticket, answer),)))
     handed_out = producer_ids.hand_out(view, found.producer_ids)
     if handed_out is not None:
         found.changes.append(handed_out)
-    timers += _have_asked_anew(view, now, found)
+    timers += lost_asks.due_at(view)
     following: list[effects.Effect] = []
     if found.unknown:
         following.append(effects.ReadStates(tuple(found.unknown), effects.ReadPurpose.CONFLICT))
@@ -186,46 +173,6 @@ def _isr_answer(
             case _:
                 pass
     return AlterPartitionResponse(0, tuple(results)) if len(results) == len(asked.changes) else None
-
-
-def _overtaken(request: BrokerAsk, answer: BrokerAnswer) -> tuple[TopicPartition, ...]:
-    """Return the partitions whose leader asked with a former leader epoch, and may forget more."""
-    if not isinstance(request, AlterPartition) or not isinstance(answer, AlterPartitionResponse):
-        return ()
-    if request.version >= isr_changes.FIRST_TO_JUDGE_REPLICAS:
-        return ()
-    return tuple(
-        TopicPartition(result.topic, result.partition)
-        for result in answer.results
-        if result.error == broker_requests.FENCED_LEADER_EPOCH
-        and result.leader == request.broker
-        and result.topic is not None
-    )
-
-
-def _have_asked_anew(view: ClusterView, now: Instant, found: _Found) -> list[Instant]:
-    """
-    Write the leader epochs with which leaders ask anew; return when the others are due.
-
-    Those of leaders that are not live, or of topics that are being deleted, are not due any more:
-    the next state of such a partition is written otherwise, or never.
-    """
-    tenure = view.tenure
-    if tenure.held is None or tenure.resigning or tenure.fenced is not None:
-        return []
-    later: list[Instant] = []
-    for partition, since in tenure.lost_asks.items():
-        change = None
-        if now < since + ANEW_S:
-            later.append(Instant(since + ANEW_S))
-        elif partition not in found.taken:
-            change = duties.ask_anew(view, partition)
-        if change is not None:
-            found.taken.add(partition)
-            found.changes.append(change)
-        elif view.session.assignment(partition) is None and partition.topic in view.session.topics:
-            later.append(Instant(now + AGAIN_S))
-    return later
 
 
 def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -> bool:

@@ -119,25 +119,15 @@ def _raise_epoch(
       (``KafkaController.onBrokerStartup``).
     * The leader may have asked for it before.
 
+    The same where a leader may wait for an answer that it will not get (``lost_asks``).
     """
-    is_due = _may_lack_a_log(view, partition, state)
-    if not is_due and not may_have_asked_before(view, partition, state):
-        return None
-    return _write(view, partition, state, state.leader, state.isr)
-
-
-def ask_anew(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """
-    Return the write of the next leader epoch, with which a leader asks for its ISR changes anew.
-
-    None while the repair of the partition has to come first, or its topic to be read.
-    """
-    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
-    if assignment is None or state is None or state.leader not in assignment.replicas:
-        return None
-    if partition.topic in view.tenure.deleting or not view.is_live(state.leader, partition):
-        return None
-    return _write(view, partition, state, state.leader, state.isr)
+    if (
+        partition in view.tenure.asking_anew
+        or _may_lack_a_log(view, partition, state)
+        or may_have_asked_before(view, partition, state)
+    ):
+        return _write(view, partition, state, state.leader, state.isr)
+    return None
 
 
 def _may_lack_a_log(

@@ -39,6 +39,14 @@ class ProducerIds:
     """Of ``/latest_producer_id_block``; None where there is none."""
 
 
+class LostAsk(NamedTuple):
+    """A request that a leader may have forgotten, and for whose answer it waits."""
+
+    since: Instant
+    was_answered: bool
+    """Whether we answered a request of a former leader epoch; False: found at the claim."""
+
+
 @dataclass(slots=True)
 class TopicDeletion:
     """The deletion of a topic that this tenure began."""
@@ -192,13 +200,10 @@ class TenureState:
     """Since when the added replicas of a step in flight have the whole log, as far as reported."""
     asks_read: dict[TopicPartition, Instant] = field(default_factory=dict)
     """When states were last requested that these wait for."""
-    lost_asks: dict[TopicPartition, Instant] = field(default_factory=dict)
-    """
-    Partitions whose leader may wait for an answer that it will not get, each with since when.
-
-    Until the state is written again: by a change that the leader asked for since, or with the next
-    leader epoch.
-    """
+    lost_asks: dict[TopicPartition, LostAsk] = field(default_factory=dict)
+    """Partitions whose leader may wait for an answer that it will not get."""
+    asking_anew: set[TopicPartition] = field(default_factory=set)
+    """Those whose leader had time to ask by itself: the next leader epoch is to be written."""
     producer_ids: ProducerIds | None = None
     """None until they are read in this tenure, and after a rejected write."""
     shutting_down: dict[BrokerId, model.BrokerEpoch] = field(default_factory=dict)

@@ -40,7 +40,8 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import EngineName, Options
-from controller.core.records import IsrRecord, StateRecord
+from controller.core.partition.context import state_record
+from controller.core.records import Change, IsrRecord, StateRecord
 from controller.core.state.tenure import TopicDeletion
 from controller.core.wakeups import ASKS_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
@@ -330,6 +331,40 @@ def test_leader_that_a_former_controller_answered_may_have_forgotten_its_request
     assert epoch(driver) == read.leader_epoch
     pass_time(driver, 1.5)
     assert epoch(driver) == read.leader_epoch + raised
+
+
+def test_leader_that_restarted_meanwhile_is_not_told_to_lead_on() -> None:
+    """It may have lost what it acknowledged: another member of the ISR leads."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    read = driver.view.tenure.states.pop(tp())
+    driver.observe(StatesRead({tp(): read}))
+    restarted = replace(with_two_listeners(LEADER), epoch=BrokerEpoch(300))
+    driver.now = Instant(driver.now + 2.5)
+    driver.fold(BrokersRead({**driver.view.cluster.brokers, LEADER: restarted}))
+    driver.observe(TimerFired(ASKS_TIMER))
+    assert driver.view.tenure.states[tp()].leader == 2
+
+
+def test_leader_gets_the_next_epoch_though_one_was_written_soon_after_the_answer() -> None:
+    """It may have heard of that one first, and have forgotten the request of that epoch."""
+    driver = served(mzxid=BEFORE_REGISTRATIONS)
+    ask(driver, asked(change(replicas(1, 2, 3), version=1), version=0))
+    state = driver.view.tenure.states[tp()]
+    driver.commit(Change((state_record(driver.view, tp(), state, LEADER, state.isr),)))
+    driver.settle()
+    written = epoch(driver)
+    pass_time(driver, 2.5)
+    assert epoch(driver) == written + 1
+
+
+def test_delegated_engine_writes_no_leader_epoch() -> None:
+    """The states are the cluster's controller's."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    driver.view.role.engine = EngineName.DELEGATED
+    read = driver.view.tenure.states.pop(tp())
+    driver.observe(StatesRead({tp(): read}))
+    pass_time(driver, 2.5)
+    assert epoch(driver) == read.leader_epoch
 
 
 def test_request_waits_while_a_leader_epoch_is_to_be_raised() -> None:
