@@ -19,7 +19,15 @@ from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.failpoints import Failpoint
-from integration.rigs.plans import Daemons, await_end, await_tenure, is_planned, plan_of, submit
+from integration.rigs.plans import (
+    Daemons,
+    await_broker_controller,
+    await_end,
+    await_tenure,
+    is_planned,
+    plan_of,
+    submit,
+)
 from integration.rigs.recovery_cells import (
     AT_ONCE,
     DELETING,
@@ -28,6 +36,7 @@ from integration.rigs.recovery_cells import (
     ORPHANING,
     PAUSED,
     RESUMING,
+    SESSION_S,
     STEPWISE,
     Hand,
     Left,
@@ -178,13 +187,31 @@ def die_and_be_succeeded(  # noqa: PLR0913, PLR0917 - a cell and its fixtures
     shape: Shape,
     failpoint: Failpoint,
     hand: Hand,
+    *,
+    is_kafka_judged: bool = True,
 ) -> None:
-    """Have a daemon die at a boundary; judge what the hand makes of it."""
+    """
+    Have a daemon die at a boundary; judge what the hand makes of it.
+
+    Args:
+        cluster: Where.
+        make_topic: Makes the topic of the plan.
+        daemons: Starts daemons.
+        shape: The plan.
+        failpoint: The boundary.
+        hand: The successor.
+        is_kafka_judged: Whether Kafka's controller has to end what it finds. Up to Kafka 2.8 it may
+            not: a leader that asked the dead daemon may ask no more (KAFKA-12686).
+
+    """
     scene = Scene(cluster, make_topic, daemons, shape)
     with nothing_lost(cluster, {scene.topic: len(scene.targets)}):
         dead = scene.die_at(failpoint, hand)
         if hand is Hand.KAFKA:
-            judge_kafkas_end(cluster, scene.topic, Left.behind(cluster, scene.topic))
+            if is_kafka_judged:
+                judge_kafkas_end(cluster, scene.topic, Left.behind(cluster, scene.topic))
+            else:
+                await_broker_controller(cluster, within_s=SESSION_S + 15)
             scene.await_deletion()
             scene.start_dead()
             scene.start()
