@@ -112,7 +112,10 @@ class Worklist:
             # A broker that left may be back by then.
             bounced = self.bounced | self.left | self.bounced_from.pop(partition, set())
             left.held[partition] = left.held.get(partition, NO_BROKERS) | bounced
-        for partition in tuple(islice(left.held, most)):
+        # One that is due again is not to be examined without the bounces it is held with.
+        again = tuple(self.partitions.keys() & left.held.keys())
+        others = islice((p for p in left.held if p not in self.partitions), most)
+        for partition in (*again, *others):
             bounced_then = left.held.pop(partition)
             self.partitions[partition] = None
             if bounced_then:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 from controller.core.worklist import Worklist
 from tests.core.builders import tp
 
@@ -52,3 +52,13 @@ def test_a_bounce_is_remembered_for_those_that_are_left() -> None:
     assert set(left.partitions) == {tp(2), tp(9)}
     assert left.bounced_from == {tp(2): {BrokerId(7), BrokerId(8)}}
     assert not left.bounced
+
+
+def test_a_held_partition_that_is_due_again_keeps_its_bounces() -> None:
+    """It is examined in this turn, and with the broker that restarted then."""
+    due = Worklist(held={tp(0): frozenset({BrokerId(2)}), tp(1): NO_BROKERS})
+    due.add([tp(0)])
+    left = due.leave(1)
+    assert due.bounced_from == {tp(0): {2}}
+    assert list(due.partitions) == [tp(0), tp(1)]
+    assert not left.held
