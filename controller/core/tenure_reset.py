@@ -155,15 +155,8 @@ def _invalidate_topics(view: ClusterView) -> None:
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
-    """
-    Forget everything that was only valid in the tenure.
-
-    Its end may be heard of twice, the second time while the next claim is under way. That one has
-    an answer of its own, and brokers that restart until then are still noted for it.
-    """
+    """Forget everything that was only valid in the tenure."""
     ended = view.tenure
-    if ended.held is None and ended.claiming:
-        return
     # Back off before reclaiming a role that was taken or yielded. If it was given up for lack of
     # work, it is claimed with the next plan, before a broker begins to carry that out.
     is_idle = ended.resigning and ended.idle_since is not None
