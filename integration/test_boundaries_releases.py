@@ -16,7 +16,7 @@ from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.failpoints import Failpoint
-from integration.rigs.kafka_jars import KAFKA_2_7, KAFKA_2_8, KAFKA_3_9
+from integration.rigs.kafka_jars import KAFKA_3_9
 from integration.rigs.plans import Daemons, await_end, await_tenure, plan_of, submit
 from integration.rigs.recovery_cells import (
     ENDS_WITHIN_S,
@@ -73,10 +73,7 @@ def test_the_plan_is_carried_out_and_no_record_is_lost_with_a_successor(  # noqa
     hand: Hand,
 ) -> None:
     """Kill -9 of itself, then the hand: every target, no stray directory, nothing of ours left."""
-    is_judged = cluster.options.broker.release not in {KAFKA_2_7, KAFKA_2_8}
-    die_and_be_succeeded(
-        cluster, make_topic, daemons, shape, failpoint, hand, is_kafka_judged=is_judged
-    )
+    die_and_be_succeeded(cluster, make_topic, daemons, shape, failpoint, hand)
 
 
 @pytest.mark.parametrize("shape", CHAINED, ids=lambda shape: shape.name)

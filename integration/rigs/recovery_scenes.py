@@ -19,6 +19,7 @@ from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.failpoints import Failpoint
+from integration.rigs.kafka_jars import KAFKA_2_7, KAFKA_2_8
 from integration.rigs.plans import (
     Daemons,
     await_broker_controller,
@@ -53,6 +54,11 @@ from integration.rigs.recovery_cells import (
 from integration.rigs.running_daemons import strike
 from integration.rigs.waiting import GaveUpError, eventually
 
+FORGETFUL: Final = (KAFKA_2_7, KAFKA_2_8)
+"""
+Here Kafka's controller may not end the step of a dead daemon: a leader that asked the daemon may
+ask no more (KAFKA-12686). The next daemon ends it.
+"""
 SAFE: Final = {"min.insync.replicas": "2"}
 CHAINED: Final = (STEPWISE, AT_ONCE)
 """The shapes whose boundaries daemons pass one after the other, dying at each."""
@@ -187,28 +193,13 @@ def die_and_be_succeeded(  # noqa: PLR0913, PLR0917 - a cell and its fixtures
     shape: Shape,
     failpoint: Failpoint,
     hand: Hand,
-    *,
-    is_kafka_judged: bool = True,
 ) -> None:
-    """
-    Have a daemon die at a boundary; judge what the hand makes of it.
-
-    Args:
-        cluster: Where.
-        make_topic: Makes the topic of the plan.
-        daemons: Starts daemons.
-        shape: The plan.
-        failpoint: The boundary.
-        hand: The successor.
-        is_kafka_judged: Whether Kafka's controller has to end what it finds. Up to Kafka 2.8 it may
-            not: a leader that asked the dead daemon may ask no more (KAFKA-12686).
-
-    """
+    """Have a daemon die at a boundary; judge what the hand makes of it."""
     scene = Scene(cluster, make_topic, daemons, shape)
     with nothing_lost(cluster, {scene.topic: len(scene.targets)}):
         dead = scene.die_at(failpoint, hand)
         if hand is Hand.KAFKA:
-            if is_kafka_judged:
+            if cluster.options.broker.release not in FORGETFUL:
                 judge_kafkas_end(cluster, scene.topic, Left.behind(cluster, scene.topic))
             else:
                 await_broker_controller(cluster, within_s=SESSION_S + 15)
