@@ -1,11 +1,11 @@
 """
 Leaders that wait for an answer that they will not get.
 
-Up to Kafka 2.8, a leader that hears of a new leader epoch while its request of the former one is
-under way forgets what it asks for next when that request is answered, and changes no ISR until the
-leader epoch after that (KAFKA-12686). So the next leader epoch is written a moment after a request
-of a former one was answered, and after a claim where a live replica is outside the ISR: another
-controller may have answered. It is not where the leader asks by itself meanwhile.
+Up to Kafka 2.8, a leader may get a new leader epoch while a request of the former one is under way.
+When that request is answered, the leader drops the next one unsent. It changes no ISR until it gets
+another leader epoch (KAFKA-12686). So another one is written a moment after such an answer. It is
+also written after a claim, where a live replica is outside the ISR: another controller may have
+answered. No epoch is written where the leader asks for a change meanwhile.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from controller.core.broker_requests import (
     IsrResult,
     ProducerIdsResponse,
 )
-from controller.core.controllership.isr_changes import FIRST_TO_JUDGE_REPLICAS
+from controller.core.lost_asks import FORGETTING
 from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class BrokerAsks:
 
     @property
     def _forgets(self) -> bool:
-        return self._fabric.alter_partition_version < FIRST_TO_JUDGE_REPLICAS
+        return self._fabric.alter_partition_version <= FORGETTING
 
     def _isr_request(self) -> AlterPartition | None:
         if self._isr_asked is not None and self._forgets:

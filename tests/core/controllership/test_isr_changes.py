@@ -303,7 +303,7 @@ def test_leader_that_asked_with_a_former_epoch_gets_another_one() -> None:
 
 
 def test_leader_that_asks_with_the_present_epoch_has_forgotten_nothing() -> None:
-    """It was told of the epoch before it asked, or later releases are not concerned."""
+    """It had the present epoch when it asked, or its release forgets nothing."""
     for version, asks_again in ((0, True), (1, False)):
         driver = served(mzxid=BEFORE_REGISTRATIONS)
         ask(driver, asked(change(replicas(1, 2, 3), version=1), version=version))
