@@ -155,7 +155,12 @@ def _invalidate_topics(view: ClusterView) -> None:
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
-    """Forget everything that was only valid in the tenure."""
+    """
+    Forget everything that was only valid in the tenure.
+
+    Its end may be reported again while the next claim is under way. That claim has its own answer,
+    and brokers that come or go before the answer are noted for it.
+    """
     ended = view.tenure
     # Back off before reclaiming a role that was taken or yielded. If it was given up for lack of
     # work, it is claimed with the next plan, before a broker begins to carry that out.
@@ -171,7 +176,11 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     if ended.held is not None:
         begin_to_yield(view, now)
         _postpone_orphans(view, now)
-    view.tenure = TenureState(disks=ended.disks.after_tenure())
+    view.tenure = TenureState(
+        claiming=ended.claiming,
+        bounced_ahead=ended.bounced_ahead if ended.claiming else set(),
+        disks=ended.disks.after_tenure(),
+    )
     # The outcome of the last writes may be unknown.
     view.own_records = OwnRecords()
     _put_back(view, now)

@@ -196,7 +196,7 @@ class Store(Protocol):
 
     def claim_controller(self, *, at_once: bool = False) -> None:
         """
-        Try to become the controller: ``ControllerClaimed``, ``ClaimFailed`` or ``Deposed`` follows.
+        Try to become the controller: one ``ControllerClaimed`` or ``ClaimFailed`` follows.
 
         Unless ``at_once``, the claim lets the present controller complete the event it handles.
         """

@@ -116,6 +116,8 @@ class SimStore:
         self._competes = competes
         self._claim: Claim | None = None
         self._tried: Claim | None = None
+        self._claiming = False
+        """Whether a claim has no answer yet."""
         self._leadership: ZkVersion | None = None
         self.faults = CommitFaults(struck)
         self.lanes = Lanes(schedule, lambda: struck("reads_late"))
@@ -239,6 +241,7 @@ class SimStore:
 
     def claim_controller(self, *, at_once: bool = False) -> None:
         """Try to take ``/controller``."""
+        self._claiming = True
         self.session.ask(lambda: self._try_claim(at_once=at_once))
 
     def _try_claim(  # noqa: PLR0911 - one return per reason
@@ -310,7 +313,12 @@ class SimStore:
         if controller is not None and controller.ephemeral_owner == self.session.id:
             delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
             self._zookeeper.transact(self.session.id, [delete])
-        return lambda: self.lanes.claims.put(lambda: self._inbox.put(ClaimFailed(reason)))
+        return lambda: self._claim_ended(lambda: self._inbox.put(ClaimFailed(reason)))
+
+    def _claim_ended(self, report: Callable[[], None]) -> None:
+        """Answer the claim, once."""
+        self._claiming = False
+        self.lanes.claims.put(report)
 
     def _claimed(self, claim: Claim) -> Callable[[], None]:
         self._watch_controller()
@@ -324,7 +332,7 @@ class SimStore:
             self._claim = claim
             self._inbox.put(ControllerClaimed(claim.epoch))
 
-        return lambda: self.lanes.claims.put(report)
+        return lambda: self._claim_ended(report)
 
     def _watch_controller(self) -> None:
         session = self.session
@@ -410,6 +418,9 @@ class SimStore:
     def _expired(self) -> None:
         """Report that the session expired, then open another, as a client library does."""
         self._tried = None
+        if self._claiming:
+            reason = "the session ended meanwhile"
+            self._claim_ended(lambda: self._inbox.put(ClaimFailed(reason)))
         self._depose("the ZooKeeper session expired", even_if_not_held=True)
         if self._leadership is not None:
             self._leadership = None

@@ -6,6 +6,7 @@ import pytest
 
 from controller.core.events import (
     BrokersRead,
+    ClaimFailed,
     ClaimGuardsRead,
     ControllerClaimed,
     Deposed,
@@ -109,6 +110,19 @@ def test_a_claim_whose_answer_was_lost_is_found_again() -> None:
         bench.world.run_for(1.0)
         assert bench.inbox.of(ControllerClaimed) == [ControllerClaimed(2)]  # type: ignore[arg-type]
         assert bench.data(paths.CONTROLLER_EPOCH) == b"2"
+
+
+def test_a_claim_whose_session_ends_is_answered_once() -> None:
+    """The loop claims again only after the answer."""
+    for moment_ms in (1, 3, 5, 8, 20, int(GRACE_S * 1000) + 3):
+        bench = _Bench()
+        bench.world.run_for(1.0)
+        bench.store.claim_controller()
+        bench.world.run_for(moment_ms / 1000)
+        bench.store.session.expire()
+        bench.world.run_for(GRACE_S + 5.0)
+        answers = [*bench.inbox.of(ClaimFailed), *bench.inbox.of(ControllerClaimed)]
+        assert len(answers) == 1, moment_ms
 
 
 def test_resigning_lets_a_broker_take_over(bench: _Bench) -> None:

@@ -81,6 +81,7 @@ class TenureState:
     claim_generation: int = 0
     """The generation of the claim: a read that began before it is not valid in the tenure."""
     claiming: bool = False
+    """Whether a claim is under way; only its own answer ends it, also where the session is lost."""
     resigning: bool = False
     probing: bool = False
     fenced: str | None = None

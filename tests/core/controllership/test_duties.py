@@ -397,12 +397,21 @@ def test_a_bounce_before_the_topic_was_read_is_treated_when_its_state_is_read() 
     assert driver.view.tenure.states[tp(1, "new")] == second
 
 
-def test_a_bounce_while_the_claim_was_under_way_is_treated_when_the_state_is_read() -> None:
-    """The claim may have been made before, though it is heard of later."""
+@pytest.mark.parametrize("reported", [1, 2])
+def test_a_bounce_while_the_claim_was_under_way_is_treated_when_the_state_is_read(
+    reported: int,
+) -> None:
+    """
+    The claim may have been made before, though it is heard of later.
+
+    Meanwhile the end of the former tenure may be reported again.
+    """
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     known = dict(driver.view.tenure.states)
     driver.observe(Deposed("x"), *driver.own_records())
     issued(driver.view, ClaimController(), driver.now)
+    for _ in range(reported - 1):
+        driver.observe(Deposed("resigned"), *driver.own_records())
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(StatesRead(known))

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.apply import issued
 from controller.core.controllership.responses import STALE_CONTROLLER_EPOCH
-from controller.core.controllership.tenure import LINGER_TIMER, has_work, hold_of
+from controller.core.controllership.tenure import CLAIM_TIMER, LINGER_TIMER, has_work, hold_of
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -20,6 +21,7 @@ from controller.core.effects import (
 )
 from controller.core.events import (
     BrokersRead,
+    ClaimFailed,
     ClaimGuardsRead,
     ControlsRead,
     Deposed,
@@ -217,6 +219,22 @@ def test_the_role_is_claimed_when_the_last_is_known_whatever_that_is(last: Event
     assert not any(isinstance(e, ClaimController) for e in driver.sent)
     driver.observe(last)
     assert any(isinstance(e, ClaimController) for e in driver.sent)
+
+
+def test_no_second_claim_is_made_before_the_first_has_its_answer() -> None:
+    """The answer to the first would be taken for the one to the second."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure=TenurePolicy.PERMANENT))
+    driver.observe(Deposed("x"), *driver.own_records())
+    issued(driver.view, ClaimController(), driver.now)
+    driver.observe(LeadershipLost("the session expired"), LeadershipGained(), *EVERYTHING)
+    driver.sent.clear()
+    driver.now = Instant(driver.now + driver.options.claim_retry_s)
+    driver.observe(TimerFired(CLAIM_TIMER))
+    assert not claims(driver)
+    driver.observe(ClaimFailed("the session ended meanwhile"))
+    driver.now = Instant(driver.now + driver.options.claim_retry_s)
+    driver.observe(TimerFired(CLAIM_TIMER))
+    assert claims(driver)
 
 
 def test_a_topic_that_comes_in_the_turn_in_which_the_role_is_lost_is_read() -> None:
