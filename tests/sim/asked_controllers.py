@@ -226,9 +226,25 @@ class KafkaAsks:
             pass
         elif change.partition_epoch != state.version:
             error = broker_requests.INVALID_UPDATE_VERSION
+        elif not self._holds_committed(partition, change, state.leader):
+            error = broker_requests.INELIGIBLE_REPLICA
         else:
             state = self._written(partition, change, state)
         return _result(change, error, state)
+
+    def _holds_committed(
+        self, partition: TopicPartition, change: IsrChange, leader: BrokerId
+    ) -> bool:
+        """
+        Return whether the members of an ISR hold what the leader has committed.
+
+        Kafka's ZooKeeper controller cannot know. It writes a request that is older than the new
+        disk of a member (KIP-903); no daemon has the role then, and none is to be judged by it.
+        """
+        log = self._fabric.brokers[leader].copy(partition)
+        committed = [] if log is None else log.records[: log.high_watermark]
+        copies = [self._fabric.brokers[member].copy(partition) for member in change.isr]
+        return all(copy is not None and copy.holds(committed) for copy in copies)
 
     def _name_of(self, change: IsrChange) -> str | None:
         """Return the topic of a change; None where no topic has its id."""
