@@ -52,7 +52,8 @@ def _answer(view: ClusterView, broker: BrokerId) -> ControlledShutdownResponse |
         if broker not in assignment.replicas or is_spared:
             continue
         state = view.tenure.states.get(partition)
-        if partition in view.tenure.distrusted or _is_due(view, partition, broker):
+        is_stale = view.session.assignment(partition) is None
+        if is_stale or partition in view.tenure.distrusted or _is_due(view, partition, broker):
             return None
         if state is not None and state.leader == broker:
             remaining.append(partition)

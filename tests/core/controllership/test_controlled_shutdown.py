@@ -155,6 +155,21 @@ def test_leadership_that_no_other_replica_can_take_remains_and_is_named() -> Non
     assert a.answer(2).remaining == ()
 
 
+def test_answer_waits_for_a_topic_that_is_read_again() -> None:
+    """Until then its leadership cannot be moved, but it is not immovable."""
+    it = asking({tp(): (1, 2, 3)})
+    it.driver.answers_topics = False
+    topic = it.driver.view.session.topics["t"]
+    topic.stale = True
+    it.shutdown(1)
+    assert not it.answers()
+    topic.stale = False
+    it.driver.view.due.add((tp(),))
+    it.driver.settle()
+    assert it.answer().remaining == ()
+    assert it.state(tp())[0] == 2
+
+
 def test_two_brokers_that_shut_down_are_both_left_out() -> None:
     """Neither gets what the other gives up; the last of an ISR keeps its leadership."""
     a = asking({tp(): (1, 2, 3), tp(1): (1, 2)})
