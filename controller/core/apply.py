@@ -36,7 +36,7 @@ from controller.core.scheduling import (
     partition_sizes,
 )
 from controller.core.state.process import Departure
-from controller.core.state.tenure import ProducerIds
+from controller.core.state.tenure import AskRead, ProducerIds
 from controller.core.throttling import throttle_records
 from controller.core.unclean_election import note_leader
 from controller.core.view import ClusterView
@@ -90,9 +90,10 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 # A leader before Kafka 3.2 asked for it. It may be back when the ISR is repaired.
                 tenure.bounced.setdefault(partition, set()).update(dead)
             wakeups.orphans_concerned(view, partition)
-        case records.AskAnsweredRecord(ticket=ticket):
-            tenure.asks.pop(ticket, None)
-            lost_asks.answered(view, record.overtaken, now)
+        case records.AskAnsweredRecord(ticket=ticket, answer=answer):
+            asked = tenure.asks.pop(ticket, None)
+            if asked is not None and answer is not None:
+                lost_asks.answered(view, asked.request, answer, now)
             if not tenure.asks:
                 tenure.asks_read.clear()
             tenure.client_asks.pop(ticket, None)
@@ -248,7 +249,7 @@ def _state_written(
 ) -> None:
     before = view.tenure.states.get(partition)
     view.tenure.states[partition] = state
-    lost_asks.written(view, partition, before, state)
+    lost_asks.written(view, partition, before, state, now)
     note_leader(view, partition, before)
     isr_health.note_isr(view, partition, before, state, now)
     isr_health.judge(view, partition)
@@ -400,7 +401,10 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             # The effects of the rejected write were not sent: all brokers are informed again.
             tenure.seeding.update(partitions)
             if tenure.asks:
-                tenure.asks_read.update(dict.fromkeys(partitions, now))
+                # Reads that begin from now on show what is newer than the requests.
+                view.cluster.read_generation += 1
+                read = AskRead(now, view.cluster.read_generation)
+                tenure.asks_read.update(dict.fromkeys(partitions, read))
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.REFRESH):
             tenure.refreshing.update(partitions)
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):

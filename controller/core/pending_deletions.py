@@ -365,6 +365,8 @@ def forget_topic(view: ClusterView, name: str) -> None:
         tenure.bounced.pop(partition, None)
         tenure.lost_asks.pop(partition, None)
         tenure.asking_anew.discard(partition)
+        tenure.asks_carried_out.pop(partition, None)
+        tenure.told_ineligible.pop(partition, None)
         tenure.preferred.pop(partition, None)
         tenure.leaderless.pop(partition, None)
         isr_health.forget_health(view, partition)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.core import applied_throttles, events, model, options, outcomes, phases
-from controller.core.broker_requests import ProducerIdBlock
+from controller.core.broker_requests import BrokerAnswer, ProducerIdBlock
 from controller.core.client_requests import PartitionResult
 from controller.core.effects import Effect
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
@@ -74,8 +74,8 @@ class AskAnsweredRecord:
     """Volatile: the request of a broker or a client is answered."""
 
     ticket: int
-    overtaken: tuple[TopicPartition, ...] = ()
-    """Partitions whose leader asked with a former leader epoch, and may forget its next request."""
+    answer: BrokerAnswer | None = None
+    """None to a client, and where nothing follows from the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -371,8 +371,9 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
         if event.read_generation < tenure.distrusted.get(partition, 0):
             # It was under way when a write of ours was rejected; another one follows.
             continue
-        tenure.distrusted.pop(partition, None)
+        was_distrusted = tenure.distrusted.pop(partition, None) is not None
         _note_watch(view, partition, read, event.armed)
+        _note_asked(view, partition, event.read_generation)
         # An unreadable state was not sent to any broker.
         fresh = partition in tenure.seeding or partition in tenure.unreadable_states
         tenure.seeding.discard(partition)
@@ -392,7 +393,7 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
                 continue
             tenure.states[partition] = read
             if known is None:
-                _state_appeared(view, partition, read, now)
+                _state_appeared(view, partition, None if was_distrusted else read, now)
             unclean_election.note_leader(view, partition, known)
             isr_health.note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
@@ -414,14 +415,30 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
 
 
 def _state_appeared(
-    view: ClusterView, partition: TopicPartition, read: model.PartitionState, now: Instant
+    view: ClusterView, partition: TopicPartition, first: model.PartitionState | None, now: Instant
 ) -> None:
-    """Note the first state of a partition in a tenure."""
+    """
+    Note a state that was not known.
+
+    Args:
+        view: Everything known.
+        partition: The partition.
+        first: The state; None: it was known earlier in the tenure, before a rejected write.
+        now: The present instant.
+
+    """
     if partition in view.work.reassignments:
         # A cancellation that waited for this state precedes the partition's next step.
         wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
-    if engines.holds_role(view):
-        lost_asks.first_read(view, partition, read, now)
+    if first is not None and engines.holds_role(view):
+        lost_asks.first_read(view, partition, first, now)
+
+
+def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
+    """Note that a read is answered that a request of a broker waits for."""
+    asked = view.tenure.asks_read.get(partition)
+    if asked is not None and read_generation >= asked.read_generation:
+        view.tenure.asks_read[partition] = asked._replace(is_answered=True)
 
 
 def _invalidate_for_strangers(

@@ -6,7 +6,9 @@ durable. A change that it asks for is written first; when that is durable, the s
 nothing left to do, and the answer follows. So an answer that was lost, or a request that a broker
 sent twice, needs no rule of its own.
 
-A request that waits for a read too long is answered NOT_CONTROLLER: the broker sends it again.
+A request that waits for a read too long is answered NOT_CONTROLLER: the broker sends it again. Of
+an AlterPartition the other partitions are answered; a leader asks again for those left out. So one
+partition that cannot be judged does not keep the ISRs of all others as they are.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ from controller.core.model import Instant, TopicPartition
 from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
 from controller.core.view import ClusterView
 
-GONE_AFTER_S: Final = 5.0
-"""How long a request waits before a topic counts as deleted: the listing of topics may be older."""
+JUDGED_AFTER_S: Final = 5.0
+"""
+How long a request waits before an answer is final that the leader does not expect.
+
+The reads of topics and states may be older than what the leader knows.
+"""
 AGAIN_S: Final = 1.0
 """How soon waiting requests are examined again."""
 PATIENCE_S: Final = 20.0
@@ -65,7 +71,7 @@ def answer_brokers(
         if answer is None:
             timers.append(Instant(now + AGAIN_S))
         else:
-            done = AskAnsweredRecord(ticket, lost_asks.overtaken(pending.request, answer))
+            done = AskAnsweredRecord(ticket, answer)
             found.changes.append(Change((done,), (effects.Respond(ticket, answer),)))
     handed_out = producer_ids.hand_out(view, found.producer_ids)
     if handed_out is not None:
@@ -156,7 +162,8 @@ def _isr_answer(
     if not isinstance(asked, AlterPartition) or not view.tenure.accepted_by_broker:
         return None
     results: list[IsrResult] = []
-    is_patient = now < pending.since + GONE_AFTER_S
+    is_patient = now < pending.since + JUDGED_AFTER_S
+    is_written = is_urgent = False
     for change in asked.changes:
         name = found.names.get(change.topic_id or "") if change.topic is None else change.topic
         judged = isr_changes.judge(view, asked, change, name)
@@ -164,20 +171,34 @@ def _isr_answer(
             case IsrResult():
                 is_final = judged.leader_epoch >= 0 or not is_patient
                 results += [judged] if is_final else []
-            case IsrRecord(partition=partition) if partition not in found.taken:
-                found.taken.add(partition)
-                found.changes.append(_written(judged))
-            case isr_changes.Unknown(partition=TopicPartition() as partition):
-                if partition not in found.taken and _is_to_be_read(view, partition, now):
+                # Not judged again: the replica may be eligible by then, without its log.
+                is_urgent = is_urgent or judged.error in lost_asks.REFUSALS
+            case IsrRecord(partition=partition):
+                is_written = True
+                if partition not in found.taken:
+                    found.taken.add(partition)
+                    found.changes.append(_written(judged))
+            case isr_changes.Unknown(partition=TopicPartition() as partition, otherwise=otherwise):
+                if otherwise is not None and not is_patient and _was_read(view, partition, pending):
+                    results.append(otherwise)
+                elif partition not in found.taken and _is_to_be_read(view, partition, now):
                     found.unknown[partition] = None
             case _:
                 pass
-    return AlterPartitionResponse(0, tuple(results)) if len(results) == len(asked.changes) else None
+    is_whole = len(results) == len(asked.changes)
+    is_late = not is_patient and not is_written
+    return AlterPartitionResponse(0, tuple(results)) if is_whole or is_urgent or is_late else None
+
+
+def _was_read(view: ClusterView, partition: TopicPartition, pending: PendingAsk) -> bool:
+    """Return whether a read of a state that began after a request is answered."""
+    read = view.tenure.asks_read.get(partition)
+    return read is not None and read.is_answered and read.at >= pending.since
 
 
 def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -> bool:
-    read_at = view.tenure.asks_read.get(partition)
-    is_old = read_at is None or now >= read_at + AGAIN_S
+    read = view.tenure.asks_read.get(partition)
+    is_old = read is None or now >= read.at + AGAIN_S
     return is_old and partition not in view.tenure.seeding
 
 

@@ -151,9 +151,11 @@ def may_have_asked_before(
     A leader repeats AlterPartition until a controller answers. Meanwhile the replica may have lost
     its log (KIP-903). A raised leader epoch fences such a request; the next one follows a fetch of
     the replica with that epoch. False where the epoch is not raised: the topic is being deleted, or
-    it is to be deleted and its leader is not live. States that this tenure wrote do not count.
+    it is to be deleted and its leader is not live. States that this tenure wrote do not count,
+    unless the leader was told in their leader epoch that a request is not carried out.
     """
-    if view.options.endpoint is None or not state.mzxid:
+    is_refused = view.tenure.told_ineligible.get(partition) == state.leader_epoch
+    if view.options.endpoint is None or not (state.mzxid or is_refused):
         return False
     is_leaderless = not view.is_live(state.leader, partition)
     if partition.topic in view.tenure.deleting or (
@@ -163,7 +165,7 @@ def may_have_asked_before(
     return any(
         replica not in state.isr
         and view.is_live(replica, partition)
-        and view.cluster.brokers[replica].epoch > state.mzxid
+        and (is_refused or view.cluster.brokers[replica].epoch > state.mzxid)
         for replica in view.serving_replicas(partition)
     )
 

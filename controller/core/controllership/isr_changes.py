@@ -50,6 +50,8 @@ class Unknown:
 
     partition: TopicPartition | None
     """None where the topic is not known."""
+    otherwise: IsrResult | None = None
+    """The answer if a read that began after the request shows the same; None: there is none."""
 
 
 def topic_names(view: ClusterView) -> dict[str, str]:
@@ -72,25 +74,31 @@ def judge(
 
     """
     if name is None or name not in view.session.topics:
-        if is_gone(view, name):
-            code = (
-                broker_requests.UNKNOWN_TOPIC_ID
-                if name is None
-                else broker_requests.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            return result(change, code, NO_STATE)
-        return Unknown(None)
+        return _without_topic(change, name) if is_gone(view, name) else Unknown(None)
     partition = TopicPartition(name, change.partition)
     state = view.tenure.states.get(partition)
     if state is None:
-        return Unknown(partition)
+        # A leader of a deleted topic that was created again with fewer partitions.
+        unknown = result(change, broker_requests.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
+        return Unknown(partition, unknown if partition in view.tenure.stateless else None)
     is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
     error = None if is_behind else _error_of(view, asked, change, partition, state)
     if error is not None:
         return result(change, error, state)
-    if is_behind or may_have_asked_before(view, partition, state):
+    if is_behind:
+        # Below version 2, which has topic ids, a leader may ask for a topic of the same name that
+        # was deleted since.
+        invalid = result(change, broker_requests.INVALID_UPDATE_VERSION, state)
+        return Unknown(partition, invalid)
+    if may_have_asked_before(view, partition, state):
         return Unknown(partition)
     return IsrRecord(partition, state, change.isr, change.leader_recovery_state)
+
+
+def _without_topic(change: IsrChange, name: str | None) -> IsrResult:
+    """Return the answer for a topic that does not exist; None: it was named by its id."""
+    by_id, by_name = broker_requests.UNKNOWN_TOPIC_ID, broker_requests.UNKNOWN_TOPIC_OR_PARTITION
+    return result(change, by_id if name is None else by_name, NO_STATE)
 
 
 def _error_of(  # noqa: PLR0911 - one return per case

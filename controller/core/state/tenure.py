@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import NamedTuple
 
 from controller.core import events, model
@@ -16,7 +17,7 @@ from controller.core.broker_requests import PendingAsk
 from controller.core.client_requests import PendingClientAsk
 from controller.core.directory_ledger import DirectoryLedger
 from controller.core.disk_ledger import DiskLedger
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, LeaderEpoch, TopicPartition
 from controller.core.pending_queue import PendingQueue
 from controller.core.reassignments import START
 
@@ -39,12 +40,31 @@ class ProducerIds:
     """Of ``/latest_producer_id_block``; None where there is none."""
 
 
+class LostCause(Enum):
+    """The reason for which a leader may have forgotten a request (KAFKA-12686)."""
+
+    FENCED = auto()
+    """Its request of a former leader epoch was answered."""
+    OVERTAKEN = auto()
+    """A leader epoch was written just after an answer, and may have arrived before it."""
+    CLAIM = auto()
+    """A former controller may have answered a request."""
+
+
 class LostAsk(NamedTuple):
     """A request that a leader may have forgotten, and for whose answer it waits."""
 
     since: Instant
-    was_answered: bool
-    """Whether we answered a request of a former leader epoch; False: found at the claim."""
+    cause: LostCause
+
+
+class AskRead(NamedTuple):
+    """A read of a state that a request of a broker waits for."""
+
+    at: Instant
+    read_generation: int
+    """The answer has this generation or a later one."""
+    is_answered: bool = False
 
 
 @dataclass(slots=True)
@@ -199,8 +219,16 @@ class TenureState:
     """When a broker last sent a request in this tenure."""
     whole_since: dict[TopicPartition, Instant] = field(default_factory=dict)
     """Since when the added replicas of a step in flight have the whole log, as far as reported."""
-    asks_read: dict[TopicPartition, Instant] = field(default_factory=dict)
-    """When states were last requested that these wait for."""
+    asks_read: dict[TopicPartition, AskRead] = field(default_factory=dict)
+    """The last reads of states that these wait for."""
+    asks_carried_out: dict[TopicPartition, Instant] = field(default_factory=dict)
+    """When leaders that forget requests were last told that theirs is durable."""
+    told_ineligible: dict[TopicPartition, LeaderEpoch] = field(default_factory=dict)
+    """
+    The leader epochs in which a leader was told that its request is not carried out.
+
+    It counts on that: a copy of the request may still arrive, over a connection that broke.
+    """
     lost_asks: dict[TopicPartition, LostAsk] = field(default_factory=dict)
     """Partitions whose leader may wait for an answer that it will not get."""
     asking_anew: set[TopicPartition] = field(default_factory=set)

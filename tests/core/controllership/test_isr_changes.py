@@ -16,6 +16,7 @@ from controller.core.broker_requests import (
     IsrChange,
     IsrResult,
 )
+from controller.core.controllership.invalidation import invalidate
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
 from controller.core.events import (
     BrokerAsked,
@@ -34,6 +35,7 @@ from controller.core.model import (
     LeaderEpoch,
     LiveBroker,
     PartitionAssignment,
+    PartitionState,
     Replicas,
     TopicAssignment,
     ZkVersion,
@@ -213,13 +215,49 @@ def test_state_beyond_the_view_is_read_before_it_is_judged() -> None:
     assert error(driver) == broker_requests.NONE
 
 
-def test_request_that_cannot_be_judged_is_to_be_sent_again() -> None:
-    """Its leader keeps what it asks for."""
+@pytest.mark.parametrize("healthy", [True, False])
+def test_partition_that_cannot_be_judged_is_left_out_of_the_answer(*, healthy: bool) -> None:
+    """Its leader asks for it again, together with what it wants to change by then."""
+    driver = Driver({tp(): (1, 2, 3), tp(0, "healthy"): (1, 2, 3)})
+    wanted = change(replicas(1, 2), topic="healthy")
+    ask(driver, asked(change(replicas(1, 2), epoch=3), *([wanted] if healthy else []), version=0))
+    assert not answers(driver)
+    pass_time(driver, 5.5)
+    assert [r.topic for r in results(driver)] == ["healthy"] * healthy
+
+
+def read_again(driver: Driver, state: PartitionState | None) -> None:
+    """Let the reads of the state that were asked for be answered."""
+    generation = driver.view.cluster.read_generation
+    driver.observe(StatesRead({tp(): state}, read_generation=generation))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_request_for_a_topic_that_was_created_again_ends(version: int) -> None:
+    """It names the topic only; no read will show what the leader of the former one knew."""
     driver = Driver({tp(): (1, 2, 3)})
-    ask(driver, asked(change(replicas(1, 2), epoch=3)))
-    pass_time(driver, 21.0)
-    (sent,) = answers(driver)
-    assert sent.response == AlterPartitionResponse(broker_requests.NOT_CONTROLLER)
+    state = driver.view.tenure.states[tp()]
+    request = asked(change(replicas(1, 2), epoch=3, version=7), version=version)
+    ask(driver, request)
+    driver.observe(StatesRead({tp(): state}))  # began before the request
+    pass_time(driver, 4.0)
+    read_again(driver, state)
+    assert not answers(driver)
+    pass_time(driver, 1.5)
+    read_again(driver, state)
+    assert error(driver) == broker_requests.INVALID_UPDATE_VERSION
+
+
+def test_request_for_a_partition_that_is_no_more_ends() -> None:
+    """The topic was created again with fewer."""
+    driver = Driver({tp(): (1, 2, 3)})
+    gone = tp(5)
+    ask(driver, asked(change(replicas(1, 2), partition=gone.partition, epoch=3, version=7)))
+    generation = driver.view.cluster.read_generation
+    driver.observe(StatesRead({gone: None}, read_generation=generation))
+    assert not answers(driver)
+    pass_time(driver, 5.5)
+    assert error(driver) == broker_requests.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_unknown_topic_is_answered_only_when_it_is_known_to_be_gone() -> None:
@@ -286,6 +324,11 @@ def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
 def epoch(driver: Driver) -> int:
     """Return the leader epoch of the partition."""
     return driver.view.tenure.states[tp()].leader_epoch
+
+
+def state_version(driver: Driver) -> ZkVersion:
+    """Return the version of the partition's state."""
+    return driver.view.tenure.states[tp()].version
 
 
 def test_leader_that_asked_with_a_former_epoch_gets_another_one() -> None:
@@ -355,6 +398,103 @@ def test_leader_gets_the_next_epoch_though_one_was_written_soon_after_the_answer
     written = epoch(driver)
     pass_time(driver, 2.5)
     assert epoch(driver) == written + 1
+
+
+@pytest.mark.parametrize(("version", "waited_s", "raised"), [(0, 0.0, 1), (0, 9.0, 0), (1, 0.0, 0)])
+def test_leader_may_hear_of_the_next_epoch_before_the_answer(
+    version: int, waited_s: float, raised: int
+) -> None:
+    """It forgets the request of that epoch, too: the answer comes on another connection."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    pass_time(driver, 60.0)
+    asking = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
+    ask(driver, asked(asking, version=version))
+    assert error(driver) == broker_requests.NONE
+    pass_time(driver, waited_s)
+    state = driver.view.tenure.states[tp()]
+    driver.commit(Change((state_record(driver.view, tp(), state, LEADER, replicas(1, 2)),)))
+    driver.settle()
+    written = epoch(driver)
+    pass_time(driver, 2.5)
+    assert epoch(driver) == written + raised
+    pass_time(driver, 60.0)
+    assert epoch(driver) == written + raised
+
+
+def test_leader_that_waits_for_nothing_gets_no_other_epoch() -> None:
+    """All replicas are in the ISR: it asked for no more."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    pass_time(driver, 60.0)
+    asking = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
+    ask(driver, asked(asking, version=0))
+    state = driver.view.tenure.states[tp()]
+    driver.commit(Change((state_record(driver.view, tp(), state, BrokerId(1), state.isr),)))
+    driver.settle()
+    written = epoch(driver)
+    pass_time(driver, 60.0)
+    assert epoch(driver) == written
+
+
+def test_state_that_a_rejected_write_put_in_doubt_is_not_the_first_of_the_tenure() -> None:
+    """Its leader asked no other controller meanwhile."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    pass_time(driver, 60.0)
+    state = driver.view.tenure.states[tp()]
+    write = state_record(driver.view, tp(), state, LEADER, state.isr)
+    invalidate(driver.view, Change((write,), partition=tp()))
+    read_again(driver, replace(state, version=ZkVersion(state.version + 1)))
+    pass_time(driver, 2.5)
+    assert epoch(driver) == state.leader_epoch
+
+
+def with_three_gone() -> tuple[Driver, IsrChange]:
+    """Return a tenure whose leader asked for a replica just before its broker died."""
+    driver = Driver({tp(): (1, 2, 3), tp(0, "other"): (1, 2)}, brokers=(1, 2, 3))
+    driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
+    driver.view.options = Options(endpoint=ENDPOINT)
+    without_three(driver)
+    with_three(driver, 500)
+    state = driver.view.tenure.states[tp()]
+    without_three(driver)
+    asking = change(replicas(1, 2, 3), epoch=state.leader_epoch, version=state.version)
+    return driver, asking
+
+
+def without_three(driver: Driver) -> None:
+    """Let broker 3 die."""
+    driver.observe(BrokersRead({b: r for b, r in driver.view.cluster.brokers.items() if b != 3}))
+
+
+def with_three(driver: Driver, registered: int) -> None:
+    """Let broker 3 return, perhaps without its log."""
+    three = replace(with_two_listeners(BrokerId(3)), epoch=BrokerEpoch(registered))
+    driver.observe(BrokersRead({**driver.view.cluster.brokers, BrokerId(3): three}))
+
+
+def test_refused_member_is_answered_though_another_partition_is_not_judged() -> None:
+    """A later pass would find it eligible, without its log."""
+    driver, asking = with_three_gone()
+    other = change(replicas(1), epoch=9, version=9, topic="other")
+    ask(driver, asked(asking, other, version=2))
+    assert error(driver) == broker_requests.INELIGIBLE_REPLICA
+    with_three(driver, 900)
+    pass_time(driver, 10.0)
+    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+
+
+def test_copy_of_a_refused_request_is_fenced() -> None:
+    """The leader counts on the refusal; the copy came over a connection that broke."""
+    driver, asking = with_three_gone()
+    ask(driver, asked(asking, version=2))
+    assert error(driver) == broker_requests.INELIGIBLE_REPLICA
+    with_three(driver, 900)
+    ask(driver, asked(asking, version=2), ticket=2)
+    assert [r.error for r in results(driver, 2)] == [broker_requests.FENCED_LEADER_EPOCH]
+    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+    again = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
+    ask(driver, asked(again, version=2), ticket=3)
+    assert [r.error for r in results(driver, 3)] == [broker_requests.NONE]
+    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
 
 
 def test_delegated_engine_writes_no_leader_epoch() -> None:
