@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,8 @@ from controller.core.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionResponse,
+    BrokerAnswer,
+    BrokerAsk,
     ControlledShutdown,
     ControlledShutdownResponse,
     IsrResult,
@@ -21,10 +24,12 @@ from controller.reactor.ports import Check, SetData
 from controller.znodes import paths
 from controller.znodes.states import encode_state
 from tests.core.builders import replicas, tp
+from tests.sim import asking
 from tests.sim.ask_rules import AskRule, AskRules
 from tests.sim.asked_campaigns import asked_plot_of, asked_world, attempt
+from tests.sim.asked_controllers import SimEndpoint
 from tests.sim.daemons import CONTROLLER_ID
-from tests.sim.fabric import FIRST_WITH_IDS
+from tests.sim.fabric import FIRST_WITH_IDS, Fabric
 from tests.sim.histories import reactors
 from tests.sim.judges import InvariantViolationError
 from tests.sim.plots import OPTIONS
@@ -173,6 +178,90 @@ def test_leader_that_is_refused_for_good_waits_for_the_next_epoch() -> None:
     other.kill()
     world.run_until(lambda: hosted.leader_epoch > epoch, within_s=30.0)
     assert hosted.wanted is None
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_leader_of_a_former_topic_of_the_same_name_changes_other_isrs(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request names the topic only, and is ahead of the new topic for good."""
+    world, _ = held(version)
+    world.create_topic("u", {0: [1, 2, 3]}, min_insync_replicas=1)
+    world.run_for(1.0)
+    fall_behind(world, 3)
+    world.run_for(15.0)
+    catch_up(world, 3)
+    world.run_for(10.0)
+    reach = asking.transmit
+    monkeypatch.setattr(asking, "transmit", lambda fabric, _, once, __: lose(fabric, once))
+    fall_behind(world, 3)
+    world.run_for(6.0)
+    world.delete_topic("t")
+    world.run_until(lambda: world.zookeeper.get(paths.topic_path("t")) is None, within_s=30.0)
+    world.create_topic("t", {0: [2, 4]})
+    monkeypatch.setattr(asking, "transmit", reach)
+    world.run_until(lambda: isr_of(world, "u") == replicas(1, 2), within_s=15.0)
+    catch_up(world, 3)
+    world.run_until(lambda: isr_of(world, "u") == replicas(1, 2, 3), within_s=15.0)
+
+
+def lose(fabric: Fabric, once: Callable[[None], None]) -> None:
+    """Break the connection before the request arrives."""
+    fabric.schedule.call_in(0.05, lambda: once(None))
+
+
+def fall_behind(world: World, broker_id: int) -> None:
+    """Let a broker fetch nothing."""
+    world.brokers[BrokerId(broker_id)].replication.extra_fetch_s = 1e9
+
+
+def catch_up(world: World, broker_id: int) -> None:
+    """Let a broker fetch again."""
+    broker = world.brokers[BrokerId(broker_id)]
+    broker.replication.extra_fetch_s = 0.0
+    for partition, replica in broker.hosted.items():
+        replica.fetch_due = False
+        broker.replication.schedule_fetch(partition)
+
+
+def isr_of(world: World, topic: str) -> Replicas | None:
+    """Return the ISR of the first partition of a topic."""
+    state = world.state(tp(0, topic))
+    return None if state is None else state.isr
+
+
+def test_answer_that_the_next_leader_epoch_overtakes_does_not_end_a_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Up to Kafka 2.8 the leader then forgets its request of the next epoch (KAFKA-12686)."""
+    world = World(1, brokers=5, asks=True)
+    world.fabric.alter_partition_version = 0
+    world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=1)
+    world.create_topic("u", {0: [1, 2, 4]}, min_insync_replicas=1)
+    world.settle()
+    world.add_daemon(reactors(replace(HOLDING, step_size=1)))
+    world.producer.start()
+    world.run_for(5.0)
+    answer = SimEndpoint.ask
+    late: list[BrokerAnswer] = []
+
+    def ask(
+        self: SimEndpoint, request: BrokerAsk, reply: Callable[[BrokerAnswer | None], None]
+    ) -> None:
+        def delayed(given: BrokerAnswer | None) -> None:
+            if late or not isinstance(given, AlterPartitionResponse) or given.error:
+                reply(given)
+                return
+            late.append(given)
+            world.schedule.call_in(0.05, lambda: reply(given))
+
+        answer(self, request, delayed)
+
+    monkeypatch.setattr(SimEndpoint, "ask", ask)
+    world.submit_plan({tp(): [1, 4, 5]})
+    world.run_until(lambda: world.assignment(tp()).replicas == replicas(1, 4, 5), within_s=30.0)
+    assert late
+    assert world.fabric.struck["ask_forgotten"]
 
 
 def test_plots_differ_from_those_of_the_campaign_by_the_asking_brokers_only() -> None:
