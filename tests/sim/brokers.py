@@ -80,6 +80,8 @@ class SimBroker:
         self.metadata: dict[TopicPartition, CachedLeader] = {}
         self.hosted: dict[TopicPartition, HostedReplica] = {}
         self.logs: dict[TopicPartition, Log] = {}
+        self.made: set[TopicPartition] = set()
+        """Partitions of which it ever made a log, even if that is lost or deleted by now."""
         self.unseen: dict[TopicPartition, Log] = {}
         """Logs on disks that failed before the process began: it does not know of them."""
         self.unseen_since = 0
@@ -277,6 +279,7 @@ class SimBroker:
             replica.fail_waiting(codes.KAFKA_STORAGE_ERROR)
         self.hosted = {p: replica for p, replica in self.hosted.items() if p.topic != topic}
         self.logs = {p: log for p, log in self.logs.items() if p.topic != topic}
+        self.made = {p for p in self.made if p.topic != topic}
         self.unseen = {p: log for p, log in self.unseen.items() if p.topic != topic}
         self.futures = {p: f for p, f in self.futures.items() if p.topic != topic}
 
@@ -319,6 +322,7 @@ class SimBroker:
             else:
                 directory = disks.chosen(self, good)
             log = self.logs[partition] = Log(directory)
+            self.made.add(partition)
         return log if log.is_online else None
 
     def place(self, partition: TopicPartition, directory: int) -> int:

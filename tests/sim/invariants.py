@@ -135,7 +135,7 @@ class Invariants:
                 f"{sent.partition}: the daemon sends {sent}, ZooKeeper says {state}",
                 Rule.SENT_IS_DURABLE,
             )
-            if sent.is_new and sent.leader_epoch and self._data.committed(sent.partition):
+            if sent.is_new and self._data.committed(sent.partition):
                 self._is_no_member(to, sent, state, sent_under=request.controller_epoch)
 
     def _is_no_member(
@@ -147,16 +147,23 @@ class Invariants:
         sent_under: ControllerEpoch,
     ) -> None:
         """
-        Judge that a member of the ISR is new only in a partition's first state.
+        Judge that no member of the ISR is new once records of the partition are acknowledged.
 
-        The first state may be sent late, in a newer state; before that nothing is acknowledged. A
-        daemon that was replaced, and does not know it yet, may also send late what it queued before
-        a replica entered the ISR: a broker that heard from the newer controller refuses it, and one
-        that restarts and forgets refuses it by its own epoch.
+        The first state of a partition may be sent late, as it was or in a newer state, and still
+        name its receiver in the ISR: while the receiver was a member, nothing was acknowledged, and
+        its leader or a reassignment may have removed it since. Kafka's controller sends its queued
+        requests, too. The receiver makes an empty log and follows. That is safe only if it is no
+        member any more, and if it never had a log: then no log with records is on a failed disk.
+
+        A daemon that was replaced, and does not know it yet, may also send late what it queued
+        before a replica entered the ISR: a broker that heard from the newer controller refuses it,
+        and one that restarts and forgets refuses it by its own epoch.
         """
-        is_refused = sent_under < self._fabric.brokers[broker].controller_epoch
+        receiver = self._fabric.brokers[broker]
+        is_refused = sent_under < receiver.controller_epoch
+        never_had_a_log = sent.partition not in receiver.made
         self.judge.ensure(
-            broker not in sent.isr and (is_refused or broker not in state.isr),
+            (never_had_a_log or broker not in sent.isr) and (is_refused or broker not in state.isr),
             f"{sent.partition}: broker {broker} is to create its log as new: {sent}, {state}",
             Rule.NEW_IN_NO_ISR,
         )

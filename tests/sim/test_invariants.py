@@ -526,6 +526,7 @@ def test_sending_what_is_not_durable_is_noticed(bench: _Bench) -> None:
             replicas=isr,
             leader_epoch=state.leader_epoch,
             partition_epoch=state.version,
+            is_new=False,
         )
 
     send(BrokerId(1), request(state.isr))
@@ -537,7 +538,7 @@ def test_sending_what_is_not_durable_is_noticed(bench: _Bench) -> None:
 
 
 def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Bench) -> None:
-    """In a new partition every replica may be called new."""
+    """A replica outside the ISR may be called new, at any leader epoch."""
 
     def request() -> LeaderAndIsr:
         state = bench.world.state(P)
@@ -551,12 +552,46 @@ def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Ben
         )
 
     send = bench.world.invariants.sent
-    send(BrokerId(1), request())
+    with pytest.raises(InvariantViolationError, match="create its log as new"):
+        send(BrokerId(1), request())
     bench.write_state([1, 2, 3])
     bench.isr_changes([1, 2])
     send(BrokerId(3), request())
     with pytest.raises(InvariantViolationError, match="create its log as new"):
         send(BrokerId(1), request())
+
+
+@pytest.mark.parametrize("leader_epoch", [0, 1])
+@pytest.mark.parametrize(
+    ("had_a_log", "isr", "is_broken"),
+    [
+        pytest.param(False, [1, 2], False, id="the leader removed it from the ISR meanwhile"),
+        pytest.param(True, [1, 2], True, id="its log may be on a failed disk"),
+        pytest.param(False, [1, 2, 3], True, id="it is in the ISR, and records are acknowledged"),
+    ],
+)
+def test_the_first_state_is_sent_late_only_to_a_replica_that_never_had_a_log(
+    bench: _Bench, *, had_a_log: bool, isr: Sequence[int], is_broken: bool, leader_epoch: int
+) -> None:
+    """The request was queued while its receiver was in the ISR, and names it there."""
+    if leader_epoch:
+        bench.write_state([1, 2, 3])
+    queued = bench.world.state(P)
+    assert queued is not None
+    bench.isr_changes(isr)
+    receiver = bench.broker(3)
+    if not had_a_log:
+        receiver.discard_strays("t")
+    request = leader_and_isr(
+        P,
+        leader=queued.leader,
+        replicas=[1, 2, 3],
+        leader_epoch=queued.leader_epoch,
+        partition_epoch=queued.version,
+        controller_epoch=bench.epoch,
+    )
+    with pytest.raises(InvariantViolationError, match="as new") if is_broken else nullcontext():
+        bench.world.invariants.sent(receiver.id, request)
 
 
 @pytest.mark.parametrize(
