@@ -2,7 +2,8 @@
 The operators' own values in Kafka's dynamic settings, which have to be there in the end.
 
 They change a setting as Kafka's tools do: read all of an entity, change one key, write all. So they
-keep the daemon's values; a value that they set is theirs, whatever the value before.
+keep the daemon's values; a value that they set is theirs, whatever the value before. The settings
+of a topic end with it: the next topic of the same name begins with its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.sim.zookeeper import NO_SESSION, Make, Put
 
 if TYPE_CHECKING:
     from tests.sim.judges import Judge
-    from tests.sim.zookeeper import SimZooKeeper
+    from tests.sim.zookeeper import SimZooKeeper, Transaction
 
 
 class Settings:
@@ -33,6 +34,7 @@ class Settings:
         self._zookeeper = zookeeper
         self._judge = judge
         self._chosen: dict[Entity, dict[str, str]] = {}
+        zookeeper.listeners.append(self._transacted)
 
     def is_touched(self, entity: Entity) -> bool:
         """Return whether operators ever changed a setting of a topic or a broker."""
@@ -68,15 +70,31 @@ class Settings:
             raise TypeError(read)
         return dict(read.values)
 
+    def _transacted(self, transaction: Transaction) -> None:
+        """
+        Forget what was chosen for a topic that is deleted together with its settings.
+
+        Settings that disappear in any other way are not forgotten: only the deletion of the topic
+        may delete them.
+        """
+        deleted = {written.path for written in transaction.written if written.after is None}
+        for entity in list(self._chosen):
+            kind, _, name = entity.partition("/")
+            is_deleted = {paths.entity_config_path(entity), paths.topic_path(name)} <= deleted
+            if kind == "topics" and is_deleted:
+                del self._chosen[entity]
+
     def judge_end(self) -> None:
         """Judge that all settings are those that operators chose; an empty list is no list."""
+        known = dict.fromkeys(self._chosen)
         for directory, kind in ((paths.TOPIC_CONFIGS, "topics"), (paths.BROKER_CONFIGS, "brokers")):
-            for name in self._zookeeper.children(directory) or ():
-                entity = Entity(f"{kind}/{name}")
-                have = {k: v for k, v in self.values(entity).items() if v}
-                wanted = self._chosen.get(entity, {})
-                self._judge.ensure(
-                    have == wanted,
-                    f"the settings of {entity} are {have}, operators want {wanted}",
-                    Rule.SETTINGS_RESTORED,
-                )
+            names = self._zookeeper.children(directory) or ()
+            known |= dict.fromkeys(Entity(f"{kind}/{name}") for name in names)
+        for entity in known:
+            have = {k: v for k, v in self.values(entity).items() if v}
+            wanted = self._chosen.get(entity, {})
+            self._judge.ensure(
+                have == wanted,
+                f"the settings of {entity} are {have}, operators want {wanted}",
+                Rule.SETTINGS_RESTORED,
+            )

@@ -35,6 +35,7 @@ from controller.core.submissions import RequestOptions
 from controller.reactor.ports import Check, Delete
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
+from controller.znodes.entity_configs import encode_entity_config
 from controller.znodes.outcome_parts import encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.reassignments import encode_spec
@@ -350,4 +351,24 @@ def test_settings_are_as_operators_chose_in_the_end(desk: _Desk) -> None:
         ],
     )
     with BROKEN:
+        desk.settings.judge_end()
+
+
+@pytest.mark.parametrize("with_topic", [True, False])
+@pytest.mark.parametrize("is_throttled_again", [True, False])
+def test_settings_of_a_topic_end_with_it(
+    desk: _Desk, *, with_topic: bool, is_throttled_again: bool
+) -> None:
+    """The next topic of the same name has none; without a deletion they must not disappear."""
+    entity, zookeeper = topic_entity("t"), desk.world.zookeeper
+    path = paths.entity_config_path(entity)
+    desk.settings.change(entity, "retention.ms", "5")
+    found = [paths.topic_path("t")]
+    for znode in found:
+        found.extend(f"{znode}/{name}" for name in zookeeper.children(znode) or ())
+    topic = [Delete(znode, None) for znode in reversed(found)] if with_topic else []
+    zookeeper.transact(NO_SESSION, [*topic, Delete(path, None)])
+    if is_throttled_again:
+        zookeeper.transact(NO_SESSION, [Make(path, encode_entity_config(()))])
+    with nullcontext() if with_topic else BROKEN:
         desk.settings.judge_end()
