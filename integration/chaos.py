@@ -5,6 +5,9 @@ It ends with everything healed and a verdict: exit code 0 only if every plan cam
 acknowledged record can be read, and nothing is left over. The seed decides what is drawn, not what
 happens: how far a copy is when a broker dies is up to the machine.
 
+Copies are limited by operators, for all followers of a topic (``*``). A member of the ISR that is a
+record behind shares that limit, so pauses of single partitions are longer than the faults.
+
 With ``--disk-mb`` each log directory is a file system of that size, and none may have been full; no
 disk fails then. It has to have room for all partitions: a plan that does not fit waits for ever.
 """
