@@ -238,8 +238,12 @@ def _resign(view: ClusterView, reason: str, *last: records.Record) -> Decision:
 
 
 def _chosen(view: ClusterView) -> records.EngineRecord | None:
-    """Return the choice of an engine, if there is one to make or to change."""
-    choice = eligibility.choice_of(view)
+    """
+    Return the choice of an engine, if there is one to make or to change.
+
+    None while a claim is under way: its tenure is one of the engine that claimed.
+    """
+    choice = None if view.tenure.claiming else eligibility.choice_of(view)
     if choice is None or choice[0] is view.role.engine:
         return None
     return records.EngineRecord(*choice)

@@ -23,6 +23,7 @@ from controller.core.events import (
     BrokersRead,
     ClaimFailed,
     ClaimGuardsRead,
+    ControllerClaimed,
     ControlsRead,
     Deposed,
     Event,
@@ -40,15 +41,16 @@ from controller.core.events import (
 from controller.core.model import (
     BlockedBy,
     BrokerId,
+    ControllerEpoch,
     Instant,
     PartitionAssignment,
     TopicAssignment,
     ZkVersion,
     Zxid,
 )
-from controller.core.options import LegacyMode, Options, TenurePolicy
+from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.core.topic_configs import CONFIG_TIMER
-from tests.core.builders import Driver, broker, plan, replicas, tp
+from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import submission, submit
 
 
@@ -235,6 +237,23 @@ def test_no_second_claim_is_made_before_the_first_has_its_answer() -> None:
     driver.now = Instant(driver.now + driver.options.claim_retry_s)
     driver.observe(TimerFired(CLAIM_TIMER))
     assert claims(driver)
+
+
+@pytest.mark.parametrize("answer", [ControllerClaimed(ControllerEpoch(EPOCH + 1)), ClaimFailed("")])
+def test_the_engine_is_chosen_again_only_after_the_answer_to_a_claim(answer: Event) -> None:
+    """A delegated tenure that owns ``/controller`` would leave a controller's duties undone."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2), options=Options(engine=EngineName.AUTO))
+    driver.observe(Deposed("x"), *driver.own_records())
+    issued(driver.view, ClaimController(), driver.now)
+    brokers = {b: replace(r, has_features=True) for b, r in driver.view.cluster.brokers.items()}
+    driver.observe(BrokersRead(brokers))
+    during = driver.view.role.engine
+    driver.sent.clear()
+    driver.observe(answer)
+    if driver.view.tenure.held is not None:
+        assert any(isinstance(e, ResignController) for e in driver.sent)
+        driver.observe(Deposed("resigned"), *driver.own_records())
+    assert (during, driver.view.role.engine) == (EngineName.NATIVE, EngineName.DELEGATED)
 
 
 def test_a_topic_that_comes_in_the_turn_in_which_the_role_is_lost_is_read() -> None:
