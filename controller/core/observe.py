@@ -24,7 +24,7 @@ from controller.core import (
 from controller.core.applied_throttles import broker_entity
 from controller.core.broker_requests import PendingAsk
 from controller.core.cached_znodes import PlanNode
-from controller.core.client_requests import PendingClientAsk
+from controller.core.client_requests import ClientAsk, PendingClientAsk
 from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
@@ -109,6 +109,8 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             tenure_reset.end_session(view, now)
         case events.ControllerClaimed():
             tenure_reset.begin_tenure(view, event, now)
+            for pending_ask in view.tenure.client_asks.values():
+                _read_for(view, pending_ask.request)
         case events.ClaimFailed():
             view.tenure.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
@@ -136,8 +138,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             view.tenure.heard[request.broker] = now
         case events.ClientAsked(ticket=ticket, request=asked):
             view.tenure.client_asks[ticket] = PendingClientAsk(asked, now)
-            if isinstance(asked, DeleteTopics):
-                topic_reads.read_in_tenure(view, {t.name for t in asked.topics if t.topic_id})
+            _read_for(view, asked)
         case events.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
             pending = view.tenure.client_asks.get(ticket)
             if pending is not None:
@@ -148,6 +149,12 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             _timer(view, name, now)
         case _:
             fold_request_read(view, event, now)
+
+
+def _read_for(view: ClusterView, asked: ClientAsk) -> None:
+    """Have the topics read in this tenure that a client names by their ids."""
+    if isinstance(asked, DeleteTopics):
+        topic_reads.read_in_tenure(view, {t.name for t in asked.topics if t.topic_id})
 
 
 def _brokers(view: ClusterView, event: events.BrokersRead) -> None:

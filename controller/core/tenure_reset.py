@@ -57,6 +57,9 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
         bounced=_bounced_ahead(view, before.bounced_ahead),
         bounced_ahead=before.bounced_ahead,
         removed_entries=before.removed_entries,
+        asks=before.asks,
+        heard={ask.request.broker: ask.since for ask in before.asks.values()},
+        client_asks=before.client_asks,
         shards=before.shards,
         disks=before.disks.after_tenure(),
     )

@@ -2,7 +2,7 @@
 The facts that are only valid in one tenure.
 
 A claim replaces it, and so does the end of a tenure (``tenure_reset``). Outside a tenure it holds
-little: the claim under way, the pending reassignments, and the brokers that bounced meanwhile.
+little: the claim under way, what came meanwhile, and the pending reassignments.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from controller.core.controllership.topic_asks import WRITE_S
 from controller.core.effects import ReadTopics, Respond
 from controller.core.events import (
     ClientAsked,
+    ControllerClaimed,
     DeletionsRead,
     Deposed,
     TimerFired,
@@ -20,6 +21,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.model import (
+    ControllerEpoch,
     Instant,
     PartitionAssignment,
     TopicAssignment,
@@ -40,7 +42,7 @@ from controller.core.topic_requests import (
     TopicDefaults,
     TopicResult,
 )
-from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 ID = "AAAAAAAAAAAAAAAAAAAAAg"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAw"
@@ -175,6 +177,21 @@ def test_topic_named_by_an_id_is_read_in_the_tenure_first() -> None:
     assert not requested(driver)
     ask(driver, deletion("t", topic_id=OTHER_ID), ticket=2)
     assert results(driver, 2) == {"t": 0}
+
+
+def test_request_that_precedes_the_news_of_the_claim_is_answered_in_the_tenure() -> None:
+    """Its topic is read in the tenure as well."""
+    driver = driver_of({tp(): (1, 2)}, reads=False)
+    identified(driver)
+    driver.observe(Deposed("a new controller"), *driver.own_records())
+    driver.sent.clear()
+    driver.fold(ClientAsked(1, deletion("t", topic_id=ID)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert ReadTopics(("t",)) in driver.sent
+    assert not requested(driver)
+    identified(driver)
+    later(driver, 1)
+    assert results(driver) == {"t": 0}
 
 
 def test_request_of_a_client_that_does_not_wait_is_written() -> None:

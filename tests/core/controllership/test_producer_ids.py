@@ -111,6 +111,17 @@ def test_answer_waits_until_the_znode_is_read_in_the_tenure() -> None:
     assert driver.view.tenure.producer_ids is None
 
 
+def test_request_that_precedes_the_news_of_the_claim_is_answered_in_the_tenure() -> None:
+    """``/controller`` names the daemon before that; without an answer the broker waits for 25 s."""
+    driver = opened()
+    driver.observe(Deposed("a new controller"), *driver.own_records())
+    ask(driver, 1, 1)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert driver.view.tenure.heard == {BrokerId(1): driver.now}
+    driver.observe(READ)
+    assert answers(driver) == {1: ProducerIdsResponse(0, 5000, 1000)}
+
+
 def test_unreadable_znode_hands_out_nothing() -> None:
     """The broker asks again."""
     driver = opened(ProducerIdsRead("no JSON", ZkVersion(4)))
