@@ -428,7 +428,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         case effects.PlaceReplica():
             log_directories.placement_asked(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
-            tenure.claiming = True
+            tenure.claiming, tenure.is_void = True, False
             tenure.bounced_ahead.clear()
         case effects.ProbeReassignments():
             tenure.probing = True

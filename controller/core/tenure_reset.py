@@ -35,10 +35,20 @@ The upper bound of that back-off: it doubles with each tenure without success.
 
 Orphans may be kept for replicas that lag for days, or wait for a leader that is dead.
 """
+VOID: Final = "the leadership was lost while the claim was under way"
+"""The reason for which the role of a void claim is given back."""
 
 
 def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instant) -> None:
-    """Begin with no known states and brokers, and with everything due that follows a claim."""
+    """
+    Begin with no known states and brokers, and with everything due that follows a claim.
+
+    A void claim begins no tenure: the role is given back.
+    """
+    if view.tenure.is_void:
+        view.tenure.claiming = False
+        view.tenure.fenced = VOID
+        return
     # The states that are read from now on include what the former controller made of them.
     view.due.forget_brokers()
     view.cluster.read_generation += 1
@@ -181,6 +191,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
         _postpone_orphans(view, now)
     view.tenure = TenureState(
         claiming=ended.claiming,
+        is_void=ended.claiming and ended.is_void,
         bounced_ahead=ended.bounced_ahead if ended.claiming else set(),
         disks=ended.disks.after_tenure(),
     )
@@ -230,8 +241,14 @@ def _in_isr(view: ClusterView, orphan: events.Orphan) -> Replicas:
 
 
 def end_session(view: ClusterView, now: Instant) -> None:
-    """End the tenure and forget all reads: the watches are lost with the session."""
+    """
+    End the tenure and forget all reads: the watches are lost with the session.
+
+    A claim under way is void: another daemon may change everything that it was decided from, and
+    its answer may come before that is read again.
+    """
     end_tenure(view, now)
+    view.tenure.is_void = view.tenure.claiming
     view.session = SessionState()
 
 

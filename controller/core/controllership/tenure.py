@@ -176,13 +176,13 @@ def consider_tenure(view: ClusterView, now: Instant) -> Decision:
 
 def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
     tenure = view.tenure
-    if tenure.held is None:
-        chosen = _chosen(view)
-        return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
     if tenure.resigning:
         return Decision()
     if tenure.fenced is not None:
         return Decision(effects=(effects.ResignController(tenure.fenced),))
+    if tenure.held is None:
+        chosen = _chosen(view)
+        return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
     if view.role.stopping:
         return _resign(view, "the daemon is stopping")
     engine = engine_of(view)

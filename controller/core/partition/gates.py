@@ -216,7 +216,7 @@ def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
     """
     topic = view.session.topics.get(partition.topic)
     if topic is None:
-        return partition.topic not in (view.session.listed or ())
+        return view.session.listed is not None and partition.topic not in view.session.listed
     if view.is_of_former_topic(partition):
         return True
     return not topic.stale and partition.partition not in topic.partitions

@@ -102,10 +102,12 @@ class TenureState:
     """The generation of the claim: a read that began before it is not valid in the tenure."""
     claiming: bool = False
     """Whether a claim is under way; only its own answer ends it, also where the session is lost."""
+    is_void: bool = False
+    """Whether the leadership was lost since that claim was requested."""
     resigning: bool = False
     probing: bool = False
     fenced: str | None = None
-    """The broker's report that a newer controller exists, as a sentence."""
+    """Why the role is not used, as a sentence: a newer controller exists, or its claim is void."""
     accepted_by_broker: bool = False
     """
     Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before that.

@@ -13,6 +13,7 @@ from controller.core.controls import Controls, Pause, Pauses
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
+    BeginTenure,
     ClaimController,
     Effect,
     ReadTopics,
@@ -33,6 +34,7 @@ from controller.core.events import (
     Orphan,
     OrphansRead,
     QueueRead,
+    SpecsRead,
     TimerFired,
     TopicsListed,
     TopicsRead,
@@ -49,6 +51,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
+from controller.core.tenure_reset import VOID
 from controller.core.topic_configs import CONFIG_TIMER
 from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import submission, submit
@@ -254,6 +257,34 @@ def test_the_engine_is_chosen_again_only_after_the_answer_to_a_claim(answer: Eve
         assert any(isinstance(e, ResignController) for e in driver.sent)
         driver.observe(Deposed("resigned"), *driver.own_records())
     assert (during, driver.view.role.engine) == (EngineName.NATIVE, EngineName.DELEGATED)
+
+
+@pytest.mark.parametrize("claim", [ClaimController(), BeginTenure()])
+@pytest.mark.parametrize("reported", [1, 2])
+def test_a_claim_that_outlasts_the_leadership_is_given_back(claim: Effect, reported: int) -> None:
+    """Another daemon may have led meanwhile, and nothing was read since."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3, 4), answers_topics=False)
+    submit(driver, submission("request_0000000000", {tp(): (3, 4)}))
+    driver.observe(Deposed("x"))
+    driver.observe(SpecsRead({p: r.spec for p, r in driver.view.work.reassignments.items()}, {}))
+    issued(driver.view, claim, driver.now)
+    lost: tuple[Event, ...] = (LeadershipLost("the session expired"), Deposed("the role too"))
+    driver.observe(*lost[:reported])
+    driver.observe(LeadershipGained())
+    driver.sent.clear()
+    driver.changes.clear()
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert driver.view.tenure.held is None
+    assert driver.sent == [ResignController(VOID)]
+    assert not driver.changes
+    driver.observe(*EVERYTHING, TimerFired(CLAIM_TIMER))
+    assert not claims(driver)
+    driver.observe(Deposed("resigned"), *driver.own_records(), LegacyPlanRead(plan({tp(): (2, 1)})))
+    driver.now = Instant(driver.now + driver.options.claim_retry_s)
+    driver.observe(TimerFired(CLAIM_TIMER))
+    assert claims(driver)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 3)))
+    assert driver.view.tenure.held is not None
 
 
 def test_a_topic_that_comes_in_the_turn_in_which_the_role_is_lost_is_read() -> None:
