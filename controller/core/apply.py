@@ -429,7 +429,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             log_directories.placement_asked(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
             tenure.claiming, tenure.is_void = True, False
-            tenure.bounced_ahead.clear()
+            view.role.claimed_at = now
         case effects.ProbeReassignments():
             tenure.probing = True
         case effects.SubmitReassignments(ticket=ticket, results=results):

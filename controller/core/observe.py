@@ -51,7 +51,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
     work = view.work
     match event:
         case events.BrokersRead():
-            _brokers(view, event)
+            _brokers(view, event, now)
         case events.TopicsListed():
             topic_reads.topics_listed(view, event)
         case events.TopicsRead():
@@ -157,15 +157,14 @@ def _read_for(view: ClusterView, asked: ClientAsk) -> None:
         topic_reads.read_in_tenure(view, {t.name for t in asked.topics if t.topic_id})
 
 
-def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
+def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None:
     tenure, work = view.tenure, view.work
-    before = view.cluster.brokers
-    now = dict(event.brokers)
-    left = before.keys() - now.keys()
-    bounced = {b for b in before.keys() & now.keys() if now[b].epoch != before[b].epoch}
-    joined = (now.keys() - before.keys()) | bounced
-    changed = {b for b in before.keys() & now.keys() if now[b] != before[b]} - bounced
-    view.cluster.brokers = now
+    before, after = view.cluster.brokers, dict(event.brokers)
+    left = before.keys() - after.keys()
+    bounced = {b for b in before.keys() & after.keys() if after[b].epoch != before[b].epoch}
+    joined = (after.keys() - before.keys()) | bounced
+    changed = {b for b in before.keys() & after.keys() if after[b] != before[b]} - bounced
+    view.cluster.brokers = after
     if not (left or joined or changed):
         return
     wakeups.wake(view.due, wakeups.Finding.BROKERS_CHANGED)
@@ -173,7 +172,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
         wakeups.wake(view.due, wakeups.Finding.ORPHAN_CONCERNED)
     view.due.left |= left
     # The channel to its former endpoints is useless, and requests lost with it are sent again.
-    elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}
+    elsewhere = {b for b in changed if after[b].endpoints != before[b].endpoints}
     view.due.elsewhere |= elsewhere
     # A broker that left and came back before a cycle examined it is both.
     view.due.bounced |= bounced | (view.due.left & joined)
@@ -181,6 +180,8 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     for broker in joined:
         # Its throttle was not set while it was dead.
         work.participants.note(broker_entity(broker))
+        if before:  # When those of the first read registered is not known.
+            view.cluster.registered[broker] = now
     wakeups.asks_concerned(view)
     gone = left | bounced
     pending_deletions.brokers_moved(view, gone, elsewhere)
@@ -201,9 +202,6 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     if tenure.held is not None:
         _touch(view, left | joined)
         _note_rejoined(view, joined)
-    if tenure.held is not None or tenure.claiming:
-        # The claim under way may succeed: no other controller handles their bounce then.
-        tenure.bounced_ahead |= left | joined
     if joined:
         # Its directories may be others now.
         disk_space.invalidate_disks(view)

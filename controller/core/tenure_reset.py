@@ -64,8 +64,7 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
         unseeded=dict.fromkeys(view.session.partitions()),
         may_have_foreign=True,
         # What came while the claim was under way.
-        bounced=_bounced_ahead(view, before.bounced_ahead),
-        bounced_ahead=before.bounced_ahead,
+        bounced=_bounced_since_claim(view),
         removed_entries=before.removed_entries,
         asks=before.asks,
         heard={ask.request.broker: ask.since for ask in before.asks.values()},
@@ -85,11 +84,10 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
     view.due.overtaken_topics |= view.session.topics.keys() & (view.session.deletions or ())
 
 
-def _bounced_ahead(
-    view: ClusterView, brokers: set[BrokerId]
-) -> dict[TopicPartition, set[BrokerId]]:
-    """Return the brokers by partition that came or went while the claim was under way."""
+def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId]]:
+    """Return the brokers by partition that registered while the claim was under way."""
     bounced = {}
+    brokers = view.registered_since(view.role.claimed_at)
     for name, topic in view.session.topics.items() if brokers else ():
         for number, assignment in topic.partitions.items():
             concerned = brokers.intersection(assignment.replicas)
@@ -171,8 +169,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     """
     Forget everything that was only valid in the tenure.
 
-    Its end may be reported again while the next claim is under way. That claim has its own answer,
-    and brokers that come or go before the answer are noted for it.
+    Its end may be reported again while the next claim is under way. That claim has its own answer.
     """
     ended = view.tenure
     # Back off before reclaiming a role that was taken or yielded. If it was given up for lack of
@@ -192,7 +189,6 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.tenure = TenureState(
         claiming=ended.claiming,
         is_void=ended.claiming and ended.is_void,
-        bounced_ahead=ended.bounced_ahead if ended.claiming else set(),
         disks=ended.disks.after_tenure(),
     )
     # The outcome of the last writes may be unknown.

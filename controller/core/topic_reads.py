@@ -28,6 +28,8 @@ from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
 """The most remembered replicas that others dropped: more than a controller drops in a minute."""
+UNTREATED_S: Final = 60.0
+"""How long before a claim a restart may have been that the former controller did not treat."""
 
 
 def is_no_news(read: model.ZkVersion, known: model.ZkVersion, *, stale: bool) -> bool:
@@ -257,7 +259,7 @@ def _await_state(
     """Have the state of a new partition read, and earlier bounces handled."""
     view.tenure.unseeded[partition] = None
     wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
-    bounced = view.tenure.bounced_ahead.intersection(assignment.replicas)
+    bounced = view.registered_since(view.role.claimed_at).intersection(assignment.replicas)
     if bounced:
         view.tenure.bounced[partition] = bounced
 
@@ -432,6 +434,7 @@ def _state_appeared(
         wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
     if first is not None and engines.holds_role(view):
         lost_asks.first_read(view, partition, first, now)
+        _note_untreated(view, partition, first)
 
 
 def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
@@ -439,6 +442,29 @@ def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: i
     asked = view.tenure.asks_read.get(partition)
     if asked is not None and read_generation >= asked.read_generation:
         view.tenure.asks_read[partition] = asked._replace(is_answered=True)
+
+
+def _note_untreated(
+    view: ClusterView, partition: TopicPartition, read: model.PartitionState
+) -> None:
+    """
+    Note the members of the ISR that restarted, where no controller wrote the state since.
+
+    The controller before the claim may not have known it yet. A restart long before the claim is
+    left: a Kafka controller that takes over treats none, and after a restart of the whole cluster
+    each ISR would shrink to its leader.
+    """
+    held, cluster = view.tenure.held, view.cluster
+    if held is None or not cluster.registered or read.mzxid == model.UNKNOWN_ZXID:
+        return
+    since = min(view.role.claimed_at, held.since - UNTREATED_S)
+    untreated = {
+        broker
+        for broker in {read.leader, *read.isr} & cluster.registered.keys() & cluster.brokers.keys()
+        if cluster.registered[broker] >= since and cluster.brokers[broker].epoch > read.mzxid
+    }
+    if untreated:
+        view.tenure.bounced.setdefault(partition, set()).update(untreated)
 
 
 def _invalidate_for_strangers(

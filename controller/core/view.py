@@ -123,6 +123,10 @@ class ClusterView:
         """Return whether the replica is live and its broker is not shutting down."""
         return broker not in self.tenure.shutting_down and self.is_live(broker, partition)
 
+    def registered_since(self, since: Instant) -> set[BrokerId]:
+        """Return the brokers that were seen to register at that time or later."""
+        return {broker for broker, at in self.cluster.registered.items() if at >= since}
+
     def failed_in(self, broker: BrokerId, partition: TopicPartition) -> model.BrokerEpoch | None:
         """Return the broker's registration if the replica's disk failed in it."""
         if broker not in self.cluster.brokers or (broker, partition) not in self.tenure.offline:

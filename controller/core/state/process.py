@@ -42,6 +42,8 @@ class ClusterHistory:
     """The brokers, and the history that no read shows again."""
 
     brokers: dict[BrokerId, model.LiveBroker] = field(default_factory=dict)
+    registered: dict[BrokerId, Instant] = field(default_factory=dict)
+    """When brokers were seen to register; not of those that the first read showed."""
     deletion_settings: dict[BrokerId, DeletionSetting] = field(default_factory=dict)
     """What brokers said of ``delete.topic.enable``, while a topic deletion was pending."""
     read_generation: int = 0
@@ -92,6 +94,8 @@ class RoleState:
     """Whether the cluster's controller supports AlterPartitionReassignments."""
     undelegable: str | None = None
     """Why the cluster's controller does not support it; None where it may."""
+    claimed_at: Instant = START
+    """When the role was last claimed: bounces since then are left to this daemon."""
     retry_claim_at: Instant = START
     rejected_by_brokers: str | None = None
     """The reason for which brokers refused the last tenure, until one accepts a request."""

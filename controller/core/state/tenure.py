@@ -144,14 +144,7 @@ class TenureState:
     Brokers that came or went while a partition's topic or state was unknown or invalid.
 
     They are treated as failed when the partition can be judged; one that is not live by then is
-    dead anyway. Only known partitions have an entry.
-    """
-    bounced_ahead: set[BrokerId] = field(default_factory=set)
-    """
-    Brokers that came or went since the claim was requested.
-
-    They concern partitions that are not known yet, and all partitions where it happened before the
-    claim was confirmed.
+    dead anyway.
     """
     being_deleted: frozenset[str] = frozenset()
     """

@@ -1,0 +1,145 @@
+"""Brokers that restart around a claim are treated as failed, unless a controller did that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from controller.core.apply import issued
+from controller.core.effects import ClaimController, ResignController, SendLeaderAndIsr
+from controller.core.events import ClaimFailed, ControllerClaimed, Deposed, StatesRead, TopicsRead
+from controller.core.model import (
+    UNKNOWN_ZXID,
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    PartitionAssignment,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.topic_reads import UNTREATED_S
+from tests.core.builders import EPOCH, Driver, replicas, tp
+from tests.core.controllership.test_duties import live
+
+CLAIMED = ControllerClaimed(ControllerEpoch(EPOCH + 1))
+
+
+def claim(driver: Driver, after_s: float = 1.0) -> None:
+    """Ask for the role, some time after whatever was observed last."""
+    driver.now = Instant(driver.now + after_s)
+    issued(driver.view, ClaimController(), driver.now)
+
+
+def written_at(
+    mzxid: int, states: Mapping[TopicPartition, PartitionState]
+) -> dict[TopicPartition, PartitionState]:
+    """Return states as last written by this transaction; a broker's epoch is one as well."""
+    return {p: replace(s, mzxid=Zxid(mzxid)) for p, s in states.items()}
+
+
+@pytest.mark.parametrize(
+    ("mzxid", "before_s", "leader"),
+    [
+        (900, 1.0, 2),
+        (900, UNTREATED_S, 2),
+        (902, 1.0, 1),
+        (900, UNTREATED_S + 1.0, 1),
+        (UNKNOWN_ZXID, 1.0, 1),
+    ],
+    ids=["untreated", "a minute ago", "treated", "long ago", "unknown"],
+)
+def test_a_bounce_just_before_the_claim_is_treated_where_no_controller_did(
+    mzxid: int, before_s: float, leader: int
+) -> None:
+    """What the former controller made of it is in the state, written after the registration."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = written_at(mzxid, driver.view.tenure.states)
+    driver.observe(Deposed("x"), *driver.own_records())
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    claim(driver, before_s)
+    driver.observe(CLAIMED)
+    driver.sent.clear()
+    driver.observe(StatesRead(known))
+    state = driver.view.tenure.states[tp()]
+    assert state.leader == leader
+    sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+    assert len(sent) == 1  # Nothing of the epoch before the bounce.
+    assert (state == known[tp()]) == (leader == 1)
+
+
+def test_a_bounce_of_a_follower_is_treated_where_no_controller_did() -> None:
+    """It may lack what was acknowledged, and would lead next."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = written_at(900, driver.view.tenure.states)
+    driver.observe(Deposed("x"), *driver.own_records())
+    driver.observe(live(1, 2, 3, bounced=(2,)))
+    claim(driver)
+    driver.observe(CLAIMED)
+    driver.observe(StatesRead(known))
+    state = driver.view.tenure.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(1), replicas(1, 3))
+
+
+def test_a_bounce_while_resigning_is_treated_in_the_next_tenure() -> None:
+    """``/controller`` is ours until then: no Kafka controller treats it."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = written_at(900, driver.view.tenure.states)
+    issued(driver.view, ResignController("x"), driver.now)
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.observe(Deposed("resigned"), *driver.own_records())
+    claim(driver)
+    driver.observe(CLAIMED)
+    driver.observe(StatesRead(known))
+    assert driver.view.tenure.states[tp()].leader == 2
+
+
+def test_a_bounce_during_a_claim_without_an_answer_is_treated_after_the_next() -> None:
+    """The first claim may have been made."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = written_at(900, driver.view.tenure.states)
+    driver.observe(Deposed("x"), *driver.own_records())
+    claim(driver)
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.observe(ClaimFailed("the claim failed: SessionSuspendedError()"))
+    claim(driver)
+    driver.observe(CLAIMED)
+    driver.observe(StatesRead(known))
+    assert driver.view.tenure.states[tp()].leader == 2
+
+
+@pytest.mark.parametrize("is_topic_first", [True, False])
+@pytest.mark.parametrize("is_in_tenure", [True, False])
+def test_a_bounce_of_a_replica_that_the_former_controller_added_is_treated(
+    *, is_topic_first: bool, is_in_tenure: bool
+) -> None:
+    """The assignment as known when it bounced does not have it."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_topics=False)
+    moved = {0: PartitionAssignment(replicas(3, 2))}
+    state = replace(driver.view.tenure.states[tp()], leader=BrokerId(3), isr=replicas(3, 2))
+    driver.observe(Deposed("x"), *driver.own_records())
+    claim(driver)
+    bounce = live(1, 2, 3, bounced=(3,))
+    if is_in_tenure:
+        driver.observe(CLAIMED, bounce)
+    else:
+        driver.observe(bounce, CLAIMED)
+    read = (
+        TopicsRead({"t": TopicAssignment(moved, ZkVersion(2), Zxid(9))}),
+        StatesRead(written_at(900, {tp(): state})),
+    )
+    driver.observe(read[not is_topic_first])
+    driver.observe(read[is_topic_first])
+    assert driver.view.tenure.states[tp()].leader == 2
+
+
+def test_brokers_that_the_first_read_shows_have_not_bounced() -> None:
+    """A daemon that starts does not know when they registered."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    assert not driver.view.cluster.registered
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    assert driver.view.cluster.registered == {BrokerId(1): driver.now}
