@@ -18,8 +18,13 @@ from typing import Any, Final
 import structlog
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from controller.core.events import LeadershipGained, LeadershipLost
-from controller.core.model import ZkVersion
+from controller.core.events import (
+    ClaimFailed,
+    ControllerClaimed,
+    LeadershipGained,
+    LeadershipLost,
+)
+from controller.core.model import ControllerEpoch, ZkVersion
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
 from controller.zk.multis import Refused, multi_answer
@@ -105,6 +110,15 @@ class Leadership:
             contending.cancel()
         if self._thread.is_alive():
             self._thread.join(_STOP_S)
+
+    def begin_tenure(self) -> None:
+        """Report a tenure with the leader's epoch, never after its loss; or that another leads."""
+        with self._guard:
+            version = self._version
+            if version is None:
+                self._inbox.put(ClaimFailed("another daemon leads"))
+            else:
+                self._inbox.put(ControllerClaimed(ControllerEpoch(version)))
 
     # --- called by the session -------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from controller.core.applied_throttles import Entity
-from controller.core.events import ClaimFailed, ControllerClaimed
-from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition
+from controller.core.events import ClaimFailed
+from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.options import REQUEST_BYTES
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, ZnodeFamily
@@ -135,11 +135,10 @@ class ZkStore:
 
     def begin_tenure(self) -> None:
         """Begin a tenure as the leading daemon, which may write paperwork only."""
-        version = None if self._leadership is None else self._leadership.version
-        if version is None:
-            self._inbox.put(ClaimFailed("another daemon leads"))
+        if self._leadership is None:
+            self._inbox.put(ClaimFailed("there is no election among daemons"))
         else:
-            self._inbox.put(ControllerClaimed(ControllerEpoch(version)))
+            self._leadership.begin_tenure()
 
     def claim_controller(self, *, at_once: bool = False) -> None:
         """Try to become the controller."""
