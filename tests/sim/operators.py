@@ -152,7 +152,9 @@ class Operators:
 
     def _draw(self) -> None:
         if self._is_running:
-            self._act(self._chance.choices(self._names, self._weights)[0])
+            name = self._chance.choices(self._names, self._weights)[0]
+            if name == "topic_created" or self._world.partitions():  # else nothing to act on
+                self._act(name)
             self._later()
 
     def _act(self, name: str) -> None:
