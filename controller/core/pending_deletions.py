@@ -181,7 +181,9 @@ def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> Non
             wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
 
 
-def brokers_moved(view: ClusterView, gone: set[BrokerId], elsewhere: set[BrokerId]) -> None:
+def brokers_moved(
+    view: ClusterView, gone: AbstractSet[BrokerId], elsewhere: AbstractSet[BrokerId]
+) -> None:
     """
     Have every deletion wait for brokers that stopped, and repeat the requests that may be lost.
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core import events, pending_deletions, phases, unclean_election, wakeups
+from controller.core.controllership import broker_membership
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     AlterOutcome,
@@ -61,7 +62,7 @@ def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnsw
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     if view.tenure.refusers.pop(event.broker, None) is not None and view.tenure.accepted_by_broker:
-        pending_deletions.brokers_moved(view, set(), {event.broker})
+        broker_membership.requests_lost(view, set(), {event.broker})
         view.due.joined.add(event.broker)
         view.due.elsewhere.add(event.broker)
     view.tenure.accepted_by_broker = True

@@ -11,7 +11,11 @@ from controller.core import events
 from controller.core.apply import apply
 from controller.core.controllership.housekeeping import announce_departures, delete_orphans
 from controller.core.controllership.invalidation import set_aside
-from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
+from controller.core.controllership.responses import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+)
 from controller.core.controllership.state_polling import follow_watched
 from controller.core.controllership.tenure import has_work
 from controller.core.effects import ResignController, SendLeaderAndIsr, SendStopReplica
@@ -20,6 +24,7 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     ControllerEpoch,
+    Endpoint,
     Instant,
     LeaderEpoch,
     LegacyPlan,
@@ -217,6 +222,37 @@ def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> Non
     set_aside(driver.view, Change((OrphanEndedRecord(orphan),)), "/x", "no_auth", driver.now)
     driver.view.due.orphans = True
     driver.settle()
+    assert deletions(driver, 4) == 2
+
+
+def moved(driver: Driver) -> None:
+    """Let broker 4 register with another endpoint."""
+    endpoints = (Endpoint("PLAINTEXT", "elsewhere", 1, "PLAINTEXT"),)
+    brokers = driver.view.cluster.brokers
+    there = replace(brokers[BrokerId(4)], endpoints=endpoints)
+    driver.observe(events.BrokersRead({**brokers, BrokerId(4): there}))
+
+
+def accepts_again(driver: Driver) -> None:
+    """Let broker 4 refuse a request and accept the next."""
+    for error in (CLUSTER_AUTHORIZATION_FAILED, NONE):
+        epoch = driver.epoch(BrokerId(4))
+        driver.observe(events.UpdateMetadataAnswered(BrokerId(4), epoch, error))
+
+
+@pytest.mark.parametrize("loses_requests", [moved, accepts_again])
+def test_an_orphan_is_asked_for_again_whose_request_was_lost_with_its_channel(
+    loses_requests: Callable[[Driver], None],
+) -> None:
+    """Its broker never answers: no reassignment could add a replica there for the whole tenure."""
+    driver = Driver({tp(): (1, 2)})
+    driver.acknowledges = False
+    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(events.OrphansRead(frozenset({orphan})))
+    driver.acknowledge(tp(), driver.view.cluster.brokers)
+    driver.settle()
+    assert deletions(driver, 4) == 1
+    loses_requests(driver)
     assert deletions(driver, 4) == 2
 
 
