@@ -24,10 +24,10 @@ def policy_of(view: ClusterView) -> options.ForeignMoves:
 def foreign_spec(
     assignment: model.PartitionAssignment, topic_czxid: model.Zxid
 ) -> model.ReassignmentSpec:
-    """Return the spec of a foreign reassignment: its target and its origin."""
+    """Return the spec of a foreign reassignment: its target, and its origin where it is known."""
     return model.ReassignmentSpec(
         assignment.target_replicas,
-        assignment.origin_replicas,
+        assignment.origin_replicas or None,
         FOREIGN,
         Route.FOREIGN,
         topic_czxid=topic_czxid,

@@ -333,6 +333,11 @@ class Invariants:
             f"{partition} would remove everything",
             Rule.TARGET_NOT_EMPTY,
         )
+        self.judge.ensure(
+            bool(assignment.origin_replicas),
+            f"{partition}: a cancellation by Kafka's controller would remove everything",
+            Rule.ORIGIN_NOT_EMPTY,
+        )
 
     def _dropped_are_gone(
         self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment

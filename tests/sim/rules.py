@@ -54,6 +54,7 @@ class Rule(StrEnum):
     NO_REPLICA_TWICE = "no replica is listed twice"
     MARKED_WITHIN_RS = "adding and removing replicas are among the replicas"
     TARGET_NOT_EMPTY = "some replica is not a removing replica"
+    ORIGIN_NOT_EMPTY = "some replica is not an adding replica: Kafka's cancellation keeps no other"
     FORGOTTEN_IS_GONE = "a replica that leaves a topic znode is deleted, or recorded as an orphan"
     ASSIGNMENT_COVERS_ISR = "an assignment that the daemon writes contains the ISR"
     # Specs and steps.

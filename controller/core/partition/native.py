@@ -181,7 +181,10 @@ class NativeContext(ReplicaPlacement):
         orphans = self.orphans(phase.given_up | phase.waiting)
         if self.unsynced(target) is None:
             return self.complete_step(target, orphans, budget)
-        adding = tuple(r for r in self.assignment.adding_replicas if r in target)
+        # What is in sync is added: Kafka's cancellation keeps only what is not being added.
+        adding = tuple(
+            r for r in self.assignment.adding_replicas if r in target and r not in self.state.isr
+        )
         return self.change(
             records.AssignmentRecord(self.partition, model.PartitionAssignment(target, adding)),
             *orphans,

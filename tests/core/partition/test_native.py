@@ -7,10 +7,16 @@ from dataclasses import replace
 import pytest
 
 from controller.core.effects import SendStopReplica
-from controller.core.events import TimerFired, TopicConfigsRead
+from controller.core.events import (
+    StopReplicaAnswered,
+    StopReplicaResult,
+    TimerFired,
+    TopicConfigsRead,
+)
 from controller.core.model import (
     Blocked,
     BlockedBy,
+    BrokerId,
     Instant,
     PartitionAssignment,
     Route,
@@ -18,7 +24,7 @@ from controller.core.model import (
 )
 from controller.core.options import LegacyMode, Options
 from controller.core.partition.native import advance
-from controller.core.phases import Syncing
+from controller.core.phases import Stopping, Syncing
 from controller.core.scheduling.budget import Budget
 from controller.errors import InvariantError
 from tests.core.builders import Driver, replicas, tp
@@ -55,6 +61,27 @@ def test_leaders_that_leave_keep_to_the_limit_of_moves() -> None:
     driver.now = Instant(driver.now + 1.0)
     driver.observe(TimerFired("any"))
     assert driver.view.work.reassignments == {}
+
+
+def test_only_what_is_not_in_sync_is_still_added_where_a_copy_is_lost_amid_the_deletions() -> None:
+    """Kafka's cancellation keeps the replicas that are not being added: it would keep none."""
+    driver = Driver({tp(): (2,)}, options=Options(step_size=None))
+    driver.submit({tp(): (4, 3)})
+    driver.acknowledges = False
+    driver.catch_up(tp())
+    driver.acknowledge(tp(), replicas(4))
+    driver.settle()
+    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
+    driver.change_isr(tp(), replicas(4))
+    stopped = StopReplicaResult(tp(), driver.view.tenure.states[tp()].leader_epoch, True, 0)  # noqa: FBT003
+    epoch = driver.epoch(BrokerId(2))
+    driver.observe(StopReplicaAnswered(BrokerId(2), epoch, 0, (stopped,), resent=False))
+    assignment = driver.view.session.assignment(tp())
+    assert assignment == PartitionAssignment(replicas(4, 3), replicas(3))
+    assert assignment.origin_replicas == replicas(4)
+    driver.acknowledges = True
+    driver.run(tp())
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 3))
 
 
 @pytest.mark.parametrize("route", [Route.LEGACY, Route.REQUEST])
