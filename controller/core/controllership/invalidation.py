@@ -79,11 +79,13 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 records.DeletionBegunRecord(topic=topic)
                 | records.PartitionZnodesDeletedRecord(topic=topic)
                 | records.TopicDeletedRecord(topic=topic)
-                | records.DeletionMarkerEndedRecord(topic=topic)
             ):
                 # The marker is gone, or the topic or its znodes are others.
                 pending_deletions.restart(view, topic)
                 topics[topic] = None
+            case records.DeletionMarkerEndedRecord(topic=topic):
+                # It is gone, which the next read of the markers shows.
+                pending_deletions.marker_ended(view, topic)
             case records.ProducerIdsRecord():
                 view.tenure.producer_ids = None
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():

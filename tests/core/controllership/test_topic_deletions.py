@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import apply
+from controller.core.controllership.invalidation import invalidate
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     ClaimController,
@@ -195,6 +196,21 @@ def test_a_marker_without_a_topic_is_removed() -> None:
     driver = cluster()
     driver.observe(DeletionsRead(frozenset({"unknown"})))
     assert wrote(driver, DeletionMarkerEndedRecord) == 1
+    assert driver.view.session.deletions == frozenset()
+
+
+def test_a_marker_that_is_gone_is_not_deleted_again_and_again() -> None:
+    """A read of the markers from before its end may be all that is known for a while."""
+    driver = cluster()
+    rejected: list[Change] = []
+    driver.commit = rejected.append  # type: ignore[method-assign,assignment]
+    driver.observe(DeletionsRead(frozenset({"unknown"})))
+    ended = Change((DeletionMarkerEndedRecord("unknown"),))
+    assert ended in rejected
+    rejected.clear()
+    assert invalidate(driver.view, ended) == []
+    driver.observe(TimerFired("any"))
+    assert ended not in rejected
     assert driver.view.session.deletions == frozenset()
 
 
