@@ -297,7 +297,10 @@ class KafkaDuties:
         found = [root]
         for path in found:
             found.extend(f"{path}/{name}" for name in cluster.zookeeper.children(path) or ())
-        deletes = [Delete(path, None) for path in reversed(found)]
-        cluster.write([*deletes, Delete(f"{paths.DELETIONS}/{topic}", None)])
+        settings = f"{paths.TOPIC_CONFIGS}/{topic}"
+        if cluster.zookeeper.get(settings) is not None:
+            found.append(settings)
+        found.append(f"{paths.DELETIONS}/{topic}")
+        cluster.write([Delete(path, None) for path in reversed(found)])
         cluster.topics.pop(topic)
         del self._doomed[topic]
