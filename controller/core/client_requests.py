@@ -153,11 +153,11 @@ class SubmittedReassignments:
     """Where the accepted part of an AlterPartitionReassignments is durable."""
 
     request: RequestId | None
-    """The request; None: there was nothing to reassign."""
+    """The request; None: there was nothing to reassign, or it was not written."""
     cancellation: RequestId | None
-    """The cancellation; None: there was nothing to cancel."""
+    """The cancellation; None: there was nothing to cancel, or it was not written."""
     problem: str | None = None
-    """Why nothing, or not all, was written."""
+    """Why one of them was not written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from controller.errors import ControllerError
 from controller.reactor.ports import Inbox
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.cancellations import joined
+from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.submissions import submissions_of
 
 REASON: Final = "AlterPartitionReassignments"
@@ -82,11 +83,12 @@ class ClientSubmissions:
 
 
 def _write(operator: OperatorClient, wanted: SubmitReassignments) -> SubmittedReassignments:
-    request = cancellation = None
+    request = cancellation = problem = None
+    client = wanted.client[:TEXT_MAX]
     if wanted.targets:
         # Unique also for daemons that take over from each other.
         own = RequestId(f"api-{time.time_ns():016x}-{secrets.token_hex(3)}")
-        options = RequestOptions(reason=REASON, requested_by=wanted.client)
+        options = RequestOptions(reason=REASON, requested_by=client)
         names = [
             operator.writes.submit(part) for part in submissions_of(wanted.targets, options, own)
         ]
@@ -98,8 +100,14 @@ def _write(operator: OperatorClient, wanted: SubmitReassignments) -> SubmittedRe
             0,
             partitions=wanted.cancelled,
             reason=REASON,
-            requested_by=wanted.client,
+            requested_by=client,
         )
-        written = operator.writes.cancel(lambda found: joined(found, chosen))
-        cancellation = written.request
-    return SubmittedReassignments(request, cancellation)
+        try:
+            written = operator.writes.cancel(lambda found: joined(found, chosen))
+        except ControllerError as error:
+            if request is None:
+                raise
+            problem = str(error)
+        else:
+            cancellation = written.request
+    return SubmittedReassignments(request, cancellation, problem)

@@ -15,7 +15,7 @@ from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import UNASKED, Cancellation, CancelScope
 from controller.errors import ReassignmentConflictError
 from controller.znodes import json_documents as documents
-from controller.znodes.json_members import Members
+from controller.znodes.json_members import TEXT_MAX, Members
 from controller.znodes.partition_lists import read_partition
 from controller.znodes.paths import CANCEL, valid_request, valid_topic
 
@@ -139,7 +139,10 @@ def joined(found: Cancellation | None, wanted: Cancellation) -> Cancellation:
     reasons = dict.fromkeys(r for r in (found.reason, wanted.reason) if r)
     people = dict.fromkeys(p for p in (found.requested_by, wanted.requested_by) if p)
     whole = replace(
-        wanted, reason="; ".join(reasons), requested_by=", ".join(people), scope=wanted.scope
+        wanted,
+        reason="; ".join(reasons)[:TEXT_MAX],
+        requested_by=", ".join(people)[:TEXT_MAX],
+        scope=wanted.scope,
     )
     if found.is_everything or wanted.is_everything:
         return replace(whole, requests=frozenset(), topics=frozenset(), partitions=frozenset())

@@ -17,6 +17,7 @@ from controller.core.submissions import Cancellation
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.zk import client_submissions
 from controller.zk.client_submissions import ClientSubmissions
+from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.submissions import decode_submission
 from tests.core.builders import replicas, tp
 
@@ -49,6 +50,7 @@ def answer_to(
     operator: Operator | Exception,
     targets: dict[TopicPartition, Replicas],
     cancelled: frozenset[TopicPartition] = frozenset(),
+    client: str = "a tool",
 ) -> SubmittedReassignments:
     """Submit, and return what is reported."""
 
@@ -62,7 +64,7 @@ def answer_to(
     adapter = ClientSubmissions(reported, connect)
     adapter.start()
     try:
-        adapter.submit(SubmitReassignments(5, targets, cancelled, (), "a tool"))
+        adapter.submit(SubmitReassignments(5, targets, cancelled, (), client))
         event = reported.get(timeout=10)
     finally:
         adapter.stop()
@@ -101,6 +103,25 @@ def test_a_cancellation_joins_the_running_one() -> None:
     assert found == SubmittedReassignments(None, running.request)
     assert operator.cancelled[0].partitions == {tp(0), tp(1)}
     assert not operator.submitted
+
+
+def test_a_request_that_is_written_is_reported_where_the_cancellation_fails() -> None:
+    """It is durable, and will be carried out."""
+    operator = Operator(Cancellation(ZkVersion(0), Zxid(77), 1, unreadable="it is no JSON"))
+    found = answer_to(operator, {tp(0): replicas(1, 2)}, frozenset({tp(1)}))
+    assert found.request == RequestId("request_0000000001")
+    assert found.cancellation is None
+    assert "it is no JSON" in (found.problem or "")
+
+
+def test_a_long_name_of_a_client_is_cut() -> None:
+    """A request with a longer one would be unreadable."""
+    operator = Operator(Cancellation(ZkVersion(0), Zxid(77), 1, requested_by="y" * TEXT_MAX))
+    long = "x" * (TEXT_MAX + 1)
+    answer_to(operator, {tp(0): replicas(1, 2)}, frozenset({tp(1)}), client=long)
+    read = decode_submission("request_1", operator.submitted[0], ZkVersion(0), Zxid(1), 1)
+    assert read.options.requested_by == "x" * TEXT_MAX
+    assert len(operator.cancelled[0].requested_by) == TEXT_MAX
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ Errors are those of KafkaController (``alterPartitionReassignments``, ``electLea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -118,6 +118,15 @@ def is_role_wanted(view: ClusterView) -> str | None:
         if isinstance(pending.request, CedeRole):
             return pending.request.request
     return None
+
+
+def is_underway(view: ClusterView) -> bool:
+    """Return whether a client waits for what is written for it: that keeps the role."""
+    return any(
+        topic_asks.is_underway(pending)
+        or (isinstance(pending.request, AlterReassignments) and pending.results is not None)
+        for pending in view.tenure.client_asks.values()
+    )
 
 
 def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | None:
@@ -267,18 +276,20 @@ def _result_of(  # noqa: PLR0911 - one return per case
     submitted = pending.submitted
     if submitted is None:
         return None
-    if submitted.problem is not None:
+    name = submitted.cancellation if target is None else submitted.request
+    if name is None:
         error = client_requests.UNKNOWN_SERVER_ERROR
         return PartitionResult(partition, error, submitted.problem)
     if target is None:
-        return _reversed(view, partition, submitted.cancellation)
-    if submitted.request in view.work.ended:
-        return PartitionResult(partition, client_requests.NONE)
-    request = view.work.requests.get(submitted.request or RequestId(""))
+        return _reversed(view, partition, name)
+    request = view.work.requests.get(name)
     if request is None:
-        return None
+        # It ended so long ago that only its outcome is left.
+        is_known = name in view.work.ended
+        return PartitionResult(partition, client_requests.NONE) if is_known else None
     for refusal in request.refused:
-        if refusal.partition == partition and not refusal.was_accepted:
+        # A refusal without a partition is one of the whole request.
+        if refusal.partition in {partition, None} and not refusal.was_accepted:
             return _refused(partition, refusal)
     if partition in request.settled or request.has_ended:
         return PartitionResult(partition, client_requests.NONE)
@@ -286,17 +297,17 @@ def _result_of(  # noqa: PLR0911 - one return per case
 
 
 def _reversed(
-    view: ClusterView, partition: TopicPartition, cancellation: RequestId | None
+    view: ClusterView, partition: TopicPartition, cancellation: RequestId
 ) -> PartitionResult | None:
     running = view.work.reassignments.get(partition)
     if running is None or running.spec.rolls_back:
         return PartitionResult(partition, client_requests.NONE)
-    known = view.work.requests.get(cancellation or RequestId(""))
+    known = view.work.requests.get(cancellation)
     ending = None if known is None else known.endings.get(partition)
     if ending is None and (known is None or not known.has_ended):
         return None
     # The reasons of an ended cancellation are in its outcome only.
-    why = "see the outcome of " + (cancellation or "") if ending is None else ending.detail
+    why = f"see the outcome of {cancellation}" if ending is None else ending.detail
     error = client_requests.OPERATION_NOT_ATTEMPTED
     return PartitionResult(partition, error, f"It is not cancelled: {why}")
 
@@ -312,7 +323,22 @@ def _listed(view: ClusterView, asked: ListReassignments) -> ListReassignmentsRes
         assignment = view.session.known_assignment(partition)
         if assignment is not None and not view.is_of_former_topic(partition):
             ongoing.append(_ongoing(partition, assignment, reassignment.spec.target))
+    if view.tenure.may_have_foreign:
+        ongoing += _not_adopted(view, asked)
     return ListReassignmentsResponse(0, tuple(ongoing))
+
+
+def _not_adopted(view: ClusterView, asked: ListReassignments) -> Iterator[OngoingReassignment]:
+    """Yield the reassignments in the topic znodes that the daemon has not taken up yet."""
+    wanted = view.session.partitions() if asked.partitions is None else asked.partitions
+    for partition in wanted:
+        assignment = view.session.known_assignment(partition)
+        if (
+            assignment is not None
+            and assignment.is_reassigning
+            and partition not in view.work.reassignments
+        ):
+            yield _ongoing(partition, assignment, assignment.target_replicas)
 
 
 def _ongoing(
@@ -332,12 +358,20 @@ def _ongoing(
 def _elected(
     view: ClusterView, ticket: int, pending: PendingClientAsk, asked: ElectLeaders, now: Instant
 ) -> ElectLeadersResponse | Change | None:
+    is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
     if pending.results is None:
-        results, wanted = _elections(view, asked)
+        partitions = tuple(
+            view.session.partitions() if asked.partitions is None else asked.partitions
+        )
+        unread = {p for p in partitions if _is_unread(view, p)}
+        if unread and not is_late:
+            return None
+        results, wanted = _elections(view, asked, (p for p in partitions if p not in unread))
+        timed_out = client_requests.REQUEST_TIMED_OUT
+        results += tuple(PartitionResult(p, timed_out) for p in sorted(unread))
         if wanted:
             return Change((ElectionsAskedRecord(ticket, wanted, results),))
         return ElectLeadersResponse(0, results)
-    is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
     results = pending.results
     for partition in sorted(pending.electing):
         result = _election_result(view, partition)
@@ -348,15 +382,23 @@ def _elected(
     return ElectLeadersResponse(0, results)
 
 
+def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether the topic or the state of a partition is still to be read."""
+    tenure = view.tenure
+    is_known = any(
+        partition in known for known in (tenure.states, tenure.stateless, tenure.unreadable_states)
+    )
+    return acceptance.is_undecidable(view, partition) or (
+        view.session.assignment(partition) is not None and not is_known
+    )
+
+
 def _elections(
-    view: ClusterView, asked: ElectLeaders
+    view: ClusterView, asked: ElectLeaders, partitions: Iterable[TopicPartition]
 ) -> tuple[tuple[PartitionResult, ...], tuple[TopicPartition, ...]]:
     """Return the results that are known at once, and the partitions to elect for."""
     results: list[PartitionResult] = []
     wanted: list[TopicPartition] = []
-    partitions: Iterable[TopicPartition] = (
-        view.session.partitions() if asked.partitions is None else asked.partitions
-    )
     for partition in partitions:
         result = _unelectable(view, partition)
         if result is None:

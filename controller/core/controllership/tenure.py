@@ -18,7 +18,6 @@ from controller.core.controllership import (
     eligibility,
     reachability,
     responses,
-    topic_asks,
 )
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Blocked, BlockedBy, Instant, Route
@@ -57,7 +56,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     work = view.work
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
-    if pending_deletions.is_underway(view) or _has_topics_underway(view):
+    if pending_deletions.is_underway(view) or client_asks.is_underway(view):
         return True
     if view.tenure.held is not None and legacy_plan.would_be_started(view):
         return True
@@ -74,11 +73,6 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     ):
         return True
     return view.tenure.held is not None and (_has_elections(view) or now < _progress_ends(view))
-
-
-def _has_topics_underway(view: ClusterView) -> bool:
-    """Return whether a client waits for a topic that is written."""
-    return any(topic_asks.is_underway(pending) for pending in view.tenure.client_asks.values())
 
 
 def _leads_back(view: ClusterView) -> bool:
@@ -220,7 +214,8 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
     wanted = client_asks.is_role_wanted(view)
     if wanted is not None and view.tenure.held is not None:
         until = Instant(view.tenure.held.since + client_asks.CEDE_AFTER_S)
-        if now >= until and not legacy_plan.has_undecided(view):
+        is_free = not legacy_plan.has_undecided(view) and not client_asks.is_underway(view)
+        if now >= until and is_free:
             return _resign(view, f"a client asks Kafka's controller to carry out {wanted}")
         return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))
     if view.options.tenure is options.TenurePolicy.PERMANENT:

@@ -20,6 +20,7 @@ from controller.core.client_requests import (
     SubmittedReassignments,
 )
 from controller.core.controllership.client_asks import CEDE_AFTER_S, PATIENCE_S
+from controller.core.controllership.tenure import CEDE_TIMER, LINGER_TIMER
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
 from controller.core.events import (
     CancellationRead,
@@ -33,7 +34,14 @@ from controller.core.events import (
     TimerFired,
     UpdateMetadataAnswered,
 )
-from controller.core.model import BrokerId, Instant, RequestId, ZkVersion, Zxid
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    PartitionAssignment,
+    RequestId,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.options import Options, TenurePolicy
 from controller.core.submissions import Cancellation, Submission
 from controller.core.tenure_reset import CEDED_S
@@ -184,6 +192,42 @@ def test_failed_write_is_reported() -> None:
     assert (result.error, result.message) == (-1, "ZooKeeper does not allow it")
 
 
+@pytest.mark.parametrize("is_read_first", [False, True])
+def test_entry_that_is_refused_after_its_submission_is_an_error(*, is_read_first: bool) -> None:
+    """Also where its request has ended before the write of it is reported."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (3, 4)})
+    ask(driver, alter({0: (5, 6)}))
+    found = Submission(NAME, submissions(driver)[-1].targets, ZkVersion(0), Zxid(60), 1000)
+    written = ReassignmentsSubmitted(1, SubmittedReassignments(RequestId(NAME), None))
+    read = (SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: found}))
+    driver.observe(*((*read, written) if is_read_first else (written, *read)))
+    pass_time(driver, 1.0)
+    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4)
+    assert [errors(a) for a in answers(driver)] == [{0: client_requests.POLICY_VIOLATION}]
+
+
+def test_entries_of_a_request_that_is_refused_as_a_whole_are_errors() -> None:
+    """Its refusal names no partition."""
+    driver = Driver({tp(): (1, 2)})
+    ask(driver, alter({0: (3, 4)}))
+    driver.observe(KillSwitchRead(is_on=True))
+    submitted(driver)
+    assert [errors(a) for a in answers(driver)] == [{0: client_requests.POLICY_VIOLATION}]
+
+
+def test_a_request_is_answered_for_itself_where_the_cancellation_beside_it_fails() -> None:
+    """The reassignments are durable, and are carried out."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
+    driver.submit({tp(1): (4, 5)})
+    ask(driver, alter({0: (3, 4), 1: None}))
+    found = Submission(NAME, submissions(driver)[-1].targets, ZkVersion(0), Zxid(60), 1000)
+    driver.observe(SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: found}))
+    done = SubmittedReassignments(RequestId(NAME), None, "the session is suspended")
+    driver.observe(ReassignmentsSubmitted(1, done))
+    assert [errors(a) for a in answers(driver)] == [{0: 0, 1: client_requests.UNKNOWN_SERVER_ERROR}]
+
+
 def test_cancelling_leads_back_and_is_answered_when_it_is_reversed() -> None:
     """Null replicas cancel (KIP-455)."""
     driver = Driver({tp(): (1, 2)})
@@ -255,7 +299,35 @@ def test_new_order_of_the_same_replicas_is_listed() -> None:
     assert listed(driver, 1) == [OngoingReassignment(tp(1), replicas(2, 1), (), ())]
 
 
+def test_reassignment_that_is_not_adopted_for_long_is_listed() -> None:
+    """Kafka's tool would report it as ended."""
+    driver = Driver({tp(): (1, 2)})
+    moving = PartitionAssignment(replicas(3, 1, 2), replicas(3), replicas(1))
+    driver.view.session.topics["t"].partitions[0] = moving
+    driver.view.tenure.may_have_foreign = True
+    ask(driver, ListReassignments(None))
+    assert not answers(driver)
+    pass_time(driver, PATIENCE_S)
+    ongoing = OngoingReassignment(tp(), replicas(3, 2, 1), replicas(3), replicas(1))
+    assert answers(driver) == [ListReassignmentsResponse(0, (ongoing,))]
+
+
 # --- ElectLeaders --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unread", ["topic", "state"])
+def test_election_waits_for_what_is_still_to_be_read(unread: str) -> None:
+    """After a claim the partitions exist, and their states are not known yet."""
+    driver = Driver({tp(): (1, 2)}, leaders={tp(): 2}, answers_topics=False)
+    known = driver.view.tenure.states.pop(tp())
+    if unread == "topic":
+        driver.view.tenure.states[tp()] = known
+        driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
+    ask(driver, ElectLeaders(None, 5.0))
+    pass_time(driver, 4.0)
+    assert not answers(driver)
+    pass_time(driver, 1.0)
+    assert [errors(a) for a in answers(driver)] == [{0: client_requests.REQUEST_TIMED_OUT}]
 
 
 def test_leader_is_elected_and_acknowledged_before_the_answer() -> None:
@@ -344,6 +416,23 @@ def test_role_is_given_back_for_a_client_and_claimed_again_later() -> None:
     driver.now = Instant(driver.now + 0.1)
     driver.observe(TimerFired("claim"))
     assert any(isinstance(e, ClaimController) for e in driver.sent)
+
+
+def test_role_is_kept_for_a_client_that_waits_for_what_is_written() -> None:
+    """It would be told that nothing was done, and the next tenure would carry it out."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=5.0))
+    since = driver.view.tenure.idle_since
+    assert since is not None
+    driver.now = Instant(since + 4.9)
+    ask(driver, alter({0: (3, 4)}))
+    driver.observe(ClientAsked(2, CedeRole("UpdateFeatures")))
+    driver.now = Instant(since + CEDE_AFTER_S)
+    driver.observe(TimerFired(LINGER_TIMER), TimerFired(CEDE_TIMER))
+    assert not any(isinstance(e, ResignController) for e in driver.sent)
+    submitted(driver)
+    assert [errors(a) for a in answers(driver)] == [{0: 0}]
+    driver.observe(TimerFired(CEDE_TIMER))
+    assert any(isinstance(e, ResignController) for e in driver.sent)
 
 
 def test_nothing_is_answered_before_a_broker_accepted_the_tenure() -> None:
