@@ -25,7 +25,7 @@ from controller.core.applied_throttles import broker_entity
 from controller.core.broker_requests import PendingAsk
 from controller.core.cached_znodes import PlanNode
 from controller.core.client_requests import ClientAsk, PendingClientAsk
-from controller.core.controllership import broker_membership, responses
+from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
 from controller.core.controllership.producer_ids import note_producer_ids
@@ -184,7 +184,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
             view.cluster.registered[broker] = now
     wakeups.asks_concerned(view)
     gone = left | bounced
-    broker_membership.requests_lost(view, gone, elsewhere)
+    responses.requests_lost(view, gone, elsewhere)
     if gone:
         tenure.shutting_down = {b: e for b, e in tenure.shutting_down.items() if b not in gone}
         tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}

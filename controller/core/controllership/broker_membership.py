@@ -6,31 +6,12 @@ Brokers that come and go during a tenure: their channels, and what a joined brok
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-
-from controller.core import effects, pending_deletions, phases
+from controller.core import effects, phases
 from controller.core.controllership.duties import send_leader_and_isr
 from controller.core.model import BrokerId
 from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
-
-
-def requests_lost(
-    view: ClusterView, gone: AbstractSet[BrokerId], elsewhere: AbstractSet[BrokerId]
-) -> None:
-    """
-    Note that what was queued or under way for brokers is lost with their channels.
-
-    Args:
-        view: Everything known.
-        gone: Brokers whose registration ended.
-        elsewhere: Brokers whose channel is opened again.
-
-    """
-    pending_deletions.brokers_moved(view, gone, elsewhere)
-    tenure, lost = view.tenure, gone | elsewhere
-    tenure.orphans_tried = {o for o in tenure.orphans_tried if o.broker not in lost}
 
 
 def channels(view: ClusterView, due: Worklist) -> Decision:

@@ -7,11 +7,11 @@ and is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
 from controller.core import events, pending_deletions, phases, unclean_election, wakeups
-from controller.core.controllership import broker_membership
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     AlterOutcome,
@@ -62,12 +62,29 @@ def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnsw
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     if view.tenure.refusers.pop(event.broker, None) is not None and view.tenure.accepted_by_broker:
-        broker_membership.requests_lost(view, set(), {event.broker})
+        requests_lost(view, set(), {event.broker})
         view.due.joined.add(event.broker)
         view.due.elsewhere.add(event.broker)
     view.tenure.accepted_by_broker = True
     if not _is_refused_by_most(view):
         view.role.rejected_by_brokers = None
+
+
+def requests_lost(
+    view: ClusterView, gone: AbstractSet[BrokerId], elsewhere: AbstractSet[BrokerId]
+) -> None:
+    """
+    Note that what was queued or under way for brokers is lost with their channels.
+
+    Args:
+        view: Everything known.
+        gone: Brokers whose registration ended.
+        elsewhere: Brokers whose channel is opened again.
+
+    """
+    pending_deletions.brokers_moved(view, gone, elsewhere)
+    tenure, lost = view.tenure, gone | elsewhere
+    tenure.orphans_tried = {o for o in tenure.orphans_tried if o.broker not in lost}
 
 
 def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
