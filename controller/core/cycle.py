@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -29,12 +29,12 @@ def take_due(view: ClusterView) -> Worklist:
     _keep_bounces(view, due)
     view.due = due.leave(cycle_share(view, view.options.look_chunk))
     for partition in tuple(due.bounced_from):
-        if not _is_judgeable(view, partition):
+        if not _is_judgeable(view, due, partition):
             _keep_bounce(view, partition, due.bounced_from.pop(partition))
     for partition in due.partitions if view.tenure.bounced else ():
         # A state that is being read again may be an older ISR of a leader that lost the newer
         # one.
-        is_read = _is_judgeable(view, partition) and partition not in view.tenure.seeding
+        is_read = _is_judgeable(view, due, partition) and partition not in view.tenure.seeding
         if is_read and partition in view.tenure.bounced:
             bounced = view.tenure.bounced.pop(partition)
             due.bounced_from.setdefault(partition, set()).update(bounced)
@@ -58,7 +58,7 @@ def _keep_bounces(view: ClusterView, due: Worklist) -> None:
     """
     came = due.bounced | due.left | (due.joined - due.elsewhere)
     for partition in due.partitions if came and view.tenure.held is not None else ():
-        if not _is_judgeable(view, partition):
+        if not _is_judgeable(view, due, partition):
             _keep_bounce(view, partition, came)
 
 
@@ -72,19 +72,35 @@ def _keep_bounce(
         view.tenure.bounced.setdefault(partition, set()).update(concerned)
 
 
-def _is_judgeable(view: ClusterView, partition: TopicPartition) -> bool:
+def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
+    """
+    Whether the leader restarted, and this turn or a later one treats it as failed.
+
+    It is sent nothing before that: it is to hear of the repair's epoch only, whenever that is
+    durable. It may have lost what it acknowledged at the present one.
+    """
+    state = view.tenure.states.get(partition)
+    if state is None:
+        return False
+    now = due.bounced | due.bounced_from.get(partition, set())
+    later = view.due.held.get(partition, NO_BROKERS) | view.tenure.bounced.get(partition, set())
+    return state.leader in now | later
+
+
+def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
     """
     Return whether a bounce can be handled: topic and state are known and valid.
 
     That there is no state is known as well. A topic that is to be deleted gets no new leader unless
-    it is reassigned: an operator may withdraw the deletion.
+    it is reassigned: its bounces wait while it needs one, as an operator may withdraw the deletion.
     """
-    if (
-        partition.topic in (view.session.deletions or ())
-        and partition not in view.work.reassignments
-    ):
-        return False
-    is_read = partition in view.tenure.states or partition in view.tenure.stateless
+    state = view.tenure.states.get(partition)
+    if view.is_to_be_deleted(partition.topic) and partition not in view.work.reassignments:
+        if state is None or not view.is_live(state.leader, partition):
+            return False
+        if leader_bounced(view, due, partition):
+            return False
+    is_read = state is not None or partition in view.tenure.stateless
     return is_read and view.session.assignment(partition) is not None
 
 

@@ -28,6 +28,7 @@ from controller.core.controllership import (
 )
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
+from controller.core.cycle import leader_bounced
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -226,7 +227,7 @@ def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decisi
             continue
         owes = work.has_excluded(partition) and not view.tenure.is_acknowledged(partition)
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
-        if owes and is_late and not duties.leader_bounced(view, due, partition):
+        if owes and is_late and not leader_bounced(view, due, partition):
             replicas = view.receivers(view.serving_replicas(partition), partition)
             following += duties.send_leader_and_isr(view, partition, replicas)
     if view.tenure.refusers:

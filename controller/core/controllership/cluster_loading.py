@@ -9,7 +9,8 @@ from __future__ import annotations
 from itertools import chain, islice
 
 from controller.core import effects, phases
-from controller.core.controllership.duties import leader_bounced, send_leader_and_isr
+from controller.core.controllership.duties import send_leader_and_isr
+from controller.core.cycle import leader_bounced
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import Decision
 from controller.core.view import ClusterView

@@ -16,7 +16,6 @@ from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.partition import context, leader_selection, orphans
 from controller.core.records import Change, StateCreatedRecord
 from controller.core.view import ClusterView
-from controller.core.worklist import Worklist
 
 
 def send_leader_and_isr(
@@ -38,23 +37,6 @@ def send_leader_and_isr(
     if partition.topic in view.tenure.deleting:
         return ()
     return (effects.SendLeaderAndIsr(partition, recipients),)
-
-
-def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
-    """
-    Whether the leader restarted, and this turn or a later one treats it as failed.
-
-    It is sent nothing before that: it is to hear of the repair's epoch only, whenever that is
-    durable. It may have lost what it acknowledged at the present one.
-    """
-    state = view.tenure.states.get(partition)
-    if state is None:
-        return False
-    now = due.bounced | due.bounced_from.get(partition, set())
-    later = view.due.held.get(partition, model.NO_BROKERS) | view.tenure.bounced.get(
-        partition, set()
-    )
-    return state.leader in now | later
 
 
 def repair(

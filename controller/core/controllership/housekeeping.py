@@ -14,6 +14,7 @@ from typing import Final
 
 from controller.core import effects, events, model, records, wakeups
 from controller.core.controllership import duties
+from controller.core.cycle import leader_bounced
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.partition.orphans import is_kept, orphan_records
 from controller.core.records import Change, Decision
@@ -191,7 +192,7 @@ def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
     for broker in sorted(due.log_dir_brokers):
         for partition in tenure.states:
             is_served = broker in view.serving_replicas(partition)
-            if is_served and not duties.leader_bounced(view, due, partition):
+            if is_served and not leader_bounced(view, due, partition):
                 following += duties.send_leader_and_isr(view, partition, (broker,))
     changes = [
         Change((records.NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
@@ -223,7 +224,7 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
             leader = (
                 (state.leader,) if state is not None and state.leader in cluster.brokers else ()
             )
-            is_informed = not duties.leader_bounced(view, due, partition)
+            is_informed = not leader_bounced(view, due, partition)
             following = duties.send_leader_and_isr(view, partition, leader) if is_informed else ()
             written = orphan_records(view, partition, left)
             changes.append(Change(written, partition=partition, effects=following))

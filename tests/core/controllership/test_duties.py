@@ -10,9 +10,9 @@ import pytest
 from controller.core.apply import issued
 from controller.core.controllership.broker_membership import inform_joined
 from controller.core.controllership.cluster_loading import send_reads
-from controller.core.controllership.duties import leader_bounced, repair, send_leader_and_isr
+from controller.core.controllership.duties import repair, send_leader_and_isr
 from controller.core.controllership.invalidation import invalidate, set_aside
-from controller.core.cycle import take_due
+from controller.core.cycle import leader_bounced, take_due
 from controller.core.decide import decide
 from controller.core.effects import (
     ClaimController,
@@ -723,6 +723,16 @@ def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> N
     assert driver.view.tenure.states[tp()] == driver.first_states[tp()]
     driver.observe(DeletionsRead(frozenset()))
     assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+
+
+def test_a_follower_that_bounced_is_treated_though_the_topic_is_to_be_deleted() -> None:
+    """Its leader leads on, and a later write of the state would say that it is in sync."""
+    driver = Driver({tp(): (1, 2), tp(0, "u"): (3, 2)}, brokers=(1, 2, 3, 4))
+    driver.submit({tp(0, "u"): (3, 4)})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    driver.observe(live(1, 2, 3, 4, bounced=(2,)))
+    state = driver.view.tenure.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(1), replicas(1))
 
 
 def test_a_leader_is_elected_once_a_deletion_that_was_requested_in_the_tenure_is_revoked() -> None:
