@@ -229,6 +229,12 @@ class BrokerAsks:
         if self._forgets:
             self._isr_changes.pop(partition, None)
 
+    def waits_in_vain(self, partition: TopicPartition) -> bool:
+        """Return whether the leader waits for an answer to a request that it forgot."""
+        replica = self._broker.hosted.get(partition)
+        is_waiting = replica is not None and replica.wanted is not None
+        return self._forgets and is_waiting and partition not in self._isr_changes
+
     @property
     def _forgets(self) -> bool:
         return self._fabric.alter_partition_version <= FORGETTING

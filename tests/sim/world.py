@@ -329,16 +329,22 @@ class World:
         ]
 
     def is_healthy(self, partition: TopicPartition) -> bool:
-        """Return whether a partition is led and its ISR is exactly its replicas, all live."""
+        """
+        Return whether a partition is led and its ISR is exactly its replicas, all live.
+
+        Kafka's controller does not help a leader that forgot its request (KAFKA-12686).
+        """
         state, assignment = self.state(partition), self.assignment(partition)
         if state is None or assignment.is_reassigning:
             return False
         leader = self.brokers.get(state.leader)
-        hosted = None if leader is None else leader.hosted.get(partition)
+        if leader is None or partition not in leader.hosted:
+            return False
+        asks, kafka = leader.asks, self.active_kafka_controller
+        is_stuck = asks is not None and asks.waits_in_vain(partition) and kafka is not None
         return (
-            hosted is not None
-            and hosted.leader_epoch == state.leader_epoch
-            and set(state.isr) == set(assignment.replicas)
+            leader.hosted[partition].leader_epoch == state.leader_epoch
+            and (is_stuck or set(state.isr) == set(assignment.replicas))
             and all(self.brokers[r].is_alive for r in assignment.replicas)
         )
 
