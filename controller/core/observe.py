@@ -40,7 +40,7 @@ from controller.core.scheduling import (
     partition_sizes,
 )
 from controller.core.throttling.throttle_records import applied_throttles_read, entity_configs_read
-from controller.core.topic_requests import DeleteTopics
+from controller.core.topic_requests import CreatePartitions, DeleteTopics
 from controller.core.unclean_election import note_candidate
 from controller.core.view import ClusterView
 
@@ -152,9 +152,11 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
 
 
 def _read_for(view: ClusterView, asked: ClientAsk) -> None:
-    """Have the topics read in this tenure that a client names by their ids."""
+    """Have the topics read in this tenure that a client names by their ids, or extends."""
     if isinstance(asked, DeleteTopics):
         topic_reads.read_in_tenure(view, {t.name for t in asked.topics if t.topic_id})
+    elif isinstance(asked, CreatePartitions) and not asked.validate_only:
+        topic_reads.read_in_tenure(view, {t.name for t in asked.topics})
 
 
 def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None:

@@ -365,6 +365,20 @@ def test_topic_in_motion_or_in_deletion_does_not_grow() -> None:
     assert refusal(driver, growth("t", 2))[0] == 17
 
 
+def test_topic_that_was_read_before_the_claim_is_read_again_before_it_grows() -> None:
+    """Another topic of that name may have been created with the same version."""
+    driver = Driver({tp(): (1, 2)}, acknowledges=False, answers_topics=False)
+    driver.view.session.topics["t"].read_in = driver.view.tenure.claim_generation - 1
+    ask(driver, growth("t", 2))
+    assert not any(isinstance(r, TopicGrownRecord) for c in driver.changes for r in c.records)
+    other = TopicAssignment({0: PartitionAssignment(replicas(2, 1))}, ZkVersion(0), Zxid(90))
+    driver.observe(TopicsRead({"t": other}))
+    later(driver, 1)
+    grown = [c for c in driver.changes if isinstance(c.records[0], TopicGrownRecord)]
+    assert len(grown) == 1
+    assert driver.view.session.topics["t"].partitions[0] == PartitionAssignment(replicas(2, 1))
+
+
 def test_validation_of_growth_writes_nothing() -> None:
     """A client may only ask whether it is possible."""
     assert refusal(Driver({tp(): (1, 2)}), growth("t", 2, only=True)) == (0, None)
