@@ -101,7 +101,8 @@ def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition,
     Yield every replica of a topic that may have a log, also those that were dropped from it.
 
     A broker may still have one that is recorded as an orphan, or that another controller dropped
-    from a reassignment of ours without waiting for the answer.
+    from a reassignment of ours without waiting for the answer. Where such a broker is not live, the
+    deletion does not need it: no controller waits for a replica that is not assigned.
     """
     known = view.session.topics[topic]
     for number, assignment in known.partitions.items():
@@ -115,9 +116,18 @@ def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition,
             for broker in sorted({*(spec.original or ()), *spec.abandoned}):
                 if broker in view.cluster.brokers and broker not in assignment.replicas:
                     yield partition, broker
-    for orphan in view.work.orphans.values():
-        if orphan.partition.topic == topic and orphan.topic_czxid == known.czxid:
+    for orphan in orphans_of(view, topic):
+        if orphan.broker in view.cluster.brokers:
             yield orphan.partition, orphan.broker
+
+
+def orphans_of(view: ClusterView, topic: str) -> Iterator[events.Orphan]:
+    """Yield the orphans of a known topic."""
+    known, orphaned = view.session.topics[topic], view.work.orphaned
+    if any(TopicPartition(topic, number) in orphaned for number in known.partitions):
+        for orphan in view.work.orphans.values():
+            if orphan.partition.topic == topic and orphan.topic_czxid == known.czxid:
+                yield orphan
 
 
 # --- folding in --------------------------------------------------------------------------------
@@ -167,7 +177,17 @@ def replica_deleted(
         if deletion.waiting[broker]:
             return
         del deletion.waiting[broker]
+        deletion.errors.pop(broker, None)
     wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+
+
+def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
+    """Note that a broker refused a StopReplica as a whole: it is not repeated on this channel."""
+    for deletion in view.tenure.deleting.values():
+        is_asked = broker in deletion.waiting or broker in deletion.informing
+        if is_asked and broker not in deletion.unsent:
+            deletion.errors[broker] = error
+            wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
 
 
 def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> None:
@@ -178,6 +198,7 @@ def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> Non
             continue
         if event.broker in deletion.informing - deletion.unsent.keys():
             deletion.informing.discard(event.broker)
+            deletion.errors.pop(event.broker, None)
             wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
 
 
@@ -198,7 +219,6 @@ def brokers_moved(
             continue
         for broker in gone:
             deletion.waiting.pop(broker, None)
-            deletion.errors.pop(broker, None)
         for partition, broker in replicas_of(view, topic) if gone else ():
             if broker in gone:
                 deletion.waiting.setdefault(broker, set()).add(partition.partition)
@@ -207,6 +227,7 @@ def brokers_moved(
         awaited = deletion.waiting.keys() | deletion.informing
         for broker in gone | elsewhere:
             deletion.unsent.pop(broker, None)
+            deletion.errors.pop(broker, None)
             if broker in awaited:
                 deletion.unsent[broker] = set(deletion.waiting.get(broker, ()))
 

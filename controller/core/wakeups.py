@@ -39,6 +39,8 @@ ASKS_TIMER: Final = "asks"
 """A request of a broker or a client has waited for what it depends on."""
 SETTING_TIMER: Final = "deletion_setting"
 """A broker that did not say whether topics may be deleted is asked again."""
+AWAY_TIMER: Final = "deletion_away"
+"""The deletion of a topic waited long enough for brokers with orphans of it."""
 SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
@@ -230,6 +232,7 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     ORDER_TIMER: ("timer",),
     SEEN_TIMER: ("timer",),
     SETTING_TIMER: ("deletions",),
+    AWAY_TIMER: ("deletions",),
     ASKS_TIMER: ("asks",),
 }
 _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {

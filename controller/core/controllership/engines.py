@@ -129,7 +129,7 @@ class NativeEngine:
         return [
             *parts,
             housekeeping.delete_orphans(view, due),
-            topic_deletions.delete_topics(view, due),
+            topic_deletions.delete_topics(view, due, now),
         ]
 
     def repair(

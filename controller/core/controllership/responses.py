@@ -182,7 +182,10 @@ def stop_replica_answered(
     view: ClusterView, event: events.StopReplicaAnswered, now: Instant
 ) -> None:
     """Note which dropped replicas are deleted, and which cannot be as their disk failed."""
-    if not _is_current(view, event) or is_refused(view, event.error, event.broker):
+    if not _is_current(view, event):
+        return
+    if is_refused(view, event.error, event.broker):
+        pending_deletions.request_refused(view, event.broker, event.error)
         return
     pending_deletions.broker_informed(view, event)
     for partition, epoch, delete, error in event.results:

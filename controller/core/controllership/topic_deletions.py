@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core import effects, events, pending_deletions, wakeups
+from controller.core import effects, pending_deletions, wakeups
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     BrokerId,
@@ -31,6 +31,7 @@ from controller.core.model import (
     TopicPartition,
     TopicTree,
 )
+from controller.core.reassignments import START
 from controller.core.records import (
     Change,
     Decision,
@@ -46,6 +47,12 @@ from controller.core.worklist import Worklist
 
 PARTITIONS_AT_ONCE: Final = 2000
 """Partitions of the topics whose deletion proceeds; others begin when some of them are deleted."""
+AWAY_S: Final = 600.0
+"""
+How long a deletion waits for a broker that is not live and has an orphan of the topic, in seconds.
+
+It may only restart. Later its log stays on the disk, as it does with Kafka's controller.
+"""
 ASK_AGAIN_S: Final = 30.0
 """When a broker that did not answer is asked for its setting again, in seconds."""
 
@@ -72,7 +79,9 @@ def ask_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 # --- deciding ------------------------------------------------------------------------------------
 
 
-def delete_topics(view: ClusterView, due: Worklist) -> Decision:  # noqa: C901 - one arm per state of a deletion
+def delete_topics(  # noqa: C901 - one arm per state of a deletion
+    view: ClusterView, due: Worklist, now: Instant
+) -> Decision:
     """Return the next changes and requests of every pending deletion that this tenure decides."""
     if not due.deletions or not view.session.deletions or not pending_deletions.is_enabled(view):
         return Decision()
@@ -93,7 +102,7 @@ def delete_topics(view: ClusterView, due: Worklist) -> Decision:  # noqa: C901 -
             if not deletion.waiting and not deletion.informing:
                 changes += _znodes(view, topic, unlisted)
         elif topic in view.session.topics:
-            wait = _obstacle(view, topic)
+            wait = _obstacle(view, topic, now)
             if wait is None and room > 0 and _is_fresh(view, topic):
                 room -= len(view.session.topics[topic].partitions)
                 changes.append(_begin(view, topic))
@@ -101,6 +110,9 @@ def delete_topics(view: ClusterView, due: Worklist) -> Decision:  # noqa: C901 -
             unlisted.append(topic)
         if wait != view.tenure.deletion_waits.get(topic):
             changes.append(Change((DeletionBlockedRecord(topic, wait),)))
+    again = [at for t in view.tenure.deletion_waits if now < (at := _away_until(view, t))]
+    if again:
+        following.append(effects.SetTimer(wakeups.AWAY_TIMER, min(again)))
     if unlisted:
         following.append(effects.ReadTopicTrees(tuple(unlisted)))
     return Decision(tuple(changes), tuple(following))
@@ -122,17 +134,20 @@ def _is_fresh(view: ClusterView, topic: str) -> bool:
     return not known.stale and known.read_in >= view.tenure.claim_generation
 
 
-def _obstacle(view: ClusterView, topic: str) -> DeletionWait | None:
+def _obstacle(view: ClusterView, topic: str, now: Instant) -> DeletionWait | None:
     """Return why a deletion cannot begin: a dead broker, a failed disk, a reassignment."""
     replicas = {
         (broker, partition) for partition, broker in pending_deletions.replicas_of(view, topic)
     }
     dead = sorted({b for b, _ in replicas} - view.cluster.brokers.keys())
+    orphans = tuple(pending_deletions.orphans_of(view, topic))
+    if now < _away_until(view, topic):
+        dead = sorted({*dead, *(o.broker for o in orphans)} - view.cluster.brokers.keys())
     if dead:
         return DeletionWait(f"broker {_ids(dead)} with a replica is not live", for_broker=True)
     failed = sorted(
         {b for b, p in view.tenure.offline if p.topic == topic and (b, p) in replicas}
-        | {o.broker for o in view.work.orphans.values() if _is_undeletable(view, topic, o)}
+        | {o.broker for o in orphans if view.is_undeletable(o)}
     )
     if failed:
         return DeletionWait(
@@ -151,10 +166,9 @@ def _obstacle(view: ClusterView, topic: str) -> DeletionWait | None:
     return None
 
 
-def _is_undeletable(view: ClusterView, topic: str, orphan: events.Orphan) -> bool:
-    known = view.session.topics[topic]
-    is_of_topic = orphan.partition.topic == topic and orphan.topic_czxid == known.czxid
-    return is_of_topic and view.is_undeletable(orphan)
+def _away_until(view: ClusterView, topic: str) -> Instant:
+    """Return until when a deletion waits for brokers with orphans: some only restart."""
+    return Instant(view.role.deletions_since.get(topic, START) + AWAY_S)
 
 
 def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:

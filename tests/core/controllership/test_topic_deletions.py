@@ -8,6 +8,7 @@ import pytest
 
 from controller.core.apply import apply
 from controller.core.controllership.invalidation import invalidate
+from controller.core.controllership.topic_deletions import AWAY_S
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     ClaimController,
@@ -44,7 +45,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
+from controller.core.options import Options, TenurePolicy
 from controller.core.pending_deletions import progress_of, requests_issued
 from controller.core.records import (
     Change,
@@ -56,6 +57,7 @@ from controller.core.records import (
     TopicDeletedRecord,
     YieldedRecord,
 )
+from controller.core.wakeups import AWAY_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.controllership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
@@ -353,6 +355,43 @@ def test_orphans_of_the_topic_are_deleted_with_it() -> None:
         answer(driver, to, partition)
     assert wrote(driver, TopicDeletedRecord) == 0
     answer(driver, 4, tp())
+    assert wrote(driver, TopicDeletedRecord) == 1
+
+
+def test_a_deletion_waits_only_for_a_while_for_a_dead_broker_with_an_orphan() -> None:
+    """It may restart; where it is gone for good, no controller waits for a dropped replica."""
+    driver = cluster(acknowledges=False, options=Options(tenure=TenurePolicy.PERMANENT))
+    driver.commit(Change((OrphanRecord(Orphan(BrokerId(9), tp(), Zxid(9), "dropped")),)))
+    driver.observe(MARKED)
+    since = driver.now
+    assert wrote(driver, DeletionBegunRecord) == 0
+    assert "broker 9" in progress_of(driver.view, "t")
+    driver.now = Instant(since + AWAY_S - 1.0)
+    driver.observe(TimerFired(AWAY_TIMER))
+    assert wrote(driver, DeletionBegunRecord) == 0
+    driver.now = Instant(since + AWAY_S)
+    driver.observe(TimerFired(AWAY_TIMER))
+    assert deletes(driver) == {(1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))}
+
+
+def test_a_request_that_a_broker_refuses_as_a_whole_is_reported() -> None:
+    """The deletion waits until the broker restarts, and does not keep the role for it."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    epoch = driver.epoch(BrokerId(1))
+    driver.observe(StopReplicaAnswered(BrokerId(1), epoch, -1, (), resent=False))
+    for to, partition in ((2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
+    assert "broker 1 cannot delete a replica (error -1)" in progress_of(driver.view, "t")
+    assert wait(driver, 10)
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    driver.observe(StopReplicaAnswered(BrokerId(1), epoch, -1, (), resent=False))
+    driver.observe(live(1, 2, 3, 4, bounced=(1,)))
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
     assert wrote(driver, TopicDeletedRecord) == 1
 
 
