@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
+from controller.core.pending_deletions import is_leader_withheld
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -95,7 +96,7 @@ def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -
     it is reassigned: its bounces wait while it needs one, as an operator may withdraw the deletion.
     """
     state = view.tenure.states.get(partition)
-    if view.is_to_be_deleted(partition.topic) and partition not in view.work.reassignments:
+    if is_leader_withheld(view, partition.topic) and partition not in view.work.reassignments:
         if state is None or not view.is_live(state.leader, partition):
             return False
         if leader_bounced(view, due, partition):

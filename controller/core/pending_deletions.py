@@ -21,7 +21,7 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
-from controller.core.options import EngineName
+from controller.core.options import EngineName, TenurePolicy
 from controller.core.records import PartitionZnodesDeletedRecord
 from controller.core.scheduling import isr_health
 from controller.core.state.process import DeletionSetting
@@ -65,6 +65,18 @@ def left_to_a_broker(view: ClusterView, topics: AbstractSet[str]) -> AbstractSet
     if not enabled:
         return topics
     return topics & (view.session.unreadable_topics.keys() | view.tenure.deletions_revoked)
+
+
+def is_leader_withheld(view: ClusterView, topic: str) -> bool:
+    """
+    Return whether the partitions of a topic get no new leader, as it is to be deleted.
+
+    They get one where nobody may delete it: a permanent tenure does not yield to a broker.
+    """
+    if not view.is_to_be_deleted(topic):
+        return False
+    is_permanent = view.options.tenure is TenurePolicy.PERMANENT
+    return not (is_permanent and topic in left_to_a_broker(view, {topic}))
 
 
 def progress_of(view: ClusterView, topic: str) -> str:
@@ -263,6 +275,8 @@ def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
     """
     tenure, session = view.tenure, view.session
     now = session.deletions or frozenset()
+    for name in tenure.being_deleted - now:
+        _serve_again(view, name)
     for name in before - now:
         tenure.deletion_waits.pop(name, None)
         tenure.topic_trees.pop(name, None)
@@ -326,6 +340,19 @@ def setting_read(view: ClusterView, event: events.DeletionSettingRead) -> None:
     known = settings.get(event.broker)
     if known is not None and known.epoch == event.broker_epoch:
         settings[event.broker] = known._replace(is_enabled=event.is_enabled, is_known=True)
+    for name in view.session.deletions or ():
+        if view.tenure.held is not None and not is_leader_withheld(view, name):
+            _serve_again(view, name)
+
+
+def _serve_again(view: ClusterView, topic: str) -> None:
+    """Have the metadata of a topic sent again, and its leaders elected: nobody deletes it."""
+    view.tenure.being_deleted -= {topic}
+    known = view.session.topics.get(topic)
+    for number in known.partitions if known is not None else ():
+        partition = TopicPartition(topic, number)
+        view.due.refreshed[partition] = None
+        view.due.partitions[partition] = None
 
 
 def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Instant) -> None:

@@ -13,6 +13,7 @@ from controller.core.controllership import client_asks
 from controller.core.controllership.deletion_yields import begin_to_yield, note_yielded
 from controller.core.controllership.engines import engine_of
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
+from controller.core.pending_deletions import is_leader_withheld
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling import disk_reservations, disk_space
 from controller.core.scheduling.in_flight import count_in_flight, drop
@@ -60,7 +61,9 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
         held=Tenure(event.epoch, now),
         claim_generation=view.cluster.read_generation,
         progress_at=now,
-        being_deleted=view.session.deletions or frozenset(),
+        being_deleted=frozenset(
+            t for t in view.session.deletions or () if is_leader_withheld(view, t)
+        ),
         unseeded=dict.fromkeys(view.session.partitions()),
         may_have_foreign=True,
         # What came while the claim was under way.

@@ -56,7 +56,6 @@ def deletions_read(view: ClusterView, event: events.DeletionsRead, now: Instant)
     deletion_yields.note_deletions(view, event.topics, now)
     session.deletions = event.topics
     pending_deletions.deletions_read(view, known)
-    _keep_alive(view, view.tenure.being_deleted - event.topics)
     for name in (event.topics ^ known) & session.topics.keys():
         partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]
         for partition in partitions:
@@ -64,17 +63,6 @@ def deletions_read(view: ClusterView, event: events.DeletionsRead, now: Instant)
         if name in known and view.tenure.held is not None:
             # An operator revoked the deletion: a leader or a first state may be due since then.
             view.due.add(partitions)
-
-
-def _keep_alive(view: ClusterView, topics: frozenset[str]) -> None:
-    """Send the metadata of topics again whose deletion an operator revoked."""
-    session = view.session
-    view.tenure.being_deleted = view.tenure.being_deleted.difference(topics)
-    for name in topics & session.topics.keys():
-        for number in session.topics[name].partitions:
-            partition = TopicPartition(name, number)
-            view.due.refreshed[partition] = None
-            view.due.partitions[partition] = None
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:

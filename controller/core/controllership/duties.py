@@ -14,6 +14,7 @@ from controller.core import effects, model, unclean_election
 from controller.core.controllership.deletion_yields import owes_a_yield
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.partition import context, leader_selection, orphans
+from controller.core.pending_deletions import is_leader_withheld
 from controller.core.records import Change, StateCreatedRecord
 from controller.core.view import ClusterView
 
@@ -141,7 +142,7 @@ def may_have_asked_before(
         return False
     is_leaderless = not view.is_live(state.leader, partition)
     if partition.topic in view.tenure.deleting or (
-        is_leaderless and view.is_to_be_deleted(partition.topic)
+        is_leaderless and is_leader_withheld(view, partition.topic)
     ):
         return False
     return any(
@@ -185,7 +186,7 @@ def _elect(
     """
     running = view.work.reassignments.get(partition)
     is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
-    if view.is_to_be_deleted(partition.topic) and not is_moved:
+    if is_leader_withheld(view, partition.topic) and not is_moved:
         return None
     leader = _clean_leader(view, partition, state, bounced)
     if leader is None:

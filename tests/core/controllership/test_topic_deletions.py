@@ -19,6 +19,7 @@ from controller.core.effects import (
     SendUpdateMetadata,
 )
 from controller.core.events import (
+    ControllerClaimed,
     ControlsRead,
     DeletionSettingRead,
     DeletionsRead,
@@ -37,6 +38,7 @@ from controller.core.model import (
     EPOCH_DURING_DELETE,
     BlockedBy,
     BrokerId,
+    ControllerEpoch,
     Instant,
     PartitionAssignment,
     RequestId,
@@ -58,6 +60,7 @@ from controller.core.records import (
     YieldedRecord,
 )
 from controller.core.wakeups import AWAY_TIMER
+from controller.reactor.shared_metadata import update_metadata_state
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.controllership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
@@ -467,6 +470,26 @@ def test_a_topic_znode_that_is_written_meanwhile_begins_the_deletion_again() -> 
 
 
 # --- whether topics may be deleted ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_marked_before", [False, True])
+@pytest.mark.parametrize("says", [False, None])
+def test_a_topic_that_nobody_may_delete_is_led_and_shown(
+    *, says: bool | None, is_marked_before: bool
+) -> None:
+    """A permanent tenure never yields; an older tool writes the marker without asking a broker."""
+    driver = cluster(deletes_topics=says, options=Options(tenure=TenurePolicy.PERMANENT))
+    states = dict(driver.view.tenure.states)
+    driver.observe(MARKED)
+    if is_marked_before:
+        driver.observe(Deposed("another tenure"), *driver.own_records())
+        driver.observe(ControllerClaimed(ControllerEpoch(9)), StatesRead(states))
+    driver.observe(live(2, 3, 4))
+    driver.observe(TimerFired("any"))
+    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    shown = update_metadata_state(driver.view, tp())
+    assert shown is not None
+    assert shown.leader == BrokerId(2)
 
 
 @pytest.mark.parametrize("says", [False, None])
