@@ -71,12 +71,23 @@ def is_leader_withheld(view: ClusterView, topic: str) -> bool:
     """
     Return whether the partitions of a topic get no new leader, as it is to be deleted.
 
-    They get one where nobody may delete it: a permanent tenure does not yield to a broker.
+    They get one in a permanent tenure where no broker deletes topics: none would remove the marker.
     """
     if not view.is_to_be_deleted(topic):
         return False
     is_permanent = view.options.tenure is TenurePolicy.PERMANENT
-    return not (is_permanent and topic in left_to_a_broker(view, {topic}))
+    return not (is_permanent and _is_disabled(view))
+
+
+def _is_disabled(view: ClusterView) -> bool:
+    """Return whether every live broker says that it deletes no topics."""
+    settings = view.cluster.deletion_settings
+    return all(
+        (known := settings.get(broker.id)) is not None
+        and known.epoch == broker.epoch
+        and known.is_enabled is False
+        for broker in view.cluster.brokers.values()
+    )
 
 
 def progress_of(view: ClusterView, topic: str) -> str:

@@ -298,9 +298,8 @@ class KafkaDuties:
         for path in found:
             found.extend(f"{path}/{name}" for name in cluster.zookeeper.children(path) or ())
         settings = f"{paths.TOPIC_CONFIGS}/{topic}"
-        if cluster.zookeeper.get(settings) is not None:
-            found.append(settings)
-        found.append(f"{paths.DELETIONS}/{topic}")
-        cluster.write([Delete(path, None) for path in reversed(found)])
+        has_settings = cluster.zookeeper.get(settings) is not None
+        last = (*((settings,) if has_settings else ()), f"{paths.DELETIONS}/{topic}")
+        cluster.write([Delete(path, None) for path in (*reversed(found), *last)])
         cluster.topics.pop(topic)
         del self._doomed[topic]

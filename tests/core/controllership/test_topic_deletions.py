@@ -473,12 +473,9 @@ def test_a_topic_znode_that_is_written_meanwhile_begins_the_deletion_again() -> 
 
 
 @pytest.mark.parametrize("is_marked_before", [False, True])
-@pytest.mark.parametrize("says", [False, None])
-def test_a_topic_that_nobody_may_delete_is_led_and_shown(
-    *, says: bool | None, is_marked_before: bool
-) -> None:
+def test_a_topic_that_no_broker_deletes_is_led_and_shown(*, is_marked_before: bool) -> None:
     """A permanent tenure never yields; an older tool writes the marker without asking a broker."""
-    driver = cluster(deletes_topics=says, options=Options(tenure=TenurePolicy.PERMANENT))
+    driver = cluster(deletes_topics=False, options=Options(tenure=TenurePolicy.PERMANENT))
     states = dict(driver.view.tenure.states)
     driver.observe(MARKED)
     if is_marked_before:
