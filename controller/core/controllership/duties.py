@@ -102,8 +102,11 @@ def _raise_epoch(
       (``KafkaController.onBrokerStartup``).
     * The leader may have asked for it before.
 
-    The same where a leader may wait for an answer that it will not get (``lost_asks``).
+    The same where a leader may wait for an answer that it will not get (``lost_asks``). Where a
+    bounce cannot be judged yet, the write waits for it: it would say that the broker is in sync.
     """
+    if view.tenure.bounced.get(partition) or view.due.held.get(partition):
+        return None
     if (
         partition in view.tenure.asking_anew
         or _may_lack_a_log(view, partition, state)

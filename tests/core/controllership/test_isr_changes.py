@@ -313,6 +313,22 @@ def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced() -> 
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
 
 
+def test_leader_epoch_is_not_raised_before_a_bounce_that_cannot_be_judged_yet() -> None:
+    """The write would say that the broker is in sync, and the bounce take it out later."""
+    driver = served(mzxid=BEFORE_REGISTRATIONS)
+    read = driver.view.tenure.states[tp()]
+    driver.view.tenure.seeding.add(tp())
+    driver.view.tenure.bounced[tp()] = {BrokerId(2)}
+    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    assert driver.view.tenure.states[tp()] == read
+    driver.view.tenure.seeding.clear()
+    driver.view.due.add((tp(),))
+    driver.settle()
+    written = driver.view.tenure.states[tp()]
+    assert (written.isr, written.leader_epoch) == (replicas(1), read.leader_epoch + 1)
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+
+
 def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
     """The leader heard of the state that was written after it."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
