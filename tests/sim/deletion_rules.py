@@ -97,7 +97,6 @@ class DeletionRules:
             topic = stop.partition.topic
             if stop.leader_epoch != DELETED_LEADER or not stop.delete:
                 continue
-            self._begun[topic, broker] = request.controller_epoch
             hosted = stop.partition in self._fabric.brokers[broker].hosted
             marker = self._fabric.zookeeper.get(paths.deletion_path(topic))
             self._judge.ensure(
@@ -105,6 +104,8 @@ class DeletionRules:
                 f"{stop.partition}: broker {broker} deletes its replica, and there is no marker",
                 Rule.DELETES_ONLY_MARKED,
             )
+            if marker is not None:  # else it repeats one that was answered before the topic's end
+                self._begun[topic, broker] = request.controller_epoch
 
     def sent(self, to: BrokerId, request: LeaderAndIsr) -> None:
         """
