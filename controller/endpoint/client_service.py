@@ -176,7 +176,9 @@ class ClientService:
             self._count(header, "not_controller")
             return framed(answer)
         self._count(header, "answered")
-        return client_codec.encode(header, given)
+        own = client_codec.encode(header, given)
+        upstream.hold(len(own))
+        return own
 
     # --- what only Kafka's controller carries out ----------------------------------------------
 

@@ -58,7 +58,7 @@ class FrameMemory:
         if size <= SMALL_FRAME:
             return 0
         if self.used + size > self.most:
-            raise RemoteProtocolError(f"no memory for a request of {size} bytes")
+            raise RemoteProtocolError(f"no memory for a frame of {size} bytes")
         self.used += size
         return size
 
@@ -69,6 +69,10 @@ class FrameMemory:
 
 class Companion(Protocol):
     """What is closed with a connection."""
+
+    def release(self) -> None:
+        """Release the memory of the answer, which was sent."""
+        ...
 
     def close(self) -> None:
         """Close it at once."""
@@ -154,9 +158,15 @@ class Peer:
             OSError: the connection is lost.
 
         """
-        self.writer.write(frame)
+        rest = memoryview(frame)
         async with asyncio.timeout(self.limits.frame_s):
-            await self.writer.drain()
+            while rest:
+                # The transport copies what the kernel does not take at once: never a whole frame.
+                self.writer.write(rest[:SMALL_FRAME])
+                rest = rest[SMALL_FRAME:]
+                await self.writer.drain()
+        if self.companion is not None:
+            self.companion.release()
         self._is_used()
 
     def close(self) -> None:

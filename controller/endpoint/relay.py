@@ -52,10 +52,14 @@ class Upstream:
     """Whether the broker accepted a message of the client's SASL exchange."""
     has_answered: bool = False
     """Whether it answered any request."""
+    _reserved: int = 0
+    """Memory of the answer that is being read or sent to the client."""
 
     async def exchange(self, frame: bytes, within_s: float = ANSWER_S) -> bytes:
         """
         Send a request and return the answer, both without their length.
+
+        The memory of the answer stays reserved until ``release``, ``close`` or the next exchange.
 
         Args:
             frame: The request.
@@ -67,17 +71,15 @@ class Upstream:
             OSError: the connection is lost.
 
         """
+        self.release()
         async with asyncio.timeout(within_s if self.has_answered else self.first_s):
             self.writer.write(framed(frame))
             await self.writer.drain()
             (size,) = _LENGTH.unpack(await self._read(_LENGTH.size))
             if not _LENGTH.size <= size <= ANSWER_MAX:
                 raise RemoteProtocolError(f"a broker's answer of {size} bytes")
-            reserved = self.memory.take(size)
-            try:
-                answer = await self._read(size)
-            finally:
-                self.memory.give_back(reserved)
+            self.hold(size)
+            answer = await self._read(size)
         if answer[:4] != frame[4:8]:
             raise RemoteProtocolError("a broker's answer to another request")
         self.has_answered = True
@@ -89,9 +91,26 @@ class Upstream:
         except asyncio.IncompleteReadError as error:
             raise ConnectionResetError("the broker closed the connection") from error
 
+    def hold(self, size: int) -> None:
+        """
+        Reserve the memory of the answer that the client gets, in place of the one before.
+
+        Raises:
+            RemoteProtocolError: other answers need it.
+
+        """
+        self.release()
+        self._reserved = self.memory.take(size)
+
+    def release(self) -> None:
+        """Release the memory of the answer."""
+        self.memory.give_back(self._reserved)
+        self._reserved = 0
+
     def close(self) -> None:
         """Close it at once."""
         self.writer.transport.abort()
+        self.release()
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ from controller.endpoint.topic_service import TopicService
 from controller.setting_values import HttpAddress
 from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
 from tests.endpoint.requests import frame_of, request_frame
-from tests.endpoint.serving import WITHIN_S, Counts, answer_of, framed
+from tests.endpoint.serving import WITHIN_S, Counts, answer_of, eventually, framed
 
 OWN_ID = 1_000_000
 NOT_CONTROLLER = client_requests.NOT_CONTROLLER
@@ -250,6 +250,35 @@ def test_no_broker_at_all_closes_the_connection() -> None:
     """A client connects to another address then."""
     with public() as served:
         assert served.exchange(struct.pack(">hhih", 60, 0, 9, -1)) == [b""]
+
+
+def test_answer_takes_memory_until_the_client_has_it() -> None:
+    """Whoever does not read keeps a limited memory busy; what does not fit there is refused."""
+    size = 8 * 2**20  # More than the kernel keeps for a connection.
+    sent = struct.pack(">hhih", 60, 0, 9, -1)
+    with public(lambda _, frame: frame[4:8] + bytes(size - 4)) as served:
+        memory = served.relay.memory = FrameMemory(2 * size - 1)
+        with unread(served, sent) as slow:
+            eventually(lambda: memory.used == size)
+            assert served.exchange(sent) == [b""]
+            assert served.counts.refused == {"protocol": 1}
+            assert len(answer_of(slow)) == size
+            eventually(lambda: not memory.used)
+            assert [len(answer) for answer in served.exchange(sent, sent)] == [size, size]
+        with unread(served, sent):
+            eventually(lambda: memory.used == size)
+        eventually(lambda: not memory.used)
+
+
+@contextmanager
+def unread(served: Public, frame: bytes) -> Iterator[socket.socket]:
+    """Send a request without reading the answer."""
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(WITHIN_S)
+        client.connect(served.server.address)
+        client.sendall(framed(frame))
+        yield client
 
 
 @pytest.mark.parametrize("version", range(4))
