@@ -66,20 +66,26 @@ class Upstream:
             within_s: How long the answer is awaited, if it is not the first.
 
         Raises:
-            TimeoutError: the broker does not answer.
+            TimeoutError: the broker does not answer; the connection is closed.
             RemoteProtocolError: the answer is too long, or belongs to another request.
             OSError: the connection is lost.
 
         """
         self.release()
-        async with asyncio.timeout(within_s if self.has_answered else self.first_s):
-            self.writer.write(framed(frame))
-            await self.writer.drain()
-            (size,) = _LENGTH.unpack(await self._read(_LENGTH.size))
-            if not _LENGTH.size <= size <= ANSWER_MAX:
-                raise RemoteProtocolError(f"a broker's answer of {size} bytes")
-            self.hold(size)
-            answer = await self._read(size)
+        try:
+            async with asyncio.timeout(within_s if self.has_answered else self.first_s):
+                self.writer.write(framed(frame))
+                await self.writer.drain()
+                (size,) = _LENGTH.unpack(await self._read(_LENGTH.size))
+                if not _LENGTH.size <= size <= ANSWER_MAX:
+                    raise RemoteProtocolError(f"a broker's answer of {size} bytes")
+                self.hold(size)
+                answer = await self._read(size)
+        except TimeoutError:
+            # The answer may still come. It would be taken for the answer to the next request of
+            # the daemon's own, all of which have the same correlation id.
+            self.close()
+            raise
         if answer[:4] != frame[4:8]:
             raise RemoteProtocolError("a broker's answer to another request")
         self.has_answered = True

@@ -215,7 +215,7 @@ class TopicService:
                     return found
                 await asyncio.sleep(LOOK_S)
         except OSError:
-            return {}  # The topics exist, whatever became of the broker.
+            return {}  # The topics exist, whatever became of the broker or of its connection.
 
 
 def _is_served(header: RequestHeader) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import threading
@@ -244,6 +245,30 @@ def test_broker_that_hangs_is_given_up_soon() -> None:
         assert sorted(found) == [b"", sent[4:8]]
         assert served.counts.refused == {"slow": 1}
         hangs.set()
+
+
+def test_late_answer_is_not_taken_for_that_to_the_next_request() -> None:
+    """The daemon's own requests have the same correlation id: rights would be read from it."""
+    is_late = threading.Event()
+
+    def late(_header: codec.RequestHeader, frame: bytes) -> bytes:
+        is_late.wait(WITHIN_S)
+        return frame[4:8] + b"the first one's"
+
+    async def ask_twice(relay: Relay) -> None:
+        request = relayed_frames.metadata_request()
+        upstream = await relay.connected()
+        with pytest.raises(TimeoutError):
+            await upstream.exchange(request)
+        is_late.set()
+        upstream.first_s = WITHIN_S
+        with pytest.raises(ConnectionError):
+            await upstream.exchange(request)
+
+    with fake_broker(late) as broker:
+        relay = Relay(LISTENER, FrameMemory(2**20), first_s=0.1)
+        relay.update_brokers([broker.registration])
+        asyncio.run(ask_twice(relay))
 
 
 def test_no_broker_at_all_closes_the_connection() -> None:
