@@ -172,8 +172,9 @@ class EndpointServer:
         self._stopping = asyncio.Event()
         server = await asyncio.start_server(self._accepted, sock=self._socket, backlog=BACKLOG)
         self._is_up.set()
-        async with server:
-            await self._stopping.wait()
+        await self._stopping.wait()
+        # Without ``wait_closed``, which waits for all connections as of Python 3.12.
+        server.close()
         for peer in tuple(self._peers):
             peer.close()
 

@@ -17,7 +17,7 @@ from controller.core.broker_requests import (
 from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint import codec
 from controller.endpoint.peers import Limits
-from controller.endpoint.server import EndpointServer
+from controller.endpoint.server import STOP_S, EndpointServer
 from controller.errors import InvalidInputError
 from tests.endpoint.requests import request_frame
 from tests.endpoint.serving import answer_of, eventually, framed, serving
@@ -211,6 +211,22 @@ def test_a_peer_that_hangs_up_while_the_loop_thinks_harms_nobody() -> None:
         served.tickets.respond(1, broker_requests.AlterPartitionResponse(0))
         eventually(lambda: served.counts.open == 0)
         assert not served.counts.refused
+
+
+def test_open_connections_do_not_delay_the_end() -> None:
+    """They are closed: a peer that waits for an answer connects to the next controller."""
+    with (
+        serving(answer=lambda _: None) as served,
+        served.connect() as idle,
+        served.connect() as waiting,
+    ):
+        waiting.sendall(ALTER)
+        eventually(lambda: served.loop.asked)
+        began = time.monotonic()
+        served.server.stop()
+        assert time.monotonic() - began < STOP_S / 2
+        assert not served.server.is_alive
+        assert answer_of(waiting) == answer_of(idle) == b""
 
 
 def test_an_address_in_use_is_refused() -> None:
