@@ -80,6 +80,8 @@ class Authentication:
     sasl: Sasl | None = None
     principals: frozenset[str] | None = None
     """Principals that may act as brokers; None: all who authenticate."""
+    is_relayed: bool = False
+    """Whether a broker authenticates the peers, by SASL that is relayed to it."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -102,7 +104,7 @@ class Authentication:
         self, peer: Peer, api_versions: Callable[[codec.RequestHeader], bytes]
     ) -> None:
         """
-        Set the principal of a peer.
+        Set the principal of a peer, unless a broker authenticates it later.
 
         Args:
             peer: The connection, secured.
@@ -122,6 +124,7 @@ class Authentication:
             peer.principal = ANONYMOUS if subject is None else f"User:{subject}"
         if self.principals is not None and peer.principal not in self.principals:
             raise UnauthenticatedError(f"{peer.principal} may not act as a broker")
+        peer.is_authenticated = not self.is_relayed
 
 
 async def _user_of(

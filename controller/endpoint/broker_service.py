@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, Protocol
 
 from controller.core import broker_requests
 from controller.core.broker_requests import BrokerAsk
 from controller.endpoint import codec
+from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.peers import Peer
 from controller.endpoint.tickets import Tickets
 from controller.errors import RemoteProtocolError
@@ -51,14 +53,15 @@ class BrokerService:
         """
         self._tickets = tickets
         self._observer = observer
+        self._thread = DecodingThread()
 
     async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> bytes | None:
         """Pass a request to the loop and wait for the answer."""
         del peer, header
-        header, request = codec.decode(frame)
+        header, request = await self._thread.run(len(frame), partial(codec.decode, frame))
         if not isinstance(request, BrokerAsk):
             raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
         answer = await self._tickets.ask(request)
         result = RESULTS.get(answer.error, OTHER)
         self._observer.endpoint_answered(type(request).__name__, result)
-        return codec.encode(header, answer)
+        return await self._thread.run(len(frame), partial(codec.encode, header, answer))

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from controller.core.client_requests import NOT_CONTROLLER, CedeRole, ElectLeaders
@@ -26,6 +27,7 @@ from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, relayed_frames
 from controller.endpoint.broker_service import AskObserver, BrokerService
 from controller.endpoint.client_codec import Unclean
+from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.peers import Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
 from controller.endpoint.tickets import Tickets
@@ -114,6 +116,7 @@ class ClientService:
         self._topics = topics
         self._observer = observer
         self._is_sasl = is_sasl
+        self._thread = DecodingThread()
 
     async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> bytes | None:
         """Answer a request, or relay it."""
@@ -121,23 +124,35 @@ class ClientService:
         if key in UNRELAYED or key < 0:
             raise RemoteProtocolError(f"API key {key} is not relayed")
         upstream = await self._upstream_of(peer)
+        if not peer.is_authenticated:
+            # Nothing that such a peer sends is decoded here.
+            return await self._relayed(peer, upstream, header, frame)
         if key in CEDED:
             return await self._ceded(peer, upstream, header, frame)
         if key in client_codec.SERVED:
             return await self._as_controller(peer, upstream, header, frame)
         if key in self._brokers.versions:
             return await self._for_broker(peer, upstream, header, frame)
-        local = client_codec.local_answer(header, frame, self._own_id)
-        if local is not None and (upstream.is_authenticated or not self._is_sasl):
-            return local
+        local = await self._thread.run(
+            len(frame), partial(client_codec.local_answer, header, frame, self._own_id)
+        )
+        return local or await self._relayed(peer, upstream, header, frame)
+
+    async def _relayed(
+        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+    ) -> bytes:
+        """Let a broker answer, which also authenticates the peer."""
         answer = await upstream.exchange(frame)
-        if key == codec.API_VERSIONS:
+        if header.api_key == codec.API_VERSIONS:
             answer = relayed_frames.narrowed_api_versions(answer, header.version)
-        elif key == codec.SASL_AUTHENTICATE:
+        elif header.api_key == codec.SASL_AUTHENTICATE:
             if relayed_frames.is_refused(header, answer):
                 # An error is final for a client, and a broker may stop on it.
                 raise RemoteProtocolError("a broker refuses the credentials of a peer")
-            upstream.is_authenticated = True
+            peer.is_authenticated |= relayed_frames.ends_exchange(header, answer)
+        elif header.api_key != codec.SASL_HANDSHAKE:
+            # Before authentication, a broker closes the connection instead.
+            peer.is_authenticated = True
         return framed(answer)
 
     async def _upstream_of(self, peer: Peer) -> Upstream:
@@ -163,9 +178,14 @@ class ClientService:
     ) -> bytes | None:
         """Answer as the controller what a broker permits and does not answer itself."""
         client = header.client_id or "a client"
-        _, asked = client_codec.decode(frame, f"{client} at {peer.address}")
+        _, asked = await self._thread.run(
+            len(frame), partial(client_codec.decode, frame, f"{client} at {peer.address}")
+        )
         answer = await upstream.exchange(frame)
-        if relayed_frames.errors_of(header, answer) != {NOT_CONTROLLER}:
+        errors = await self._thread.run(
+            len(answer), partial(relayed_frames.errors_of, header, answer)
+        )
+        if errors != {NOT_CONTROLLER}:
             self._count(header, "by_broker")
             return framed(answer)
         if isinstance(asked, Unclean):
@@ -176,7 +196,7 @@ class ClientService:
             self._count(header, "not_controller")
             return framed(answer)
         self._count(header, "answered")
-        own = client_codec.encode(header, given)
+        own = await self._thread.run(len(frame), partial(client_codec.encode, header, given))
         upstream.hold(len(own))
         return own
 
@@ -190,10 +210,13 @@ class ClientService:
 
         A request that the client may not make is relayed as it is.
         """
-        seen = await self._look(upstream, self._topics.names(header, frame))
+        wanted = await self._topics.decode(header, frame)
+        seen = await self._look(upstream, () if wanted is None else self._topics.names(wanted))
         is_permitted = CEDED[header.api_key].operation in seen.operations
         if seen.controller == self._own_id:
-            served = await self._topics.answer(header, frame, seen, upstream)
+            served = None
+            if wanted is not None:
+                served = await self._topics.answer(header, wanted, seen, upstream)
             if served is not None:
                 answer, error = served
                 self._count(header, "not_controller" if error == NOT_CONTROLLER else "answered")
@@ -231,7 +254,8 @@ class ClientService:
     ) -> relayed_frames.SeenController:
         """Ask a broker, in the name of the client, for the controller and what is permitted."""
         request = relayed_frames.metadata_request(topics)
-        return relayed_frames.metadata_of(await upstream.exchange(request))
+        answer = await upstream.exchange(request)
+        return await self._thread.run(len(answer), partial(relayed_frames.metadata_of, answer))
 
     def _count(self, header: codec.RequestHeader, result: str) -> None:
         self._observer.endpoint_answered(_NAMES[header.api_key], result)

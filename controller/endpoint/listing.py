@@ -100,6 +100,7 @@ def build_endpoint(
         broker_endpoints.security_of(settings), broker_endpoints.listeners_of(settings), LIMITS
     )
     validation = TopicValidation(connections, lambda: listed.topics)
+    is_sasl = settings.security_protocol.value.startswith("SASL")
     clients = ClientService(
         BrokerId(settings.controller_id),
         relay,
@@ -107,10 +108,11 @@ def build_endpoint(
         brokers,
         TopicService(tickets, validation, listed),
         observer,
-        is_sasl=settings.security_protocol.value.startswith("SASL"),
+        is_sasl=is_sasl,
     )
     # SASL is relayed to a broker, which authenticates and authorises.
-    server = EndpointServer(listen, [], observer, limits, clients, Authentication(tls))
+    authentication = Authentication(tls, is_relayed=is_sasl)
+    server = EndpointServer(listen, [], observer, limits, clients, authentication)
     tickets.post = server.post
     entry = entry_of(settings, server.address)
     return ListedEndpoint(server, tickets, entry, (relay, validation))

@@ -91,6 +91,8 @@ class Peer:
     """The host, without the port."""
     port: int
     principal: str = ANONYMOUS
+    is_authenticated: bool = False
+    """Whether it is known who the peer is, as far as the listener requires it."""
     used_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     """When it last sent a request or received an answer; the clock of the event loop."""
     companion: Companion | None = None

@@ -48,8 +48,6 @@ class Upstream:
     memory: FrameMemory
     first_s: float
     """How long the first answer is awaited."""
-    is_authenticated: bool = False
-    """Whether the broker accepted a message of the client's SASL exchange."""
     has_answered: bool = False
     """Whether it answered any request."""
     _reserved: int = 0

@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.messages import frame_of
 from controller.core.topic_requests import TOPIC_AUTHORIZATION_FAILED
@@ -100,6 +101,20 @@ def is_refused(header: RequestHeader, answer: bytes) -> bool:
     """Return whether a broker's answer to SaslAuthenticate is an error."""
     at = 4 + int(header.version >= _FIRST_FLEXIBLE_AUTHENTICATE)
     return answer[at : at + 2] != b"\x00\x00"
+
+
+def ends_exchange(header: RequestHeader, answer: bytes) -> bool:
+    """
+    Return whether an answer to SaslAuthenticate, not an error, is the last of the SASL exchange.
+
+    It is empty then, or the signature of the server in SCRAM.
+
+    Raises:
+        ProtocolError: it cannot be decoded.
+
+    """
+    token: bytes = _decoded(SaslAuthenticateResponse, header.version, answer).auth_bytes
+    return not token or token.startswith(b"v=")
 
 
 def narrowed_api_versions(answer: bytes, version: int) -> bytes:

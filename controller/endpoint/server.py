@@ -25,7 +25,7 @@ import structlog
 
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, UnauthenticatedError
-from controller.endpoint.peers import FrameMemory, Limits, Peer
+from controller.endpoint.peers import SMALL_FRAME, FrameMemory, Limits, Peer
 from controller.errors import InvalidInputError, ProtocolError
 from controller.setting_values import HttpAddress
 
@@ -231,9 +231,12 @@ class EndpointServer:
         await self._authentication.identify(peer, self._api_versions)
         within_s = self._limits.unauthenticated_s
         while True:
-            frame = await peer.next_frame(codec.FRAME_MAX, within_s)
+            size_max = codec.FRAME_MAX if peer.is_authenticated else SMALL_FRAME
+            frame = await peer.next_frame(size_max, within_s)
             header = codec.header_of(frame)
             if header.api_key == codec.API_VERSIONS and self._fallback is None:
+                if len(frame) > SMALL_FRAME:
+                    raise ProtocolError(f"an ApiVersions of {len(frame)} bytes")
                 codec.decode(frame)
                 answer: bytes | None = self._api_versions(header)
             else:
@@ -241,7 +244,8 @@ class EndpointServer:
             if answer is None:
                 return
             await peer.send(answer)
-            within_s = self._limits.idle_s
+            if peer.is_authenticated:
+                within_s = self._limits.idle_s
 
     def _api_versions(self, header: codec.RequestHeader) -> bytes:
         return codec.api_versions_response(header, self._versions)

@@ -27,7 +27,7 @@ from controller.core.topic_requests import MorePartitions, NewTopic, TopicAnswer
 from controller.endpoint.client_codec import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from controller.endpoint.codec import RequestHeader, id_of, read_request, respond
 from controller.endpoint.strict_decoding import Fields
-from controller.errors import ProtocolError
+from controller.errors import ProtocolError, RemoteProtocolError
 
 TOPICS_SERVED: Final[Mapping[int, tuple[int, int]]] = {
     CREATE_TOPICS: (0, 7),
@@ -37,6 +37,8 @@ TOPICS_SERVED: Final[Mapping[int, tuple[int, int]]] = {
 """Lowest and highest version of what the daemon answers: all that brokers of 2.3 to 3.9 have."""
 FIRST_WITH_CONFIGS: Final = 5
 """The first version of CreateTopics whose answer has the settings of the topic (KIP-525)."""
+TOPICS_FRAME_MAX: Final = 1024 * 1024
+"""The longest request in bytes; KRaft permits 10,000 topics in one, which are shorter."""
 _FIRST_WITH_ID: Final = 7
 _FIRST_BY_ID: Final = 6
 """The first version of DeleteTopics that names topics by their ids, too."""
@@ -94,9 +96,11 @@ def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
         frame: Header and body, without the length in front of them.
 
     Raises:
-        RemoteProtocolError: it is malformed, or not one of ``TOPICS_SERVED``.
+        RemoteProtocolError: it is malformed, too long, or not one of ``TOPICS_SERVED``.
 
     """
+    if len(frame) > TOPICS_FRAME_MAX:
+        raise RemoteProtocolError(f"a request for topics of {len(frame)} bytes")
     header, body = read_request(frame, _REQUESTS, TOPICS_SERVED)
     if header.api_key == DELETE_TOPICS:
         return header, TopicsWanted((), (), body["timeout_ms"] / 1000, deleted=_deleted(body))

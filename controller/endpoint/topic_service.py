@@ -13,6 +13,7 @@ import base64
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
 from controller.core.topic_requests import (
@@ -33,6 +34,7 @@ from controller.core.topic_requests import (
 from controller.endpoint import relayed_frames, topic_codec
 from controller.endpoint.client_codec import CREATE_TOPICS, DELETE_TOPICS
 from controller.endpoint.codec import RequestHeader
+from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.relay import Upstream
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.topic_codec import Effective, TopicsWanted
@@ -85,21 +87,30 @@ class TopicService:
         self._tickets = tickets
         self._validation = validation
         self._deletion = TopicDeletion(tickets, listed)
+        self._thread = DecodingThread()
 
-    def names(self, header: RequestHeader, frame: bytes) -> tuple[str, ...]:
+    async def decode(self, header: RequestHeader, frame: bytes) -> TopicsWanted | None:
         """
-        Return the topics that a request names, as far as known.
+        Read a request; None: a broker has to answer.
 
         Raises:
             RemoteProtocolError: it is malformed.
 
         """
-        return self._deletion.names(topic_codec.decode(frame)[1]) if _is_served(header) else ()
+        lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
+        if not lowest <= header.version <= highest:
+            return None
+        _, wanted = await self._thread.run(len(frame), partial(topic_codec.decode, frame))
+        return wanted
+
+    def names(self, wanted: TopicsWanted) -> tuple[str, ...]:
+        """Return the topics that a request names, as far as known."""
+        return self._deletion.names(wanted)
 
     async def answer(
         self,
         header: RequestHeader,
-        frame: bytes,
+        wanted: TopicsWanted,
         seen: relayed_frames.SeenController,
         upstream: Upstream,
     ) -> tuple[bytes, int] | None:
@@ -108,14 +119,11 @@ class TopicService:
 
         Args:
             header: The header of the request.
-            frame: The request.
+            wanted: The request.
             seen: What the client may do with the topics that it names.
             upstream: The broker that answers in the client's name.
 
         """
-        if not _is_served(header):
-            return None
-        _, wanted = topic_codec.decode(frame)
         if header.api_key == DELETE_TOPICS:
             is_enabled = await asyncio.to_thread(self._validation.is_deletion_enabled)
             if is_enabled is None:
@@ -210,17 +218,15 @@ class TopicService:
         request = relayed_frames.topic_settings_request(names)
         try:
             while True:
-                found = relayed_frames.topic_settings_of(await upstream.exchange(request))
+                answer = await upstream.exchange(request)
+                found = await self._thread.run(
+                    len(answer), partial(relayed_frames.topic_settings_of, answer)
+                )
                 if UNKNOWN_TOPIC_OR_PARTITION not in found.values() or now() >= until:
                     return found
                 await asyncio.sleep(LOOK_S)
         except OSError:
             return {}  # The topics exist, whatever became of the broker or of its connection.
-
-
-def _is_served(header: RequestHeader) -> bool:
-    lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
-    return lowest <= header.version <= highest
 
 
 def random_id() -> str:

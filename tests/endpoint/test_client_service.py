@@ -37,10 +37,11 @@ from controller.core.client_requests import (
 from controller.core.events import BrokerAsked, ClientAsked, Event
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.topic_requests import TopicDefaults, TopicSettings
-from controller.endpoint import codec, messages, relayed_frames
+from controller.endpoint import client_codec, codec, messages, relayed_frames
+from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.client_service import ClientService
-from controller.endpoint.peers import FrameMemory
+from controller.endpoint.peers import SMALL_FRAME, FrameMemory, Limits
 from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.tickets import Tickets
@@ -130,6 +131,7 @@ def public(
     *brokers: Callable[[codec.RequestHeader, bytes], bytes | None],
     answer: Callable[[Event], object] = lambda _: None,
     is_sasl: bool = False,
+    limits: Limits | None = None,
     validation: FakeValidation | None = None,
     listed: Listed | None = None,
 ) -> Iterator[Public]:
@@ -149,7 +151,14 @@ def public(
             counts,
             is_sasl=is_sasl,
         )
-        server = EndpointServer(HttpAddress("127.0.0.1", 0), [], counts, fallback=service)
+        server = EndpointServer(
+            HttpAddress("127.0.0.1", 0),
+            [],
+            counts,
+            limits,
+            service,
+            authentication=Authentication(is_relayed=is_sasl),
+        )
         tickets.post = server.post
         server.start()
         running.callback(server.stop)
@@ -376,6 +385,38 @@ def test_malformed_request_reaches_neither_broker_nor_loop() -> None:
         assert not served.loop.events
 
 
+def test_long_request_delays_no_other_peer() -> None:
+    """It is decoded on another thread than the one that serves connections."""
+    topics = [("t", [(number, None) for number in range(200_000)])]
+    long = frame_of(AlterPartitionReassignmentsRequest(version=0, timeout_ms=1, topics=topics))
+    began = time.perf_counter()
+    client_codec.decode(long, "c")
+    decoding_s = time.perf_counter() - began
+    with (
+        public(lambda _, frame: None if frame == long else frame[4:8]) as served,
+        socket.create_connection(served.server.address, timeout=WITHIN_S) as client,
+        socket.create_connection(served.server.address, timeout=WITHIN_S) as other,
+    ):
+        client.sendall(framed(long))
+        waits = []
+        while not any(frame == long for frame in served.brokers[0].frames):
+            began = time.perf_counter()
+            other.sendall(framed(struct.pack(">hhih", 60, 0, 9, -1)))
+            assert answer_of(other)
+            waits.append(time.perf_counter() - began)
+        assert max(waits) < decoding_s / 2
+        assert answer_of(client) == b""
+
+
+def test_request_for_too_many_topics_closes_the_connection() -> None:
+    """No tool creates so many at once, and KRaft permits 10,000."""
+    topics: list[object] = [(f"topic-{number}", 1, 1, [], []) for number in range(60_000)]
+    request = CreateTopicsRequest(version=2, topics=topics, timeout_ms=1, validate_only=False)
+    with public(lambda _, frame: frame[4:8]) as served:
+        assert served.exchange(frame_of(request)) == [b""]
+        assert not served.brokers[0].frames
+
+
 @pytest.mark.parametrize("permitted", [True, False])
 def test_brokers_are_answered_if_another_broker_permits_them_to_ask(*, permitted: bool) -> None:
     """CLUSTER_ACTION is checked where the rights are known."""
@@ -539,3 +580,52 @@ def test_authentication_is_the_brokers_and_its_refusal_closes(error: int) -> Non
         token = frame_of(SaslAuthenticateRequest(version=1, auth_bytes=b"\x00user\x00secret"))
         (answer,) = served.exchange(token)
         assert bool(answer) is (error == 0)
+
+
+@pytest.mark.parametrize(
+    ("token", "is_last"), [(b"", True), (b"v=signature", True), (b"r=nonce,s=,i=4096", False)]
+)
+def test_long_frames_are_read_after_authentication_only(token: bytes, *, is_last: bool) -> None:
+    """With SCRAM, the first message proves nothing: it has the name of a user."""
+
+    def broker(header: codec.RequestHeader, frame: bytes) -> bytes:
+        if header.api_key != codec.SASL_AUTHENTICATE:
+            return frame[4:8]
+        body = SaslAuthenticateResponse(
+            version=2, error_code=0, error_message=None, auth_bytes=token, session_lifetime_ms=0
+        )
+        return answering(header, body)
+
+    long = struct.pack(">hhih", 60, 0, 9, -1) + bytes(SMALL_FRAME)
+    with public(broker, is_sasl=True) as served:
+        message = frame_of(SaslAuthenticateRequest(version=2, auth_bytes=b"n,,n=user,r=nonce"))
+        first, second = served.exchange(message, long)
+        assert first
+        assert second == (long[4:8] if is_last else b"")
+        assert served.exchange(long) == [b""]
+        assert len(served.brokers[0].frames) == 1 + is_last
+
+
+def test_nothing_is_decoded_before_authentication() -> None:
+    """A broker gets it as it is and closes; what it answers instead proves the authentication."""
+    malformed = alter_request() + b"\x00"
+    with public(lambda _, frame: frame[4:8], is_sasl=True) as served:
+        assert served.exchange(malformed, malformed) == [malformed[4:8], b""]
+        assert served.brokers[0].frames == [malformed]
+        assert not served.loop.events
+
+
+def test_peer_that_does_not_authenticate_in_time_is_closed() -> None:
+    """It may ask for versions first, which is no reason to wait for it as for others."""
+    versions = frame_of(ApiVersionsRequest(version=0))
+
+    def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        body = ApiVersionsResponse(version=0, error_code=0, api_keys=[])
+        return codec._frame(header, body, flexible_header=False)[4:]
+
+    with public(broker, is_sasl=True, limits=Limits(unauthenticated_s=0.1)) as served:
+        with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
+            client.sendall(framed(versions))
+            assert answer_of(client)
+            assert answer_of(client) == b""
+        assert served.counts.refused == {"slow": 1}

@@ -16,7 +16,7 @@ from controller.core.broker_requests import (
 )
 from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint import codec
-from controller.endpoint.peers import Limits
+from controller.endpoint.peers import SMALL_FRAME, Limits
 from controller.endpoint.server import STOP_S, EndpointServer
 from controller.errors import InvalidInputError
 from tests.endpoint.requests import request_frame
@@ -24,6 +24,8 @@ from tests.endpoint.serving import answer_of, eventually, framed, serving
 
 ALTER = framed(request_frame(codec.ALTER_PARTITION, 0))
 HELLO = framed(request_frame(codec.API_VERSIONS, 3))
+VERSIONS_WITH_TAG = request_frame(codec.API_VERSIONS, 3)[:-1] + b"\x01\x00\x80\x80\x04"
+"""An ApiVersions that ends with an unknown tagged field of ``SMALL_FRAME`` bytes, without these."""
 
 
 def error_of(answer: bytes) -> int:
@@ -98,13 +100,24 @@ def test_a_loop_that_does_not_answer_in_time_is_no_controller() -> None:
         struct.pack(">i", -1),
         struct.pack(">i", 0),
         struct.pack(">i", codec.FRAME_MAX + 1),
+        framed(VERSIONS_WITH_TAG + bytes(SMALL_FRAME)),
         framed(b"\x00"),
         framed(request_frame(codec.ALTER_PARTITION, 0) + b"\x00"),
         framed(struct.pack(">hhih", 3, 9, 1, -1)),
         framed(struct.pack(">hhih", 7, 0, 1, -1)),
         b"GET / HTTP/1.1\r\n\r\n",
     ],
-    ids=["negative", "empty", "too long", "short", "longer than itself", "unserved", "old", "http"],
+    ids=[
+        "negative",
+        "empty",
+        "too long",
+        "long ApiVersions",
+        "short",
+        "longer than itself",
+        "unserved",
+        "old",
+        "http",
+    ],
 )
 def test_anything_else_closes_the_connection_without_a_byte(sent: bytes) -> None:
     """An error answer could stop a broker; a closed connection makes it connect again."""
