@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -19,7 +20,7 @@ from controller.errors import RemoteProtocolError
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Kafka's principal of a peer that did not authenticate."""
 SMALL_FRAME: Final = 64 * 1024
-"""Frames up to this size do not count in the memory that frames may take together."""
+"""Frames up to this size, and so much of longer requests, do not count in the memory of frames."""
 
 _LENGTH: Final = struct.Struct(">i")
 
@@ -37,7 +38,9 @@ class Limits:
     frame_s: float = 30.0
     """From the first byte of a frame to its last, and to write an answer."""
     frames_bytes: int = 128 * 1024 * 1024
-    """Memory for all frames that are longer than ``SMALL_FRAME``."""
+    """Memory for what all requests have beyond ``SMALL_FRAME``; as much for answers of brokers."""
+    address_bytes: int = 32 * 1024 * 1024
+    """The part of it for the requests of one address: two of the longest."""
 
 
 @dataclass(slots=True)
@@ -45,26 +48,31 @@ class FrameMemory:
     """The memory that long frames take at present."""
 
     most: int
+    most_each: int | None = None
+    """For one address; None: as much as for all."""
     used: int = 0
+    _by_address: Counter[str] = field(default_factory=Counter)
 
-    def take(self, size: int) -> int:
+    def take(self, size: int, address: str = "") -> None:
         """
-        Reserve memory; return how much ``give_back`` has to release.
+        Reserve memory.
 
         Raises:
             RemoteProtocolError: other frames need it.
 
         """
-        if size <= SMALL_FRAME:
-            return 0
-        if self.used + size > self.most:
-            raise RemoteProtocolError(f"no memory for a frame of {size} bytes")
+        own = self._by_address[address] + size
+        if self.used + size > self.most or (self.most_each is not None and own > self.most_each):
+            raise RemoteProtocolError(f"no memory for {size} bytes of a long frame")
         self.used += size
-        return size
+        self._by_address[address] = own
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, size: int, address: str = "") -> None:
         """Release what ``take`` reserved."""
         self.used -= size
+        self._by_address[address] -= size
+        if not self._by_address[address]:
+            del self._by_address[address]
 
 
 class Companion(Protocol):
@@ -146,10 +154,19 @@ class Peer:
             (size,) = _LENGTH.unpack(first + await self.reader.readexactly(_LENGTH.size - 1))
             if not 0 < size <= size_max:
                 raise RemoteProtocolError(f"a request of {size} bytes")
-            self._reserved = self.memory.take(size)
-            frame = await self.reader.readexactly(size)
+            frame = await self._body(size)
         self._is_used()
         return frame
+
+    async def _body(self, size: int) -> bytes:
+        """Read a frame; only what has arrived takes memory, whatever size is announced."""
+        parts = [await self.reader.readexactly(min(size, SMALL_FRAME))]
+        for start in range(SMALL_FRAME, size, SMALL_FRAME):
+            part = await self.reader.readexactly(min(size - start, SMALL_FRAME))
+            self.memory.take(len(part), self.address)
+            self._reserved += len(part)
+            parts.append(part)
+        return b"".join(parts)
 
     async def send(self, frame: bytes) -> None:
         """
@@ -179,7 +196,7 @@ class Peer:
         self._release()
 
     def _release(self) -> None:
-        self.memory.give_back(self._reserved)
+        self.memory.give_back(self._reserved, self.address)
         self._reserved = 0
 
     def _is_used(self) -> None:

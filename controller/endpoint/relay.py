@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core.model import BrokerId, LiveBroker
-from controller.endpoint.peers import FrameMemory
+from controller.endpoint.peers import SMALL_FRAME, FrameMemory
 from controller.errors import RemoteProtocolError
 
 CONNECT_S: Final = 5.0
@@ -104,7 +104,9 @@ class Upstream:
 
         """
         self.release()
-        self._reserved = self.memory.take(size)
+        if size > SMALL_FRAME:
+            self.memory.take(size)
+            self._reserved = size
 
     def release(self) -> None:
         """Release the memory of the answer."""

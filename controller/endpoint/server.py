@@ -126,7 +126,7 @@ class EndpointServer:
         self._fallback = fallback
         self._observer = observer
         self._limits = limits or Limits()
-        self._memory = FrameMemory(self._limits.frames_bytes)
+        self._memory = FrameMemory(self._limits.frames_bytes, self._limits.address_bytes)
         self._peers: set[Peer] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: dict[tuple[str, str], float] = {}

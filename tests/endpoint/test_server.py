@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import time
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -15,12 +17,12 @@ from controller.core.broker_requests import (
     IsrResult,
 )
 from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
-from controller.endpoint import codec
+from controller.endpoint import codec, messages
 from controller.endpoint.peers import SMALL_FRAME, Limits
 from controller.endpoint.server import STOP_S, EndpointServer
 from controller.errors import InvalidInputError
-from tests.endpoint.requests import request_frame
-from tests.endpoint.serving import answer_of, eventually, framed, serving
+from tests.endpoint.requests import frame_of, request_frame
+from tests.endpoint.serving import WITHIN_S, answer_of, eventually, framed, serving
 
 ALTER = framed(request_frame(codec.ALTER_PARTITION, 0))
 HELLO = framed(request_frame(codec.API_VERSIONS, 3))
@@ -197,22 +199,64 @@ def test_one_connection_too_many_closes_the_one_that_is_idle_longest() -> None:
         eventually(lambda: served.counts.open == 0)
 
 
+def long_request() -> bytes:
+    """Return an AlterPartition of about 100 kB."""
+    rows = [(partition, 5, [1, 2], 41) for partition in range(4000)]
+    return frame_of(
+        messages.AlterPartitionRequest(
+            version=0, broker_id=4, broker_epoch=1, topics=[("orders", rows)]
+        )
+    )
+
+
+def partly_sent(sent: int, connection: socket.socket) -> None:
+    """Send so many bytes of a frame that is longer, and give them time to arrive."""
+    connection.sendall(struct.pack(">i", codec.FRAME_MAX) + bytes(sent))
+    time.sleep(0.1)
+
+
+def test_silent_peers_take_no_memory_from_a_long_request() -> None:
+    """A length that is announced is none that arrives."""
+    with serving(limits=Limits(frames_bytes=150_000)) as served, ExitStack() as connections:
+        for _ in range(8):
+            partly_sent(1, connections.enter_context(served.connect()))
+        broker = connections.enter_context(served.connect())
+        broker.sendall(framed(long_request()))
+        assert error_of(answer_of(broker)) == broker_requests.NONE
+        assert not served.counts.refused
+
+
 def test_long_frames_share_a_limited_memory() -> None:
-    """A second long frame closes its connection while the first one is being read."""
-    size = 100_000
-    with serving(limits=Limits(frames_bytes=150_000)) as served:
+    """What does not fit closes its connection; the memory is free again with the next frame."""
+    with serving(limits=Limits(frames_bytes=100_000)) as served:
         with served.connect() as first, served.connect() as second:
-            first.sendall(struct.pack(">i", size) + bytes(10))
-            time.sleep(0.1)
-            second.sendall(struct.pack(">i", size) + bytes(10))
+            partly_sent(140_000, first)
+            partly_sent(140_000, second)
             assert answer_of(second) == b""
             assert served.counts.refused == {"protocol": 1}
         eventually(lambda: served.counts.open == 0)
         with served.connect() as third:
-            third.sendall(struct.pack(">i", size) + bytes(10))
-            third.sendall(bytes(size - 10))
-            assert answer_of(third) == b""  # read to its end: memory is free again
-        assert served.counts.refused == {"protocol": 2}
+            for _ in range(5):
+                third.sendall(framed(long_request()))
+                assert error_of(answer_of(third)) == broker_requests.NONE
+
+
+def test_one_address_takes_a_part_of_the_memory() -> None:
+    """The rest is for the others."""
+    with serving(limits=Limits(address_bytes=80_000)) as served:
+        with served.connect() as first, served.connect() as second:
+            partly_sent(140_000, first)
+            second.sendall(framed(long_request()))
+            assert answer_of(second) == b""
+            with socket.create_connection(
+                served.server.address, WITHIN_S, source_address=("127.0.0.2", 0)
+            ) as other:
+                other.sendall(framed(long_request()))
+                assert error_of(answer_of(other)) == broker_requests.NONE
+        eventually(lambda: served.counts.open == 0)
+        with served.connect() as third:
+            third.sendall(framed(long_request()))
+            assert error_of(answer_of(third)) == broker_requests.NONE
 
 
 def test_a_peer_that_hangs_up_while_the_loop_thinks_harms_nobody() -> None:
