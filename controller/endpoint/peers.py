@@ -30,7 +30,11 @@ class Limits:
     """Limits of time, size and number."""
 
     connections_max: int = 1000
-    """One more closes the connection that is idle longest, of the address that has the most."""
+    """
+    One more closes another one, if possible of a peer that waits for no answer and never had one.
+
+    Among equals it is the connection that is idle longest, of the address that has the most.
+    """
     unauthenticated_s: float = 10.0
     """From the connection to the first request of an authenticated peer."""
     idle_s: float = 600.0
@@ -103,6 +107,10 @@ class Peer:
     """Whether it is known who the peer is, as far as the listener requires it."""
     used_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     """When it last sent a request or received an answer; the clock of the event loop."""
+    is_served: bool = False
+    """Whether it authenticated, and waits for the answer to a request."""
+    was_served: bool = False
+    """Whether it authenticated, and received the answer to a request."""
     companion: Companion | None = None
     """What belongs to the connection and is closed with it."""
     _reserved: int = 0

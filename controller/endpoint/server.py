@@ -200,11 +200,16 @@ class EndpointServer:
     def _make_room(self) -> None:
         if len(self._peers) < self._limits.connections_max:
             return
-        crowd = Counter(p.address for p in self._peers).most_common(1)[0][0]
-        idle = min((p for p in self._peers if p.address == crowd), key=lambda p: p.used_at)
-        self._refused(idle, "crowded", "too many connections")
-        self._peers.discard(idle)
-        idle.close()
+        crowds = Counter(p.address for p in self._peers)
+        # Brokers have several connections each, and peers that only connect can have an address
+        # for each of theirs: what a peer did comes before the number of its connections.
+        least = min(
+            self._peers,
+            key=lambda p: (p.is_served, p.was_served, -crowds[p.address], p.used_at),
+        )
+        self._refused(least, "crowded", "too many connections")
+        self._peers.discard(least)
+        least.close()
 
     async def _attend(self, peer: Peer) -> None:
         """Serve a connection to its end."""
@@ -233,19 +238,24 @@ class EndpointServer:
         while True:
             size_max = codec.FRAME_MAX if peer.is_authenticated else SMALL_FRAME
             frame = await peer.next_frame(size_max, within_s)
-            header = codec.header_of(frame)
-            if header.api_key == codec.API_VERSIONS and self._fallback is None:
-                if len(frame) > SMALL_FRAME:
-                    raise ProtocolError(f"an ApiVersions of {len(frame)} bytes")
-                codec.decode(frame)
-                answer: bytes | None = self._api_versions(header)
-            else:
-                answer = await self._service_of(header).answer(peer, header, frame)
+            peer.is_served = peer.is_authenticated
+            answer = await self._answer(peer, frame)
+            peer.is_served = False
             if answer is None:
                 return
             await peer.send(answer)
             if peer.is_authenticated:
+                peer.was_served = True
                 within_s = self._limits.idle_s
+
+    async def _answer(self, peer: Peer, frame: bytes) -> bytes | None:
+        header = codec.header_of(frame)
+        if header.api_key != codec.API_VERSIONS or self._fallback is not None:
+            return await self._service_of(header).answer(peer, header, frame)
+        if len(frame) > SMALL_FRAME:
+            raise ProtocolError(f"an ApiVersions of {len(frame)} bytes")
+        codec.decode(frame)
+        return self._api_versions(header)
 
     def _api_versions(self, header: codec.RequestHeader) -> bytes:
         return codec.api_versions_response(header, self._versions)

@@ -125,6 +125,29 @@ def test_who_does_not_authenticate_in_time_is_closed(tmp_path: Path) -> None:
         assert served.counts.refused == {"slow": 1}
 
 
+def test_peers_that_do_not_authenticate_are_closed_for_others(tmp_path: Path) -> None:
+    """Whatever they are answered before: the connections of brokers stay."""
+    authentication = Authentication(sasl=Sasl(("PLAIN",), users(tmp_path)))
+    limits = Limits(connections_max=2)
+    with (
+        serving(limits=limits, authentication=authentication) as served,
+        served.connect() as broker,
+        served.connect() as other,
+    ):
+        assert handshake(broker, "PLAIN")
+        assert authenticate(broker, b"\0kafka\0secret")
+        broker.sendall(ALTER)
+        assert answer_of(broker)
+        other.sendall(HELLO)
+        assert answer_of(other)
+        with served.connect() as third:
+            assert answer_of(other) == b""
+            broker.sendall(ALTER)
+            assert answer_of(broker)
+            third.sendall(HELLO)
+            assert answer_of(third)
+
+
 # --- TLS -----------------------------------------------------------------------------------------
 
 

@@ -199,6 +199,34 @@ def test_one_connection_too_many_closes_the_one_that_is_idle_longest() -> None:
         eventually(lambda: served.counts.open == 0)
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_silent_peers_do_not_close_connections_that_are_in_use(*, is_answered: bool) -> None:
+    """Each has an address of its own, and a broker has two connections."""
+    response = broker_requests.AlterPartitionResponse(0)
+    with (
+        serving(lambda _: response if is_answered else None, Limits(connections_max=4)) as served,
+        ExitStack() as connections,
+    ):
+        brokers = [connections.enter_context(served.connect()) for _ in range(2)]
+        for number, broker in enumerate(brokers):
+            broker.sendall(ALTER)
+            eventually(partial(served.loop.has_asked, number + 1))
+            if is_answered:
+                assert answer_of(broker)
+        for number in range(10):
+            address = (f"127.0.1.{number + 1}", 0)
+            connections.enter_context(
+                socket.create_connection(served.server.address, WITHIN_S, source_address=address)
+            )
+        eventually(lambda: served.counts.refused == {"crowded": 8})
+        for broker, asked in zip(brokers, tuple(served.loop.asked), strict=True):
+            if is_answered:
+                broker.sendall(ALTER)
+            else:
+                served.tickets.respond(asked.ticket, response)
+            assert answer_of(broker)
+
+
 def long_request() -> bytes:
     """Return an AlterPartition of about 100 kB."""
     rows = [(partition, 5, [1, 2], 41) for partition in range(4000)]
