@@ -33,10 +33,12 @@ from controller.core.topic_requests import (
     TopicDefaults,
     TopicSettings,
 )
-from controller.errors import InvalidInputError
+from controller.errors import ControllerError, InvalidInputError
 
 WITHIN_S: Final = 5.0
 """How long brokers are awaited."""
+SILENT_S: Final = 10.0
+"""How long a broker that did not answer is not asked again: every request would wait for it."""
 EXAMPLES: Final = 3
 """Existing topics on which settings are validated: one of them may have just been deleted."""
 ALTER_CONFIGS: Final = 33
@@ -60,11 +62,15 @@ class TopicValidation:
     connections: ConnectionSettings
     topics: Callable[[], Collection[str]]
     """Returns the topics that exist."""
+    silent_s: float = SILENT_S
+    """How long a broker that did not answer is not asked again."""
     _brokers: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)
     _known: dict[LiveBroker, Mapping[str, str | None]] = field(default_factory=dict)
     """The configuration of each broker, by its registration."""
     _asking: threading.Lock = field(default_factory=threading.Lock)
     """Held by the thread that asks for configurations; others need not ask, too."""
+    _silent: dict[LiveBroker, float] = field(default_factory=dict)
+    """Until when a broker that did not answer is not asked again, on the monotonic clock."""
 
     def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
         """Replace the brokers; callable from any thread."""
@@ -146,14 +152,25 @@ class TopicValidation:
             brokers = self._brokers
             known = {b: c for b, c in self._known.items() if brokers.get(b.id) == b}
             new = [b for b in brokers.values() if b not in known]
-            for broker, given in self._ask(new, _configuration) if new else ():
+            for broker, given in self._ask(new, _configuration):
                 if isinstance(given, dict) and given:
                     known[brokers[broker]] = given
             self._known = known
             return known
 
     def _ask(self, brokers: Collection[LiveBroker], ask: Any) -> Iterable[tuple[BrokerId, Any]]:  # noqa: ANN401 - of any result
-        return list(ask_all(self.connections, brokers, ask, deadline=time.monotonic() + WITHIN_S))
+        """Return the answers and errors of brokers, except of those that were just silent."""
+        now = time.monotonic()
+        asked = [b for b in brokers if self._silent.get(b, now) <= now]
+        if not asked:
+            return []
+        found = list(ask_all(self.connections, asked, ask, deadline=now + WITHIN_S))
+        answered = {broker for broker, given in found if not isinstance(given, ControllerError)}
+        until = time.monotonic() + self.silent_s
+        self._silent = {b: end for b, end in self._silent.items() if end > now} | {
+            b: until for b in asked if b.id not in answered
+        }
+        return found
 
 
 async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str, str | None]:

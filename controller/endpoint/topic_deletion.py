@@ -83,6 +83,7 @@ class TopicDeletion:
         header: RequestHeader,
         wanted: TopicsWanted,
         seen: relayed_frames.SeenController,
+        until: float,
         *,
         is_enabled: bool,
     ) -> tuple[bytes, int] | None:
@@ -93,11 +94,11 @@ class TopicDeletion:
             header: The header of the request.
             wanted: The request.
             seen: What the client may do with the topics that it names.
+            until: When the client's time is over, on the clock of the event loop.
             is_enabled: Whether brokers delete topics (``delete.topic.enable``).
 
         """
         now = asyncio.get_running_loop().time
-        until = now() + min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S)
         error = _error_of_all(header, wanted, is_enabled=is_enabled)
         if error is not None:
             return _encoded(header, [DeletionResult(t, error) for t in wanted.deleted])

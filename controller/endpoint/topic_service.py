@@ -3,7 +3,8 @@ Create and delete topics, and add partitions, for clients whose rights a broker 
 
 A broker answers these requests NOT_CONTROLLER before it looks at rights. So the rights come from
 Metadata, which a broker answers in the client's name, and so do the settings of a new topic in the
-answer. What brokers only know is asked of them in the daemon's own name (``Validation``).
+answer. What brokers only know is asked of them in the daemon's own name (``Validation``), on
+threads that serve nothing else: the default ones of asyncio resolve the host names of the relay.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from controller.core.topic_requests import (
     NONE,
+    REQUEST_TIMED_OUT,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
     CreatePartitions,
@@ -37,7 +40,7 @@ from controller.endpoint.codec import RequestHeader
 from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.relay import Upstream
 from controller.endpoint.tickets import Tickets
-from controller.endpoint.topic_codec import Effective, TopicsWanted
+from controller.endpoint.topic_codec import DeletionResult, Effective, TopicsWanted
 from controller.endpoint.topic_deletion import (
     GRACE_S,
     LOOK_S,
@@ -46,11 +49,21 @@ from controller.endpoint.topic_deletion import (
     TopicDeletion,
 )
 
+THREADS: Final = 4
+"""Questions to brokers at once; other requests wait until their time is over."""
+PATIENCE_S: Final = 6.0
+"""
+How long brokers are asked for a client that waits less: its topics are created nevertheless.
+
+Longer than one question to a silent broker lasts, after which the role is given back.
+"""
 SETTINGS_S: Final = 3.0
 """How long a broker may take to know a new topic, whose settings the answer has."""
 _CREATION_FORBIDDEN: Final = "Authorization failed."
 _GROWTH_FORBIDDEN: Final = "The topic authorization is failed."
 """Kafka's texts."""
+
+Given = TypeVar("Given")
 
 
 class Validation(Protocol):
@@ -74,7 +87,14 @@ class Validation(Protocol):
 class TopicService:
     """Serves requests of ``topic_codec.TOPICS_SERVED``."""
 
-    def __init__(self, tickets: Tickets, validation: Validation, listed: ListedTopics) -> None:
+    def __init__(
+        self,
+        tickets: Tickets,
+        validation: Validation,
+        listed: ListedTopics,
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         """
         Prepare.
 
@@ -82,10 +102,13 @@ class TopicService:
             tickets: The way to the loop.
             validation: Asks brokers.
             listed: The topics that exist.
+            patience_s: How long brokers are asked for a client that waits less.
 
         """
         self._tickets = tickets
         self._validation = validation
+        self._patience_s = patience_s
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="topic-validation")
         self._deletion = TopicDeletion(tickets, listed)
         self._thread = DecodingThread()
 
@@ -124,12 +147,44 @@ class TopicService:
             upstream: The broker that answers in the client's name.
 
         """
+        now = asyncio.get_running_loop().time()
+        until = now + min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S)
         if header.api_key == DELETE_TOPICS:
-            is_enabled = await asyncio.to_thread(self._validation.is_deletion_enabled)
-            if is_enabled is None:
-                return None
-            return await self._deletion.answer(header, wanted, seen, is_enabled=is_enabled)
-        return await self._added(header, wanted, seen, upstream)
+            return await self._deleted(header, wanted, seen, until)
+        return await self._added(header, wanted, seen, upstream, until)
+
+    async def _ask_brokers(self, question: Callable[[], Given], until: float) -> Given:
+        """
+        Return the answer to a question that blocks its thread.
+
+        Args:
+            question: Asks brokers.
+            until: When the client's time is over, on the clock of the event loop.
+
+        Raises:
+            TimeoutError: the client's time is over. A question that waits for a thread is dropped.
+
+        """
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(max(until - loop.time(), self._patience_s)):
+            return await loop.run_in_executor(self._threads, question)
+
+    async def _deleted(
+        self,
+        header: RequestHeader,
+        wanted: TopicsWanted,
+        seen: relayed_frames.SeenController,
+        until: float,
+    ) -> tuple[bytes, int] | None:
+        """Answer a DeleteTopics."""
+        try:
+            is_enabled = await self._ask_brokers(self._validation.is_deletion_enabled, until)
+        except TimeoutError:
+            late = [DeletionResult(topic, REQUEST_TIMED_OUT) for topic in wanted.deleted]
+            return topic_codec.encode_deletion(header, late), NONE
+        if is_enabled is None:
+            return None
+        return await self._deletion.answer(header, wanted, seen, until, is_enabled=is_enabled)
 
     async def _added(
         self,
@@ -137,6 +192,7 @@ class TopicService:
         wanted: TopicsWanted,
         seen: relayed_frames.SeenController,
         upstream: Upstream,
+        until: float,
     ) -> tuple[bytes, int] | None:
         """Answer a CreateTopics or CreatePartitions."""
         is_new = header.api_key == CREATE_TOPICS
@@ -145,8 +201,8 @@ class TopicService:
         if None in allowed.values() and True not in allowed.values():
             return None
         permitted = {name for name, is_in in allowed.items() if is_in}
-        request = await (self._creation if is_new else self._growth)(wanted, permitted)
-        if request is None:
+        given = await self._carried_out(wanted, permitted, until, is_new=is_new)
+        if given is None:
             return None
         text = _CREATION_FORBIDDEN if is_new else _GROWTH_FORBIDDEN
         forbidden = tuple(
@@ -154,34 +210,53 @@ class TopicService:
             for name, is_in in allowed.items()
             if not is_in
         )
-        given: TopicAnswer = topic_answer(request, ())
-        if request.topics:
-            within_s = min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S) + GRACE_S
-            answered = await self._tickets.ask(request, within_s)
-            if not isinstance(answered, type(given)):
-                return None
-            given = answered
-        given = topic_answer(request, (*given.results, *forbidden), given.error)
+        given = replace(given, results=(*given.results, *forbidden))
         effective: Effective = {}
         if given.error == NONE:
             effective = await self._effective(header, given, upstream, wanted)
         return topic_codec.encode(header, given, effective), given.error
 
-    @staticmethod
-    async def _growth(wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk:
-        more = tuple(topic for topic in wanted.more if topic.name in allowed)
-        return CreatePartitions(more, wanted.timeout_s, wanted.validate_only)
+    async def _carried_out(
+        self, wanted: TopicsWanted, permitted: Collection[str], until: float, *, is_new: bool
+    ) -> TopicAnswer | None:
+        """Return the answer for the permitted topics; None: a broker has to answer."""
+        try:
+            request = (
+                await self._creation(wanted, permitted, until)
+                if is_new
+                else _growth(wanted, permitted)
+            )
+        except TimeoutError:
+            late = (TopicResult(name, REQUEST_TIMED_OUT) for name in sorted(permitted))
+            return CreateTopicsResponse(NONE, tuple(late))
+        if request is None:
+            return None
+        given = topic_answer(request, ())
+        if not request.topics:
+            return given
+        left_s = max(until - asyncio.get_running_loop().time(), 0.0)
+        answered = await self._tickets.ask(request, left_s + GRACE_S)
+        return answered if isinstance(answered, type(given)) else None
 
-    async def _creation(self, wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk | None:
-        """Return what the loop is asked; None: only Kafka's controller can carry it out."""
-        defaults = await asyncio.to_thread(self._validation.defaults)
+    async def _creation(
+        self, wanted: TopicsWanted, allowed: Collection[str], until: float
+    ) -> TopicAsk | None:
+        """
+        Return what the loop is asked; None: only Kafka's controller can carry it out.
+
+        Raises:
+            TimeoutError: brokers did not answer before the client's time was over.
+
+        """
+        defaults = await self._ask_brokers(self._validation.defaults, until)
         if defaults is None:
             return None
         new = tuple(topic for topic in wanted.new if topic.name in allowed)
         settings = {_settings(topic) for topic in new} - {()}
         problems: Mapping[TopicSettings, str] = {}
         if settings:
-            found = await asyncio.to_thread(self._validation.config_problems, settings)
+            question = partial(self._validation.config_problems, settings)
+            found = await self._ask_brokers(question, until)
             if found is None:
                 return None
             problems = found
@@ -191,7 +266,7 @@ class TopicService:
                 for topic in new
             ),
             defaults,
-            wanted.timeout_s,
+            max(until - asyncio.get_running_loop().time(), 0.0),
             wanted.validate_only,
         )
 
@@ -227,6 +302,11 @@ class TopicService:
                 await asyncio.sleep(LOOK_S)
         except OSError:
             return {}  # The topics exist, whatever became of the broker or of its connection.
+
+
+def _growth(wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk:
+    more = tuple(topic for topic in wanted.more if topic.name in allowed)
+    return CreatePartitions(more, wanted.timeout_s, wanted.validate_only)
 
 
 def random_id() -> str:

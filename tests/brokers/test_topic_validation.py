@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from kafka.protocol.admin import AlterConfigsResponse, DescribeConfigsResponse
@@ -11,9 +14,9 @@ from kafka.protocol.admin import AlterConfigsResponse, DescribeConfigsResponse
 from controller.brokers.broker_queries import ConnectionSettings
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import DESCRIBE_CONFIGS, LIMITS
-from controller.brokers.topic_validation import ALTER_CONFIGS, TopicValidation
+from controller.brokers.topic_validation import ALTER_CONFIGS, SILENT_S, TopicValidation
 from controller.core.topic_requests import TopicDefaults
-from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Received
+from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Hold, Reaction, Received
 
 UNDERSTOOD = {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2), ALTER_CONFIGS: (0, 1)}
 CONFIGURED: dict[str, str | None] = {
@@ -174,3 +177,56 @@ def test_policy_for_settings_decides_itself(start: Start) -> None:
     policy = {**CONFIGURED, "alter.config.policy.class.name": "org.example.Policy"}
     assert start(broker(1, policy))[0].config_problems([(("x", "1"),)]) is None
     assert start(broker(2, CONFIGURED), topics=())[0].config_problems([(("x", "1"),)]) is None
+
+
+def hold(served: FakeBroker, api_key: int, released: threading.Event) -> None:
+    """Let a broker not answer these requests before the test says so."""
+    script = served.script
+
+    def held(received: Received) -> Reaction:
+        reaction = script(received)
+        if received.api_key != api_key:
+            return reaction
+        assert isinstance(reaction, Answer)
+        return Hold(released, reaction)
+
+    served.script = held
+
+
+def impatient(validation: TopicValidation) -> None:
+    """Await brokers for a moment only."""
+    limits = replace(LIMITS, request_timeout_s=0.3)
+    validation.connections = replace(validation.connections, limits=limits)
+
+
+def test_silent_broker_is_asked_once_for_all_requests_and_again_later(start: Start) -> None:
+    """Those that come while it is asked, or soon after, do not wait again; unless it restarts."""
+    validation, served = start(broker(1, CONFIGURED), broker(2, CONFIGURED))
+    impatient(validation)
+    released = threading.Event()
+    hold(served[1], DESCRIBE_CONFIGS, released)
+    validation.silent_s = 0.0
+    assert validation.defaults() is None
+    validation.silent_s = SILENT_S
+    with ThreadPoolExecutor(12) as clients:
+        found = [clients.submit(validation.defaults) for _ in range(12)]
+        assert [f.result() for f in found] == [None] * 12
+    assert validation.is_deletion_enabled() is None
+    assert [b.connections for b in served] == [1, 2]
+    released.set()
+    validation.update_brokers([served[0].registration(), served[1].registration(epoch=101)])
+    assert validation.defaults() is not None
+    assert [b.connections for b in served] == [1, 3]
+
+
+def test_settings_are_not_validated_by_a_broker_that_was_just_silent(start: Start) -> None:
+    """The next broker answers at once."""
+    validation, served = start(broker(1, CONFIGURED), broker(2, CONFIGURED))
+    assert validation.defaults() is not None
+    impatient(validation)
+    released = threading.Event()
+    hold(served[0], ALTER_CONFIGS, released)
+    for _ in range(2):
+        assert validation.config_problems([(("x", "1"),)]) == {}
+    released.set()
+    assert [b.connections for b in served] == [2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from kafka.protocol.admin import (
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DescribeConfigsResponse,
 )
 from kafka.protocol.metadata import MetadataResponse
@@ -28,15 +31,18 @@ from controller.core.topic_requests import (
     refused,
     topic_answer,
 )
-from controller.endpoint import codec, relayed_frames
-from controller.endpoint.topic_service import random_id
+from controller.endpoint import codec, relayed_frames, topic_codec
+from controller.endpoint.tickets import Tickets
+from controller.endpoint.topic_service import THREADS, TopicService, random_id
 from tests.core.builders import replicas
 from tests.endpoint.requests import frame_of
 from tests.endpoint.test_client_service import (
     ALTER,
     CREATE,
     OWN_ID,
+    Asked,
     FakeValidation,
+    Listed,
     Public,
     answering,
     public,
@@ -101,11 +107,18 @@ class Broker:
         return answering(header, body)
 
 
-def create(*names: str, version: int = 7, configs: Iterable[tuple[str, str]] = ()) -> bytes:
+def create(
+    *names: str,
+    version: int = 7,
+    configs: Iterable[tuple[str, str]] = (),
+    timeout_ms: int = 1000,
+) -> bytes:
     """Return a request to create topics."""
     topics: list[object] = [(name, 2, 1, [], list(configs)) for name in names]
     return frame_of(
-        CreateTopicsRequest(version=version, topics=topics, timeout_ms=1000, validate_only=False)
+        CreateTopicsRequest(
+            version=version, topics=topics, timeout_ms=timeout_ms, validate_only=False
+        )
     )
 
 
@@ -269,3 +282,57 @@ def test_topic_ids_are_such_as_kafka_draws() -> None:
     drawn = {random_id() for _ in range(2000)}
     assert len(drawn) == 2000
     assert not any(i.startswith("-") for i in drawn)
+
+
+@dataclass
+class SilentBrokers(FakeValidation):
+    """Brokers that do not answer before the test says so."""
+
+    released: threading.Event = field(default_factory=threading.Event)
+    begun: list[str] = field(default_factory=list)
+    """The threads on which questions began."""
+
+    def defaults(self) -> TopicDefaults | None:
+        """Wait."""
+        self.begun.append(threading.current_thread().name)
+        self.released.wait(10)
+        return self.found
+
+    def is_deletion_enabled(self) -> bool | None:
+        """Wait."""
+        self.defaults()
+        return self.deletions
+
+
+def test_requests_that_wait_for_brokers_delay_no_connection_and_end_in_time() -> None:
+    """Host names are still resolved; a question that did not begin is not put any more."""
+    silent = SilentBrokers(DEFAULTS)
+    deleted = frame_of(DeleteTopicsRequest(version=5, topic_names=["new"], timeout_ms=0))
+    frames = [create("new", version=4, timeout_ms=0)] * 40 + [deleted] * 40
+    rights = relayed_frames.SeenController(OWN_ID, frozenset({CREATE}), {"new": frozenset()})
+
+    async def answers() -> list[tuple[bytes, int] | None]:
+        service = TopicService(Tickets(Asked(created)), silent, Listed(), patience_s=0.3)
+        requests = [topic_codec.decode(frame) for frame in frames]
+        asking = [
+            asyncio.create_task(
+                service.answer(header, wanted, rights, None)  # type: ignore[arg-type] # no broker is asked
+            )
+            for header, wanted in requests
+        ]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(2):
+            await asyncio.get_running_loop().getaddrinfo("localhost", 1)
+        return await asyncio.gather(*asking)
+
+    try:
+        found = asyncio.run(answers())
+    finally:
+        silent.released.set()
+    bodies = [answer[0] for answer in found if answer is not None]
+    assert len(bodies) == len(frames)
+    late = [CreateTopicsResponse.decode(body[8:], version=4).topics[0] for body in bodies[:40]]
+    assert {(row.name, row.error_code) for row in late} == {("new", 7)}
+    kept = [DeleteTopicsResponse.decode(body[9:], version=5).responses[0] for body in bodies[40:]]
+    assert {(row.name, row.error_code) for row in kept} == {("new", 7)}
+    assert len(silent.begun) == THREADS
