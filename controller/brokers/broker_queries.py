@@ -18,7 +18,7 @@ from controller.brokers.connections import Connection, ConnectionLimits, Gate, c
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.core.events import BrokersRead, ClaimGuardsRead, Event, TopicsListed, TopicsRead
-from controller.core.model import BrokerId, LiveBroker, TopicAssignment
+from controller.core.model import BrokerId, LiveBroker, TopicAssignment, Zxid
 from controller.errors import ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 
@@ -167,6 +167,12 @@ class BrokerFollower:
         """The topics that were listed last."""
         self.names_by_id: dict[str, str] = {}
         """Their names by their ids, as last read."""
+        self._created: dict[str, Zxid] = {}
+        """The creation of each, as last read."""
+
+    def exists(self, name: str, czxid: Zxid) -> bool:
+        """Return whether the topic of this creation exists, and not a later one of its name."""
+        return name in self.topics and self._created.get(name, czxid) <= czxid
 
     def put(self, event: Event) -> None:
         """Update the adapters from the event and pass it on."""
@@ -177,15 +183,27 @@ class BrokerFollower:
             for query in self.queries:
                 query.update_controller(event.controller_broker)
         elif isinstance(event, TopicsListed):
-            self.topics = event.topics
-            known = list(self.names_by_id.items())
-            for topic_id in [i for i, name in known if name not in event.topics]:
-                self.names_by_id.pop(topic_id, None)
+            self._topics_listed(event.topics)
         elif isinstance(event, TopicsRead):
-            for name, read in event.topics.items():
-                if isinstance(read, TopicAssignment) and read.topic_id is not None:
-                    self.names_by_id[read.topic_id] = name
+            self._topics_read(event)
         self._inner.put(event)
+
+    def _topics_listed(self, topics: frozenset[str]) -> None:
+        self.topics = topics
+        known = list(self.names_by_id.items())
+        for topic_id in [i for i, name in known if name not in topics]:
+            self.names_by_id.pop(topic_id, None)
+        for name in self._created.keys() - topics:
+            self._created.pop(name, None)
+
+    def _topics_read(self, event: TopicsRead) -> None:
+        for name, read in event.topics.items():
+            if not isinstance(read, TopicAssignment):
+                continue
+            # A listing and reads come from several threads: an older read may follow.
+            self._created[name] = max(self._created.get(name, read.czxid), read.czxid)
+            if read.topic_id is not None:
+                self.names_by_id[read.topic_id] = name
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from controller.core.model import Replicas, TopicPartition
+from controller.core.model import UNKNOWN_ZXID, Replicas, TopicPartition, Zxid
 
 UNKNOWN_SERVER_ERROR: Final = -1
 NONE: Final = 0
@@ -139,6 +139,8 @@ class TopicResult(NamedTuple):
     topic_id: str | None = None
     first_new: int = 0
     """The lowest number of a partition that is new."""
+    czxid: Zxid = UNKNOWN_ZXID
+    """The creation of a topic that is deleted: another one of the same name may follow at once."""
 
     @property
     def new_partitions(self) -> tuple[TopicPartition, ...]:

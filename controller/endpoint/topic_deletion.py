@@ -2,8 +2,9 @@
 Answer DeleteTopics as Kafka's controller does (``KafkaApis``, ``ZkAdminManager``).
 
 The loop writes the request to delete a topic; whichever controller comes next carries it out. So
-the answer is given when the topic is no longer listed in ZooKeeper, whatever becomes of the role in
-between. It also comes when the client's time is over: then the topic is deleted nevertheless.
+the answer is given when that topic is gone from ZooKeeper, whatever becomes of the role in between.
+Another one of its name may be there by then: brokers create topics for producers and consumers. The
+answer also comes when the client's time is over: then the topic is deleted nevertheless.
 
 Different from Kafka: it answers when the brokers' metadata lacks the topic, which is earlier.
 """
@@ -14,6 +15,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from controller.core.model import Zxid
 from controller.core.topic_requests import (
     INVALID_REQUEST,
     NONE,
@@ -51,6 +53,10 @@ class ListedTopics(Protocol):
     @property
     def names_by_id(self) -> Mapping[str, str]:
         """Their names by their ids, as last read."""
+        ...
+
+    def exists(self, name: str, czxid: Zxid) -> bool:
+        """Return whether the topic of this creation exists, and not a later one of its name."""
         ...
 
 
@@ -120,7 +126,7 @@ class TopicDeletion:
             found = {result.name: result for result in answered.results}
         left = {name for name, result in found.items() if not result.error}
         if wanted.timeout_s > 0:
-            while left := left & self._listed.topics:
+            while left := {n for n in left if self._listed.exists(n, found[n].czxid)}:
                 if now() >= until:
                     break
                 await asyncio.sleep(LOOK_S)

@@ -19,10 +19,10 @@ class Inbox:
         self.events.append(event)
 
 
-def read(topic_id: str | None) -> TopicAssignment:
+def read(topic_id: str | None, czxid: int = 9) -> TopicAssignment:
     """Return a topic with an id."""
     partitions = {0: PartitionAssignment(replicas(1, 2))}
-    return TopicAssignment(partitions, ZkVersion(0), Zxid(9), topic_id)
+    return TopicAssignment(partitions, ZkVersion(0), Zxid(czxid), topic_id)
 
 
 def test_topics_are_known_by_their_ids_while_they_exist() -> None:
@@ -41,3 +41,22 @@ def test_topics_are_known_by_their_ids_while_they_exist() -> None:
     follower.put(TopicsListed(frozenset({"b"})))
     assert follower.names_by_id == {"2": "b"}
     assert inner.events[:3] == events
+
+
+def test_topic_that_is_created_again_is_another() -> None:
+    """Whether or not a listing showed the gap, and before it is read itself."""
+    follower = BrokerFollower(Inbox())
+    follower.put(TopicsListed(frozenset({"a", "b"})))
+    assert follower.exists("a", Zxid(9))
+    follower.put(TopicsRead({"a": read(None), "b": read(None)}))
+    assert follower.exists("a", Zxid(9))
+    follower.put(TopicsRead({"a": read(None, czxid=12)}))
+    follower.put(TopicsRead({"a": read(None)}))
+    assert not follower.exists("a", Zxid(9)), "an older read may arrive later"
+    assert follower.exists("a", Zxid(12))
+    assert follower.exists("b", Zxid(9))
+    follower.put(TopicsListed(frozenset({"a"})))
+    assert not follower.exists("b", Zxid(9))
+    follower.put(TopicsListed(frozenset({"a", "b"})))
+    follower.put(TopicsRead({"b": read(None, czxid=15)}))
+    assert not follower.exists("b", Zxid(9))

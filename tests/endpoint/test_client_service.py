@@ -35,7 +35,7 @@ from controller.core.client_requests import (
     PartitionResult,
 )
 from controller.core.events import BrokerAsked, ClientAsked, Event
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId, TopicPartition, Zxid
 from controller.core.topic_requests import TopicDefaults, TopicSettings
 from controller.endpoint import client_codec, codec, messages, relayed_frames
 from controller.endpoint.authentication import Authentication
@@ -104,6 +104,11 @@ class Listed:
 
     topics: frozenset[str] = frozenset()
     names_by_id: Mapping[str, str] = field(default_factory=dict)
+    created: dict[str, int] = field(default_factory=dict)
+
+    def exists(self, name: str, czxid: Zxid) -> bool:
+        """Return whether this very topic exists."""
+        return name in self.topics and self.created.get(name, czxid) == czxid
 
 
 @dataclass

@@ -11,6 +11,7 @@ from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
 from controller.core.client_requests import CedeRole, CedeRoleResponse
 from controller.core.events import ClientAsked, Event
+from controller.core.model import Zxid
 from controller.core.topic_requests import (
     DeletedTopic,
     DeleteTopics,
@@ -97,6 +98,23 @@ def test_answer_comes_when_the_topics_are_gone(version: int) -> None:
         topics = (DeletedTopic("a", None), DeletedTopic("b", None))
         assert event.request == DeleteTopics(topics, 10.0)
         assert served.counts.answered == {("DeleteTopics", "answered"): 1}
+
+
+def test_topic_that_is_created_again_at_once_is_deleted() -> None:
+    """By a producer, for example: its name is listed all the time."""
+    listed = Listed(frozenset({"a"}), created={"a": 5})
+
+    def replace_it() -> None:
+        listed.created["a"] = 9
+
+    def loop(event: Event) -> object:
+        assert isinstance(event, ClientAsked)
+        assert isinstance(event.request, DeleteTopics)
+        threading.Timer(0.2, replace_it).start()
+        return topic_answer(event.request, (TopicResult("a", 0, czxid=Zxid(5)),))
+
+    with public(Broker({"a": (DELETE,)}), answer=loop, validation=ENABLED, listed=listed) as served:
+        assert errors(served, deletion("a", timeout_ms=3000)) == [0]
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 300])

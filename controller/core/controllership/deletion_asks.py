@@ -3,7 +3,7 @@ Request the deletion of topics for clients, as Kafka's controller does (``ZkAdmi
 
 The request is the topic's znode in ``/admin/delete_topics``. It is durable: whichever controller
 comes next carries it out, also one that takes over at once. So the client is answered when it is
-written, and the endpoint waits for the topic to disappear.
+written, and the endpoint waits for that topic to disappear, by the ``czxid`` in the result.
 
 That the topic exists is checked in the transaction that writes the request. A topic that is named
 by its id has to be read in this tenure, too: from the claim on no other controller can have
@@ -35,7 +35,7 @@ def request_deletion(
         return None
     if asked.topic_id not in {None, topic.topic_id}:
         return TopicResult(name, _unknown(asked))
-    result = TopicResult(name, topic_requests.NONE)
+    result = TopicResult(name, topic_requests.NONE, czxid=topic.czxid)
     if name in (session.deletions or ()):
         return result
     first = TopicPartition(name, min(topic.partitions, default=0))

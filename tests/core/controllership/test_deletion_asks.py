@@ -120,6 +120,8 @@ def test_request_is_answered_when_it_is_durable() -> None:
     ask(driver, deletion("t", "u"))
     assert requested(driver) == ["t", "u"]
     assert results(driver) == {"t": 0, "u": 0}
+    created = {r.name: r.czxid for r in answers(driver)[0].results}
+    assert created == {name: driver.view.session.topics[name].czxid for name in ("t", "u")}
     assert not driver.view.tenure.client_asks
 
 
