@@ -77,7 +77,7 @@ class DaemonFaults:
         for daemon in self._daemons():
             daemon.configs.failure_rate = 0.0
             daemon.store.lanes.lag(0.0)
-            daemon.store.faults.refuse(None)
+            daemon.store.faults.end()
             if daemon.is_running:
                 daemon.store.session.resume()
             daemon.spare()

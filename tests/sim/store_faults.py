@@ -46,6 +46,10 @@ class CommitFaults:
         self._refusal: Refusal | None = None
         self._interruption: Interruption | None = None
 
+    def end(self) -> None:
+        """End the faults, also those that wait for a later commit."""
+        self._breaks_after = self._refusal = self._interruption = None
+
     def break_commit(self, *, after: int) -> None:
         """Let the connection break in the next commit, once ``after`` of its multis are durable."""
         self._breaks_after = after
