@@ -91,8 +91,15 @@ class LockedCluster(Cluster):
 
     def allow(self, user: str, *rights: str) -> None:
         """Give rights to a user, as ``kafka-acls`` does."""
+        self._change_rights("--add", user, rights)
+
+    def withdraw(self, user: str, *rights: str) -> None:
+        """Withdraw rights that were given to a user."""
+        self._change_rights("--remove", user, rights)
+
+    def _change_rights(self, how: str, user: str, rights: tuple[str, ...]) -> None:
         principal = ("--allow-principal", f"User:{user}")
-        said = self.run_admin_tool(ACLS, "--add", *principal, *rights, "--force")
+        said = self.run_admin_tool(ACLS, how, *principal, *rights, "--force")
         assert said.code == 0, said.stdout
 
     def serve_clients(self) -> tuple[str, ...]:
