@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import chain
 
 from controller.core import effects, events, wakeups
 from controller.core.cached_znodes import Topic
@@ -82,7 +83,7 @@ def is_leader_withheld(view: ClusterView, topic: str) -> bool:
 def _is_disabled(view: ClusterView) -> bool:
     """Return whether every live broker says that it deletes no topics."""
     settings = view.cluster.deletion_settings
-    return all(
+    return bool(view.cluster.brokers) and all(
         (known := settings.get(broker.id)) is not None
         and known.epoch == broker.epoch
         and known.is_enabled is False
@@ -237,12 +238,15 @@ def brokers_moved(
         elsewhere: Brokers whose channel is opened again.
 
     """
+    if gone:
+        _serve_undeletable(view)
     for topic, deletion in view.tenure.deleting.items():
         if topic not in view.session.topics:
             continue
         for broker in gone:
             deletion.waiting.pop(broker, None)
-        for partition, broker in replicas_of(view, topic) if gone else ():
+        left = ((orphan.partition, orphan.broker) for orphan in orphans_of(view, topic))
+        for partition, broker in chain(replicas_of(view, topic), left) if gone else ():
             if broker in gone:
                 deletion.waiting.setdefault(broker, set()).add(partition.partition)
         # A broker that starts has no metadata to forget.
@@ -311,9 +315,10 @@ def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
 def marker_ended(view: ClusterView, topic: str) -> None:
     """Note that the marker of a topic is deleted."""
     view.session.deletions = (view.session.deletions or frozenset()) - {topic}
-    view.tenure.being_deleted -= {topic}
     view.tenure.deletion_waits.pop(topic, None)
     view.tenure.topic_trees.pop(topic, None)
+    # A topic of that name is a later one.
+    _serve_again(view, topic)
 
 
 def restart(view: ClusterView, topic: str) -> None:
@@ -351,6 +356,11 @@ def setting_read(view: ClusterView, event: events.DeletionSettingRead) -> None:
     known = settings.get(event.broker)
     if known is not None and known.epoch == event.broker_epoch:
         settings[event.broker] = known._replace(is_enabled=event.is_enabled, is_known=True)
+    _serve_undeletable(view)
+
+
+def _serve_undeletable(view: ClusterView) -> None:
+    """Have the topics served again whose leaders are not withheld any more."""
     for name in view.session.deletions or ():
         if view.tenure.held is not None and not is_leader_withheld(view, name):
             _serve_again(view, name)

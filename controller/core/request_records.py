@@ -149,7 +149,8 @@ def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
 def _concluded(view: ClusterView, summary: outcomes.Summary, now: Instant) -> None:
     request = request_of(view, summary.request, now)
     request.has_ended = True
-    request.settled.clear()
+    if not view.tenure.client_asks:  # else one of them may still be answered by it
+        request.settled.clear()
     view.session.atomic_checks.pop(summary.request, None)
     _forget_endings(view, request)
     # Its content is read from ZooKeeper when it is forgotten.

@@ -54,6 +54,8 @@ AGAIN_S: Final = 1.0
 """How soon waiting requests are examined again."""
 PATIENCE_S: Final = 20.0
 """How long a request waits for reads and writes; clients wait 30 s for an answer by default."""
+CEDE_WITHIN_S: Final = 5.0
+"""How long others that wait for a write delay the end of a tenure for a client."""
 CEDE_AFTER_S: Final = 15.0
 """How long a tenure lasts before it ends for a client: each end and claim is a failover."""
 
@@ -118,6 +120,14 @@ def is_role_wanted(view: ClusterView) -> str | None:
         if isinstance(pending.request, CedeRole):
             return pending.request.request
     return None
+
+
+def is_cede_due(view: ClusterView, now: Instant) -> bool:
+    """Return whether no client waits for a write, or the one that asks to cede waited enough."""
+    asked = min(
+        p.since for p in view.tenure.client_asks.values() if isinstance(p.request, CedeRole)
+    )
+    return not is_underway(view) or now >= asked + CEDE_WITHIN_S
 
 
 def is_underway(view: ClusterView) -> bool:
@@ -287,10 +297,12 @@ def _result_of(  # noqa: PLR0911 - one return per case
         # It ended so long ago that only its outcome is left.
         is_known = name in view.work.ended
         return PartitionResult(partition, client_requests.NONE) if is_known else None
-    for refusal in request.refused:
-        # A refusal without a partition is one of the whole request.
-        if refusal.partition in {partition, None} and not refusal.was_accepted:
-            return _refused(partition, refusal)
+    refused = {r.partition: r for r in request.refused if not r.was_accepted}
+    # A refusal without a partition is one of all entries that were not decided before.
+    common = None if partition in request.settled else refused.get(None)
+    refusal = refused.get(partition, common)
+    if refusal is not None:
+        return _refused(partition, refusal)
     if partition in request.settled or request.has_ended:
         return PartitionResult(partition, client_requests.NONE)
     return None
@@ -364,7 +376,8 @@ def _elected(
             view.session.partitions() if asked.partitions is None else asked.partitions
         )
         unread = {p for p in partitions if _is_unread(view, p)}
-        if unread and not is_late:
+        # The other half of the time is for the elections.
+        if unread and now < pending.since + min(asked.timeout_s, PATIENCE_S) / 2:
             return None
         results, wanted = _elections(view, asked, (p for p in partitions if p not in unread))
         timed_out = client_requests.REQUEST_TIMED_OUT
@@ -385,6 +398,8 @@ def _elected(
 def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether the topic or the state of a partition is still to be read."""
     tenure = view.tenure
+    if view.is_to_be_deleted(partition.topic):
+        return False
     is_known = any(
         partition in known for known in (tenure.states, tenure.stateless, tenure.unreadable_states)
     )

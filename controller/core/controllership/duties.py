@@ -158,7 +158,7 @@ def may_have_asked_before(
 
 def create(view: ClusterView, partition: TopicPartition, replicas: Replicas) -> Change | None:
     """Create a new partition's state: the first live replica leads, all live ones are in sync."""
-    if view.tenure.held is None or view.is_to_be_deleted(partition.topic):
+    if view.tenure.held is None or is_leader_withheld(view, partition.topic):
         return None
     live = tuple(r for r in replicas if view.is_staying(r, partition))
     if not live:
@@ -230,7 +230,7 @@ def hand_over(
     state = view.tenure.states.get(partition)
     if state is None or state.leader not in view.tenure.shutting_down:
         return None
-    if view.is_to_be_deleted(partition.topic) or view.session.assignment(partition) is None:
+    if is_leader_withheld(view, partition.topic) or view.session.assignment(partition) is None:
         return None
     leader = _clean_leader(view, partition, state, bounced)
     if leader is None:

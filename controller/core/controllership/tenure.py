@@ -214,7 +214,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
     wanted = client_asks.is_role_wanted(view)
     if wanted is not None and view.tenure.held is not None:
         until = Instant(view.tenure.held.since + client_asks.CEDE_AFTER_S)
-        is_free = not legacy_plan.has_undecided(view) and not client_asks.is_underway(view)
+        is_free = not legacy_plan.has_undecided(view) and client_asks.is_cede_due(view, now)
         if now >= until and is_free:
             return _resign(view, f"a client asks Kafka's controller to carry out {wanted}")
         return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))

@@ -181,10 +181,10 @@ class NativeContext(ReplicaPlacement):
         orphans = self.orphans(phase.given_up | phase.waiting)
         if self.unsynced(target) is None:
             return self.complete_step(target, orphans, budget)
-        # What is in sync is added: Kafka's cancellation keeps only what is not being added.
-        adding = tuple(
-            r for r in self.assignment.adding_replicas if r in target and r not in self.state.isr
-        )
+        adding = tuple(r for r in self.assignment.adding_replicas if r in target)
+        if set(adding) == set(target):
+            # Kafka's cancellation keeps only what is not being added. What is in sync is added.
+            adding = tuple(r for r in adding if r not in self.state.isr)
         return self.change(
             records.AssignmentRecord(self.partition, model.PartitionAssignment(target, adding)),
             *orphans,
@@ -274,8 +274,9 @@ class NativeContext(ReplicaPlacement):
         if is_last and legacy is not None and self.partition in legacy.entries:
             written += (records.LegacyEntryRecord(self.partition, None),)
         following: tuple[effects.Effect, ...] = (effects.SendUpdateMetadata((self.partition,)),)
-        if self.assignment.adding_replicas and not isinstance(
-            self.reassignment.phase, phases.Stopping
+        phase = self.reassignment.phase
+        if isinstance(phase, phases.Syncing) or (
+            self.assignment.adding_replicas and not isinstance(phase, phases.Stopping)
         ):
             # The leader's last LeaderAndIsr listed adding replicas. As Kafka's B3 does, send one
             # without them, or it reports the partition as reassigning for ever.

@@ -19,7 +19,7 @@ from controller.core.client_requests import (
     OngoingReassignment,
     SubmittedReassignments,
 )
-from controller.core.controllership.client_asks import CEDE_AFTER_S, PATIENCE_S
+from controller.core.controllership.client_asks import CEDE_AFTER_S, CEDE_WITHIN_S, PATIENCE_S
 from controller.core.controllership.tenure import CEDE_TIMER, LINGER_TIMER
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
 from controller.core.events import (
@@ -216,6 +216,22 @@ def test_entries_of_a_request_that_is_refused_as_a_whole_are_errors() -> None:
     assert [errors(a) for a in answers(driver)] == [{0: client_requests.POLICY_VIOLATION}]
 
 
+def test_an_entry_that_is_accepted_is_no_error_where_the_others_are_refused_together() -> None:
+    """The refusal without a partition is one of those that were not decided yet."""
+    driver = Driver({tp(0): (1, 2), tp(0, "u"): (1, 2)}, answers_topics=False)
+    driver.view.session.configs.pop("u")
+    wanted = {tp(0): replicas(3, 4), tp(0, "u"): replicas(3, 4)}
+    ask(driver, AlterReassignments(wanted, "a tool"))
+    submitted(driver)
+    assert tp(0) in driver.view.work.reassignments
+    driver.observe(KillSwitchRead(is_on=True))
+    pass_time(driver, 1.0)
+    (answer,) = answers(driver)
+    assert isinstance(answer, AlterReassignmentsResponse)
+    found = {r.partition.topic: r.error for r in answer.results}
+    assert found == {"t": 0, "u": client_requests.POLICY_VIOLATION}
+
+
 def test_a_request_is_answered_for_itself_where_the_cancellation_beside_it_fails() -> None:
     """The reassignments are durable, and are carried out."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
@@ -323,8 +339,8 @@ def test_election_waits_for_what_is_still_to_be_read(unread: str) -> None:
     if unread == "topic":
         driver.view.tenure.states[tp()] = known
         driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
-    ask(driver, ElectLeaders(None, 5.0))
-    pass_time(driver, 4.0)
+    ask(driver, ElectLeaders(None, 4.0))
+    pass_time(driver, 1.0)
     assert not answers(driver)
     pass_time(driver, 1.0)
     assert [errors(a) for a in answers(driver)] == [{0: client_requests.REQUEST_TIMED_OUT}]
@@ -418,19 +434,24 @@ def test_role_is_given_back_for_a_client_and_claimed_again_later() -> None:
     assert any(isinstance(e, ClaimController) for e in driver.sent)
 
 
-def test_role_is_kept_for_a_client_that_waits_for_what_is_written() -> None:
+@pytest.mark.parametrize("is_written", [True, False])
+def test_role_is_kept_for_a_client_that_waits_for_what_is_written(*, is_written: bool) -> None:
     """It would be told that nothing was done, and the next tenure would carry it out."""
     driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=5.0))
     since = driver.view.tenure.idle_since
     assert since is not None
     driver.now = Instant(since + 4.9)
     ask(driver, alter({0: (3, 4)}))
+    driver.now = Instant(since + CEDE_AFTER_S - 1.0)
     driver.observe(ClientAsked(2, CedeRole("UpdateFeatures")))
     driver.now = Instant(since + CEDE_AFTER_S)
     driver.observe(TimerFired(LINGER_TIMER), TimerFired(CEDE_TIMER))
     assert not any(isinstance(e, ResignController) for e in driver.sent)
-    submitted(driver)
-    assert [errors(a) for a in answers(driver)] == [{0: 0}]
+    if is_written:
+        submitted(driver)
+        assert [errors(a) for a in answers(driver)] == [{0: 0}]
+    else:
+        driver.now = Instant(driver.now + CEDE_WITHIN_S)
     driver.observe(TimerFired(CEDE_TIMER))
     assert any(isinstance(e, ResignController) for e in driver.sent)
 

@@ -219,6 +219,22 @@ def test_a_marker_that_is_gone_is_not_deleted_again_and_again() -> None:
     assert driver.view.session.deletions == frozenset()
 
 
+def test_a_topic_that_is_created_before_its_marker_proves_to_be_gone_is_led() -> None:
+    """An operator removed the marker; no read of the markers shows a difference any more."""
+    driver = cluster()
+    commit, rejected = driver.commit, list[Change]()
+    driver.commit = rejected.append  # type: ignore[method-assign,assignment]
+    driver.observe(DeletionsRead(frozenset({"n"})))
+    made = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(90))
+    driver.observe(TopicsListed(frozenset({"t", "other", "n"})), TopicsRead({"n": made}))
+    driver.observe(StatesRead({tp(0, "n"): None}))
+    driver.commit = commit  # type: ignore[method-assign]
+    for effect in invalidate(driver.view, Change((DeletionMarkerEndedRecord("n"),))):
+        driver.answer(effect)
+    driver.observe(DeletionsRead(frozenset()))
+    assert driver.view.tenure.states[tp(0, "n")].leader == 1
+
+
 def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
     """Its listing may be under way."""
     driver = cluster()
@@ -396,6 +412,30 @@ def test_a_request_that_a_broker_refuses_as_a_whole_is_reported() -> None:
         answer(driver, to, partition)
     informed(driver, 4)
     assert wrote(driver, TopicDeletedRecord) == 1
+
+
+def test_a_broker_with_an_orphan_that_restarts_amid_the_deletion_is_awaited() -> None:
+    """It was live at the begin; its log would stay otherwise."""
+    driver = cluster(acknowledges=False)
+    driver.commit(Change((OrphanRecord(Orphan(BrokerId(4), tp(), Zxid(9), "dropped")),)))
+    driver.observe(MARKED)
+    driver.observe(live(1, 2, 3))
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    assert wrote(driver, TopicDeletedRecord) == 0
+    driver.observe(live(1, 2, 3, 4))
+    answer(driver, 4, tp())
+    assert wrote(driver, TopicDeletedRecord) == 1
+
+
+def test_a_bounce_amid_a_deletion_is_kept_until_the_deletion_is_revoked() -> None:
+    """No state of the topic is written before; afterwards the broker is no leader."""
+    driver = cluster(acknowledges=False)
+    driver.observe(MARKED)
+    driver.observe(live(1, 2, 3, 4, bounced=(2,)))
+    driver.observe(DeletionsRead(frozenset()))
+    driver.observe(live(2, 3, 4))
+    assert driver.view.tenure.states[tp()].leader == -1
 
 
 # --- races ---------------------------------------------------------------------------------------
