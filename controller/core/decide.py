@@ -86,7 +86,7 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
         parts += _without_role(view, due, now)
     if due.asks:
         parts.append(broker_asks.answer_brokers(view, now, _states_written(parts)))
-        parts.append(client_asks.answer_clients(view, now))
+        parts.append(client_asks.answer_clients(view, now, _topics_written(parts)))
     return records.Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),
@@ -97,6 +97,12 @@ def _states_written(parts: Iterable[records.Decision]) -> set[TopicPartition]:
     """Return the partitions whose state is written."""
     every = chain.from_iterable(c.records for part in parts for c in part.changes)
     return {r.partition for r in every if isinstance(r, records.StateRecord)}
+
+
+def _topics_written(parts: Iterable[records.Decision]) -> set[str]:
+    """Return the topics of which an assignment is written."""
+    every = chain.from_iterable(c.records for part in parts for c in part.changes)
+    return {r.partition.topic for r in every if isinstance(r, records.AssignmentRecord)}
 
 
 def _first_of_each(changes: Iterable[records.Change]) -> Iterator[records.Change]:

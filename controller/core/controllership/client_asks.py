@@ -17,6 +17,7 @@ Errors are those of KafkaController (``alterPartitionReassignments``, ``electLea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -83,14 +84,22 @@ class _Judged:
     """Whether an entry cannot be judged before a read."""
 
 
-def answer_clients(view: ClusterView, now: Instant) -> Decision:
-    """Return the answers that are known, and what the others need first."""
+def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -> Decision:
+    """
+    Return the answers that are known, and what the others need first.
+
+    Args:
+        view: Everything known.
+        now: The present instant.
+        written: The topics of which this cycle writes an assignment.
+
+    """
     if not view.tenure.client_asks:
         return Decision()
     changes: list[Change] = []
     following: list[effects.Effect] = []
     is_waiting = False
-    names = topic_asks.Names(view)
+    names = topic_asks.Names(view, written)
     for ticket, pending in view.tenure.client_asks.items():
         asking = topic_asks.Asking(view, names, ticket, pending)
         found = _refusal(view, pending) or _answer(asking, now)

@@ -16,6 +16,7 @@ request is interrupted by another controller asks again, and hears that its topi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
@@ -57,10 +58,10 @@ _Judged = TopicResult | Change | None
 class Names:
     """The topics that exist, also those that this cycle creates, and those that it extends."""
 
-    def __init__(self, view: ClusterView) -> None:
-        """Begin a cycle."""
+    def __init__(self, view: ClusterView, written: AbstractSet[str]) -> None:
+        """Begin a cycle; to topics that it writes, as a step begins, no partitions are added."""
         self._view = view
-        self.growing: set[str] = set()
+        self.growing = set(written)
 
     @cached_property
     def known(self) -> set[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.client_requests import ClientAnswer, ClientAsk
-from controller.core.controllership import invalidation
+from controller.core.controllership import client_asks, invalidation
 from controller.core.controllership.topic_asks import WRITE_S
 from controller.core.effects import ResignController, Respond, SendLeaderAndIsr
 from controller.core.events import (
@@ -377,6 +377,17 @@ def test_topic_that_was_read_before_the_claim_is_read_again_before_it_grows() ->
     grown = [c for c in driver.changes if isinstance(c.records[0], TopicGrownRecord)]
     assert len(grown) == 1
     assert driver.view.session.topics["t"].partitions[0] == PartitionAssignment(replicas(2, 1))
+
+
+@pytest.mark.parametrize("written", [set(), {"t"}])
+def test_topic_does_not_grow_in_the_cycle_in_which_a_step_of_it_begins(written: set[str]) -> None:
+    """The step is not in the view yet; afterwards the topic has a reassignment in progress."""
+    driver = Driver({tp(): (1, 2)})
+    driver.view.session.topics["t"].read_in = driver.view.tenure.claim_generation
+    driver.fold(ClientAsked(1, growth("t", 2)))
+    decided = client_asks.answer_clients(driver.view, driver.now, written)
+    grows = any(isinstance(c.records[0], TopicGrownRecord) for c in decided.changes)
+    assert grows is not bool(written)
 
 
 def test_validation_of_growth_writes_nothing() -> None:
