@@ -75,10 +75,10 @@ def _keep_bounce(
 
 def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
     """
-    Whether the leader restarted, and this turn or a later one treats it as failed.
+    Return whether the leader restarted, and this turn or a later one treats it as failed.
 
-    It is sent nothing before that: it is to hear of the repair's epoch only, whenever that is
-    durable. It may have lost what it acknowledged at the present one.
+    The leader is sent nothing before that: the next leader epoch that it hears of is that of the
+    repair. It may have lost records that it acknowledged in the present one.
     """
     state = view.tenure.states.get(partition)
     if state is None:

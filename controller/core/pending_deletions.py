@@ -360,14 +360,14 @@ def setting_read(view: ClusterView, event: events.DeletionSettingRead) -> None:
 
 
 def _serve_undeletable(view: ClusterView) -> None:
-    """Have the topics served again whose leaders are not withheld any more."""
+    """Serve the topics to be deleted that get leaders again."""
     for name in view.session.deletions or ():
         if view.tenure.held is not None and not is_leader_withheld(view, name):
             _serve_again(view, name)
 
 
 def _serve_again(view: ClusterView, topic: str) -> None:
-    """Have the metadata of a topic sent again, and its leaders elected: nobody deletes it."""
+    """Send the metadata of a topic again and elect its leaders: no controller deletes it."""
     view.tenure.being_deleted -= {topic}
     known = view.session.topics.get(topic)
     for number in known.partitions if known is not None else ():

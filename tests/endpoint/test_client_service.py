@@ -292,7 +292,7 @@ def test_no_broker_at_all_closes_the_connection() -> None:
 
 
 def test_answer_takes_memory_until_the_client_has_it() -> None:
-    """Whoever does not read keeps a limited memory busy; what does not fit there is refused."""
+    """Answers that clients do not read share a limited memory; one that does not fit is refused."""
     size = 8 * 2**20  # More than the kernel keeps for a connection.
     sent = struct.pack(">hhih", 60, 0, 9, -1)
     with public(lambda _, frame: frame[4:8] + bytes(size - 4)) as served:
@@ -612,7 +612,7 @@ def test_long_frames_are_read_after_authentication_only(token: bytes, *, is_last
 
 
 def test_nothing_is_decoded_before_authentication() -> None:
-    """A broker gets it as it is and closes; what it answers instead proves the authentication."""
+    """A broker gets the request and closes the connection; any answer proves the authentication."""
     malformed = alter_request() + b"\x00"
     with public(lambda _, frame: frame[4:8], is_sasl=True) as served:
         assert served.exchange(malformed, malformed) == [malformed[4:8], b""]

@@ -379,14 +379,14 @@ def _ongoing(
 def _elected(
     view: ClusterView, ticket: int, pending: PendingClientAsk, asked: ElectLeaders, now: Instant
 ) -> ElectLeadersResponse | Change | None:
-    is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
+    patience_s = min(asked.timeout_s, PATIENCE_S)
     if pending.results is None:
         partitions = tuple(
             view.session.partitions() if asked.partitions is None else asked.partitions
         )
         unread = {p for p in partitions if _is_unread(view, p)}
         # The other half of the time is for the elections.
-        if unread and now < pending.since + min(asked.timeout_s, PATIENCE_S) / 2:
+        if unread and now < pending.since + patience_s / 2:
             return None
         results, wanted = _elections(view, asked, (p for p in partitions if p not in unread))
         timed_out = client_requests.REQUEST_TIMED_OUT
@@ -394,6 +394,7 @@ def _elected(
         if wanted:
             return Change((ElectionsAskedRecord(ticket, wanted, results),))
         return ElectLeadersResponse(0, results)
+    is_late = now >= pending.since + patience_s
     results = pending.results
     for partition in sorted(pending.electing):
         result = _election_result(view, partition)

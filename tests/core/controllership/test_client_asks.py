@@ -436,7 +436,7 @@ def test_role_is_given_back_for_a_client_and_claimed_again_later() -> None:
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_role_is_kept_for_a_client_that_waits_for_what_is_written(*, is_written: bool) -> None:
-    """It would be told that nothing was done, and the next tenure would carry it out."""
+    """Else the client gets NOT_CONTROLLER, and the next tenure carries out the request."""
     driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=5.0))
     since = driver.view.tenure.idle_since
     assert since is not None
