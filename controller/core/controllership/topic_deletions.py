@@ -139,10 +139,10 @@ def _obstacle(view: ClusterView, topic: str, now: Instant) -> DeletionWait | Non
     replicas = {
         (broker, partition) for partition, broker in pending_deletions.replicas_of(view, topic)
     }
-    dead = sorted({b for b, _ in replicas} - view.cluster.brokers.keys())
     orphans = tuple(pending_deletions.orphans_of(view, topic))
-    if now < _away_until(view, topic):
-        dead = sorted({*dead, *(o.broker for o in orphans)} - view.cluster.brokers.keys())
+    awaited = orphans if now < _away_until(view, topic) else ()
+    needed = {b for b, _ in replicas} | {o.broker for o in awaited}
+    dead = sorted(needed - view.cluster.brokers.keys())
     if dead:
         return DeletionWait(f"broker {_ids(dead)} with a replica is not live", for_broker=True)
     failed = sorted(
