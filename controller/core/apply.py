@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from controller.core import (
+    deletion_facts,
     effects,
     lost_asks,
     model,
-    pending_deletions,
     phases,
     records,
     request_records,
@@ -122,14 +122,14 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             note_topic(view, ticket, result)
             tenure.electing.update(result.new_partitions)
         case records.DeletionBegunRecord(topic=topic):
-            pending_deletions.deletion_begun(view, topic)
+            deletion_facts.deletion_begun(view, topic)
         case records.PartitionZnodesDeletedRecord():
-            pending_deletions.znodes_deleted(view, record)
+            deletion_facts.znodes_deleted(view, record)
         case records.TopicDeletedRecord(topic=topic):
-            pending_deletions.topic_deleted(view, topic)
+            deletion_facts.topic_deleted(view, topic)
             deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
         case records.DeletionMarkerEndedRecord(topic=topic):
-            pending_deletions.marker_ended(view, topic)
+            deletion_facts.marker_ended(view, topic)
             deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
         case records.DeletionBlockedRecord(topic=topic, wait=wait):
             if wait is None:
@@ -173,7 +173,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 Departure(orphan.broker, orphan.partition, orphan.topic_czxid), None
             )
             tenure.orphans_tried.discard(orphan)
-            pending_deletions.replica_left(view, orphan)
+            deletion_facts.replica_left(view, orphan)
         case records.OrphanEndedRecord(orphan=orphan):
             if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 work.orphaned[orphan.partition] -= 1
@@ -439,11 +439,11 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         case effects.ResignController():
             tenure.resigning = True
         case effects.DescribeDeletionSetting(brokers=brokers):
-            pending_deletions.setting_asked(view, brokers, now)
+            deletion_facts.setting_asked(view, brokers, now)
         case effects.ReadTopicTrees(topics=topics):
             tenure.trees_asked.update(topics)
         case effects.SendStopReplica(partition=partition, broker=broker):
-            pending_deletions.requests_issued(view, effect)
+            deletion_facts.requests_issued(view, effect)
             orphan = view.work.orphans.get((broker, partition))
             if orphan is not None:
                 tenure.orphans_tried.add(orphan)

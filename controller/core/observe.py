@@ -12,10 +12,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from controller.core import (
+    deletion_facts,
     events,
     lost_asks,
-    pending_deletions,
     phases,
+    state_reads,
     tenure_reset,
     topic_configs,
     topic_reads,
@@ -57,7 +58,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.TopicsRead():
             topic_reads.topics_read(view, event, now)
         case events.StatesRead():
-            topic_reads.states_read(view, event, now)
+            state_reads.states_read(view, event, now)
         case events.StateChanged(partition=partition):
             view.due.changed.add(partition)
             view.tenure.watched.pop(partition, None)
@@ -68,9 +69,9 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
         case events.DeletionsRead():
             topic_reads.deletions_read(view, event, now)
         case events.TopicTreesRead():
-            pending_deletions.trees_read(view, event)
+            deletion_facts.trees_read(view, event)
         case events.DeletionSettingRead():
-            pending_deletions.setting_read(view, event)
+            deletion_facts.setting_read(view, event)
         case events.IsrNotificationsRead():
             view.cluster.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))

@@ -1,5 +1,5 @@
 """
-Fold reads of topics and partition states into the view.
+Fold reads of topics and of the deletions that are requested into the view.
 
 A read that a write of ours overtook is dropped; one that confirms the known content ends its
 invalidity.
@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from controller.core import (
+    deletion_facts,
     events,
-    lost_asks,
     model,
     options,
-    pending_deletions,
     unclean_election,
     wakeups,
 )
@@ -28,8 +27,6 @@ from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
 """The most remembered replicas that others dropped: more than a controller drops in a minute."""
-UNTREATED_S: Final = 60.0
-"""How long before a claim a restart may have been that the former controller did not treat."""
 
 
 def is_no_news(read: model.ZkVersion, known: model.ZkVersion, *, stale: bool) -> bool:
@@ -43,7 +40,7 @@ def topics_listed(view: ClusterView, event: events.TopicsListed) -> None:
     session.listed = event.topics
     session.missing_topics.clear()
     for name in [t for t in session.topics if t not in event.topics]:
-        pending_deletions.forget_topic(view, name)
+        deletion_facts.forget_topic(view, name)
     session.asked_topics &= event.topics
     for name in [t for t in session.unreadable_topics if t not in event.topics]:
         del session.unreadable_topics[name]
@@ -55,7 +52,7 @@ def deletions_read(view: ClusterView, event: events.DeletionsRead, now: Instant)
     known = session.deletions or frozenset()
     deletion_yields.note_deletions(view, event.topics, now)
     session.deletions = event.topics
-    pending_deletions.deletions_read(view, known)
+    deletion_facts.deletions_read(view, known)
     for name in (event.topics ^ known) & session.topics.keys():
         partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]
         for partition in partitions:
@@ -110,7 +107,7 @@ def topics_read(view: ClusterView, event: events.TopicsRead, now: Instant) -> No
     if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
         _overtaken(view, event)
         return
-    topics = pending_deletions.without_deleted(view, event.topics)
+    topics = deletion_facts.without_deleted(view, event.topics)
     uncertain = {name for name, read in topics.items() if _may_lose(view, name, read)}
     for name, read in topics.items():
         if isinstance(read, model.TopicAssignment):
@@ -132,7 +129,7 @@ def _missing(view: ClusterView, name: str) -> None:
     contain a topic of that name that was created again, which no further listing would show.
     """
     session = view.session
-    pending_deletions.forget_topic(view, name)
+    deletion_facts.forget_topic(view, name)
     session.asked_topics.discard(name)
     if name not in (session.listed or ()):
         return
@@ -199,7 +196,7 @@ def _topic(
     view.session.unreadable_topics.pop(name, None)
     known = view.session.topics.get(name)
     if known is not None and known.czxid != read.czxid:
-        pending_deletions.forget_topic(view, name)
+        deletion_facts.forget_topic(view, name)
         known = None
     if known is not None:
         known.read_in = max(known.read_in, read_generation)
@@ -211,7 +208,7 @@ def _topic(
         read.version, known.version, stale=was_stale and not invalidated_in
     ):
         return
-    pending_deletions.topic_changed(view, name, known, read)
+    deletion_facts.topic_changed(view, name, known, read)
     before = known.partitions if known is not None else {}
     if known is not None and (was_stale or _is_led_by_a_broker(view)):
         _note_departures(view, name, known, read, now)
@@ -349,144 +346,3 @@ def _note_lost(
             departures = (Departure(r, partition, topic.czxid) for r in gone if r not in lost)
             cluster.departed.update(dict.fromkeys(departures, now))
             _forget_old_departures(view)
-
-
-def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
-    """Fold in partition states: leader, ISR, epochs, or that there is none."""
-    tenure = view.tenure
-    if tenure.held is None or event.read_generation < tenure.claim_generation:
-        # A read that was under way at a claim is requested again in the tenure.
-        return
-    for partition, read in pending_deletions.present_states(view, event):
-        if event.read_generation < tenure.distrusted.get(partition, 0):
-            # It was under way when a write of ours was rejected; another one follows.
-            continue
-        was_distrusted = tenure.distrusted.pop(partition, None) is not None
-        _note_watch(view, partition, read, event.armed)
-        _note_asked(view, partition, event.read_generation)
-        # An unreadable state was not sent to any broker.
-        fresh = partition in tenure.seeding or partition in tenure.unreadable_states
-        tenure.seeding.discard(partition)
-        tenure.unseeded.pop(partition, None)
-        if partition in tenure.refreshing:
-            tenure.refreshing.discard(partition)
-            view.due.refreshed[partition] = None
-        if partition.topic not in view.session.topics:
-            continue
-        if fresh:
-            view.due.seeded[partition] = None
-        if isinstance(read, model.PartitionState):
-            tenure.stateless.discard(partition)
-            tenure.unreadable_states.pop(partition, None)
-            known = tenure.states.get(partition)
-            if known is not None and read.version < known.version:
-                continue
-            tenure.states[partition] = read
-            if known is None:
-                _state_appeared(view, partition, None if was_distrusted else read, now)
-            unclean_election.note_leader(view, partition, known)
-            isr_health.note_isr(view, partition, known, read, now)
-            if known is not None and not set(read.isr) <= set(known.isr):
-                view.note_progress(partition, now)
-            isr_health.judge(view, partition)
-            _invalidate_for_strangers(view, partition, read)
-            wakeups.orphans_concerned(view, partition)
-        elif read is None:
-            tenure.stateless.add(partition)
-            tenure.unreadable_states.pop(partition, None)
-            tenure.states.pop(partition, None)
-            tenure.leaderless.pop(partition, None)
-            isr_health.forget_health(view, partition)
-        else:
-            tenure.stateless.discard(partition)
-            tenure.unreadable_states[partition] = read
-        view.due.partitions[partition] = None
-    wakeups.asks_concerned(view)
-
-
-def _state_appeared(
-    view: ClusterView, partition: TopicPartition, first: model.PartitionState | None, now: Instant
-) -> None:
-    """
-    Note a state that was not known.
-
-    Args:
-        view: Everything known.
-        partition: The partition.
-        first: The state; None: it was known earlier in the tenure, before a rejected write.
-        now: The present instant.
-
-    """
-    if partition in view.work.reassignments:
-        # A cancellation that waited for this state precedes the partition's next step.
-        wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
-    if first is not None and engines.holds_role(view):
-        lost_asks.first_read(view, partition, first, now)
-        _note_untreated(view, partition, first)
-
-
-def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
-    """Note that a read is answered that a request of a broker waits for."""
-    asked = view.tenure.asks_read.get(partition)
-    if asked is not None and read_generation >= asked.read_generation:
-        view.tenure.asks_read[partition] = asked._replace(is_answered=True)
-
-
-def _note_untreated(
-    view: ClusterView, partition: TopicPartition, read: model.PartitionState
-) -> None:
-    """
-    Note the members of the ISR that restarted, where no controller wrote the state since.
-
-    The controller before the claim may not have known it yet. A restart long before the claim is
-    left: a Kafka controller that takes over treats none, and after a restart of the whole cluster
-    each ISR would shrink to its leader.
-    """
-    held, cluster = view.tenure.held, view.cluster
-    if held is None or not cluster.registered or read.mzxid == model.UNKNOWN_ZXID:
-        return
-    since = min(view.role.claimed_at, held.since - UNTREATED_S)
-    untreated = {
-        broker
-        for broker in {read.leader, *read.isr} & cluster.registered.keys() & cluster.brokers.keys()
-        if cluster.registered[broker] >= since and cluster.brokers[broker].epoch > read.mzxid
-    }
-    if untreated:
-        view.tenure.bounced.setdefault(partition, set()).update(untreated)
-
-
-def _invalidate_for_strangers(
-    view: ClusterView, partition: TopicPartition, read: model.PartitionState
-) -> None:
-    """
-    Have a topic read again whose ISR contains brokers that are not known as replicas.
-
-    Another controller may have added them before the claim, after we read the topic.
-    """
-    topic = view.session.topics[partition.topic]
-    if topic.stale or topic.read_in >= view.tenure.claim_generation:
-        return
-    assignment = topic.partitions.get(partition.partition)
-    if assignment is not None and not set(read.isr) <= set(assignment.replicas):
-        topic.invalidate(view.tenure.claim_generation)
-        view.due.overtaken_topics.add(partition.topic)
-
-
-def _note_watch(
-    view: ClusterView,
-    partition: TopicPartition,
-    read: model.PartitionState | str | None,
-    armed: frozenset[TopicPartition] | None,
-) -> None:
-    """
-    Note whether the watch is set: only a watched state may be taken for the present one.
-
-    Where the watch fired before the rest was read, the result is outdated and is requested again; a
-    missing or unreadable state has no watch.
-    """
-    if partition not in view.tenure.watched or armed is None:
-        return
-    if partition in armed:
-        view.tenure.watched[partition] = True
-    elif not isinstance(read, model.PartitionState):
-        del view.tenure.watched[partition]

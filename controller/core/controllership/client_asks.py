@@ -9,14 +9,14 @@ As with brokers, a request stays in the view until it can be answered from what 
 - ListPartitionReassignments shows every reassignment against its last target, also a pending one:
   Kafka's tool takes a partition that is not listed for one that has ended.
 - CreateTopics, CreatePartitions and DeleteTopics: ``topic_asks``.
-- ElectLeaders joins the preferred elections of this tenure, with their limits.
+- ElectLeaders: ``election_asks``.
 
 Errors are those of KafkaController (``alterPartitionReassignments``, ``electLeaders``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,14 +28,13 @@ from controller.core.client_requests import (
     CedeRole,
     ClientAnswer,
     ElectLeaders,
-    ElectLeadersResponse,
     ListReassignments,
     ListReassignmentsResponse,
     OngoingReassignment,
     PartitionResult,
     PendingClientAsk,
 )
-from controller.core.controllership import duties, topic_asks
+from controller.core.controllership import election_asks, topic_asks
 from controller.core.controllership.engines import engine_of
 from controller.core.model import (
     Instant,
@@ -46,7 +45,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.records import AskAnsweredRecord, Change, Decision, ElectionsAskedRecord
+from controller.core.records import AskAnsweredRecord, Change, Decision
 from controller.core.requests import acceptance
 from controller.core.topic_requests import CreatePartitions, CreateTopics, DeleteTopics
 from controller.core.view import ClusterView
@@ -172,7 +171,7 @@ def _answer(
         case AlterReassignments() as asked:
             return _altered(view, ticket, pending, asked, now)
         case ElectLeaders() as asked:
-            return _elected(view, ticket, pending, asked, now)
+            return election_asks.answer_elections(view, ticket, pending, asked, now)
         case CreateTopics() | CreatePartitions() | DeleteTopics() as asked:
             return topic_asks.answer_topics(asking, asked, now)
         case CedeRole():
@@ -371,96 +370,3 @@ def _ongoing(
     adding = tuple(r for r in target if r not in origin)
     removing = tuple(r for r in replicas if r not in target)
     return OngoingReassignment(partition, replicas, adding, removing)
-
-
-# --- ElectLeaders --------------------------------------------------------------------------------
-
-
-def _elected(
-    view: ClusterView, ticket: int, pending: PendingClientAsk, asked: ElectLeaders, now: Instant
-) -> ElectLeadersResponse | Change | None:
-    patience_s = min(asked.timeout_s, PATIENCE_S)
-    if pending.results is None:
-        partitions = tuple(
-            view.session.partitions() if asked.partitions is None else asked.partitions
-        )
-        unread = {p for p in partitions if _is_unread(view, p)}
-        # The other half of the time is for the elections.
-        if unread and now < pending.since + patience_s / 2:
-            return None
-        results, wanted = _elections(view, asked, (p for p in partitions if p not in unread))
-        timed_out = client_requests.REQUEST_TIMED_OUT
-        results += tuple(PartitionResult(p, timed_out) for p in sorted(unread))
-        if wanted:
-            return Change((ElectionsAskedRecord(ticket, wanted, results),))
-        return ElectLeadersResponse(0, results)
-    is_late = now >= pending.since + patience_s
-    results = pending.results
-    for partition in sorted(pending.electing):
-        result = _election_result(view, partition)
-        if result is None and not is_late:
-            return None
-        late = PartitionResult(partition, client_requests.REQUEST_TIMED_OUT)
-        results = (*results, result or late)
-    return ElectLeadersResponse(0, results)
-
-
-def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
-    """Return whether the topic or the state of a partition is still to be read."""
-    tenure = view.tenure
-    if view.is_to_be_deleted(partition.topic):
-        return False
-    is_known = any(
-        partition in known for known in (tenure.states, tenure.stateless, tenure.unreadable_states)
-    )
-    return acceptance.is_undecidable(view, partition) or (
-        view.session.assignment(partition) is not None and not is_known
-    )
-
-
-def _elections(
-    view: ClusterView, asked: ElectLeaders, partitions: Iterable[TopicPartition]
-) -> tuple[tuple[PartitionResult, ...], tuple[TopicPartition, ...]]:
-    """Return the results that are known at once, and the partitions to elect for."""
-    results: list[PartitionResult] = []
-    wanted: list[TopicPartition] = []
-    for partition in partitions:
-        result = _unelectable(view, partition)
-        if result is None:
-            wanted.append(partition)
-        elif asked.partitions is not None or result.error != client_requests.ELECTION_NOT_NEEDED:
-            results.append(result)
-    return tuple(results), tuple(wanted)
-
-
-def _unelectable(view: ClusterView, partition: TopicPartition) -> PartitionResult | None:
-    """Return why no leader is elected; None: the preferred one can be."""
-    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
-    if partition.topic in (view.session.deletions or ()):
-        deleted = "The topic is being deleted."
-        return PartitionResult(partition, client_requests.INVALID_TOPIC_EXCEPTION, deleted)
-    if assignment is None or state is None:
-        unknown = "The partition does not exist."
-        return PartitionResult(partition, client_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
-    if state.leader == assignment.replicas[0]:
-        needless = "Leader election not needed for topic partition."
-        return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
-    unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
-    if partition in view.work.reassignments:
-        later = "The partition is being reassigned: its preferred leader is elected afterwards."
-        return PartitionResult(partition, unavailable, later)
-    if duties.elect_preferred(view, partition) is None:
-        out = f"The preferred replica {assignment.replicas[0]} is not live and in sync."
-        return PartitionResult(partition, unavailable, out)
-    return None
-
-
-def _election_result(view: ClusterView, partition: TopicPartition) -> PartitionResult | None:
-    """Return the result of an election; None while it is under way."""
-    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
-    if assignment is None or state is None or partition in view.tenure.preferred:
-        return None
-    if state.leader != assignment.replicas[0]:
-        unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
-        return PartitionResult(partition, unavailable, "The preferred replica cannot lead.")
-    return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import effects, pending_deletions, records, request_records, wakeups
+from controller.core import deletion_facts, effects, records, request_records, wakeups
 from controller.core.controllership.topic_asks import note_topic
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.throttling.throttle_records import applied_throttle_rejected, throttles_refused
@@ -81,11 +81,11 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 | records.TopicDeletedRecord(topic=topic)
             ):
                 # The marker is gone, or the topic or its znodes are others.
-                pending_deletions.restart(view, topic)
+                deletion_facts.restart(view, topic)
                 topics[topic] = None
             case records.DeletionMarkerEndedRecord(topic=topic):
                 # It is gone, which the next read of the markers shows.
-                pending_deletions.marker_ended(view, topic)
+                deletion_facts.marker_ended(view, topic)
             case records.ProducerIdsRecord():
                 view.tenure.producer_ids = None
             case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():

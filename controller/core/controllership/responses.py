@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
-from controller.core import events, pending_deletions, phases, unclean_election, wakeups
+from controller.core import deletion_facts, events, phases, unclean_election, wakeups
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     AlterOutcome,
@@ -82,7 +82,7 @@ def requests_lost(
         elsewhere: Brokers whose channel is opened again.
 
     """
-    pending_deletions.brokers_moved(view, gone, elsewhere)
+    deletion_facts.brokers_moved(view, gone, elsewhere)
     tenure, lost = view.tenure, gone | elsewhere
     tenure.orphans_tried = {o for o in tenure.orphans_tried if o.broker not in lost}
 
@@ -185,16 +185,16 @@ def stop_replica_answered(
     if not _is_current(view, event):
         return
     if is_refused(view, event.error, event.broker):
-        pending_deletions.request_refused(view, event.broker, event.error)
+        deletion_facts.request_refused(view, event.broker, event.error)
         return
-    pending_deletions.broker_informed(view, event)
+    deletion_facts.broker_informed(view, event)
     for partition, epoch, delete, error in event.results:
         if not delete:
             continue
         if error == NONE:
             log_dropped(view, event.broker, partition, now)
         if epoch == EPOCH_DURING_DELETE:
-            pending_deletions.replica_deleted(view, event.broker, partition, error)
+            deletion_facts.replica_deleted(view, event.broker, partition, error)
         _orphan_answered(view, event.broker, partition, error)
         reassignment = view.work.reassignments.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):

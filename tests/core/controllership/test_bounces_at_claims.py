@@ -22,7 +22,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.topic_reads import UNTREATED_S
+from controller.core.state_reads import UNTREATED_S
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.controllership.test_duties import live
 

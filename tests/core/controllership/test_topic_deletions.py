@@ -10,6 +10,7 @@ from controller.core.apply import apply
 from controller.core.controllership.invalidation import invalidate
 from controller.core.controllership.topic_deletions import AWAY_S
 from controller.core.controls import Controls, Pause, Pauses
+from controller.core.deletion_facts import requests_issued
 from controller.core.effects import (
     ClaimController,
     ReadTopicTrees,
@@ -48,7 +49,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.core.pending_deletions import progress_of, requests_issued
+from controller.core.pending_deletions import progress_of
 from controller.core.records import (
     Change,
     DeletionBegunRecord,
