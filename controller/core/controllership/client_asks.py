@@ -212,7 +212,7 @@ def _judge(
     view: ClusterView, partition: TopicPartition, target: Replicas | None, judged: _Judged
 ) -> None:
     """Judge an entry as it would be accepted, or note what has to be known first."""
-    forbidden = _forbidden(view)
+    forbidden = None if target is None else _forbidden(view)
     if forbidden is not None:
         result = PartitionResult(partition, client_requests.POLICY_VIOLATION, forbidden)
         judged.results.append(result)
@@ -229,7 +229,7 @@ def _judge(
 
 
 def _forbidden(view: ClusterView) -> str | None:
-    """Return why no reassignment of a client is accepted, whatever it is."""
+    """Return why no new target of a client is accepted; cancellations always are."""
     if view.session.kill_switch:
         return acceptance.DISABLED
     return approvals.REQUIRED if view.options.require_approval else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.core import client_requests
@@ -178,6 +180,19 @@ def test_what_forbids_requests_forbids_those_of_clients(*, is_approval: bool) ->
     ask(driver, alter({0: (3, 4)}))
     assert errors(answers(driver)[0]) == {0: client_requests.POLICY_VIOLATION}
     assert not submissions(driver)
+
+
+@pytest.mark.parametrize("is_approval", [True, False], ids=["approval", "kill switch"])
+def test_what_forbids_requests_forbids_no_cancellation(*, is_approval: bool) -> None:
+    """As with the daemon's own command."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (3, 4)})
+    if is_approval:
+        driver.view.options = replace(driver.view.options, require_approval=True)
+    else:
+        driver.observe(KillSwitchRead(is_on=True))
+    ask(driver, alter({0: None}))
+    assert [s.cancelled for s in submissions(driver)] == [{tp()}]
 
 
 def test_failed_write_is_reported() -> None:
