@@ -114,7 +114,7 @@ def parse_advertised(value: object) -> object:
 
 def advertised(given: HttpAddress | None, bound: HttpAddress, host_name: str) -> HttpAddress:
     """
-    Return the address of the HTTP server to publish for commands.
+    Return the address that a server publishes for those that connect to it.
 
     Args:
         given: The configured address.

@@ -347,7 +347,8 @@ class Settings(BaseSettings):
     )
     endpoint_listen: Annotated[HttpAddress | None, BeforeValidator(parse_optional_address)] = Field(
         None,
-        description="Address of the controller endpoint, HOST:PORT; port 0 takes a free one.",
+        description="Address of the controller endpoint, HOST:PORT; port 0 takes a free one. It "
+        "is needed unless `controller_endpoint` is off.",
     )
     endpoint_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = Field(
         None,
@@ -375,24 +376,26 @@ class Settings(BaseSettings):
     endpoint_password: SecretStr | None = Field(None, description="Password of that key.")
     endpoint_cafile: Path | None = Field(
         None,
-        description="CA certificates for the certificates that brokers then have to show (PEM).",
+        description="CA certificates that verify the certificates of peers (PEM). All peers then "
+        "have to present one, with `controller_endpoint = public` clients as well.",
     )
     endpoint_sasl_mechanisms: Annotated[str, AfterValidator(sasl_mechanisms)] = Field(
         ",".join(SASL_SERVED),
-        description="SASL mechanisms by which brokers may authenticate: "
-        + ", ".join(SASL_SERVED)
-        + ".",
+        description="SASL mechanisms by which brokers may authenticate with `controller_endpoint = "
+        "private`: " + ", ".join(SASL_SERVED) + ".",
     )
     endpoint_users: Path | None = Field(
         None,
         description="File with the users of the brokers and their passwords, a line USER:PASSWORD "
-        "for each, which others must not be able to read. It is read again when it changes.",
+        "for each, which others must not be able to read. It is read again when it changes. Only "
+        "with `controller_endpoint = private`.",
     )
     endpoint_principals: str | None = Field(
         None,
-        description="Principals that may act as brokers, separated by semicolons, as in Kafka's "
-        "`super.users`: User:kafka, or User:CN=kafka,O=Example for a certificate. By default all "
-        "users of `endpoint_users`.",
+        description="Principals that may act as brokers with `controller_endpoint = private`, "
+        "separated by semicolons, as in Kafka's `super.users`: User:kafka, or "
+        "User:CN=kafka,O=Example for the whole subject of a certificate; "
+        "ssl.principal.mapping.rules are not applied. By default all users of `endpoint_users`.",
     )
 
     http: Annotated[HttpAddress, BeforeValidator(parse_address)] = Field(
@@ -502,19 +505,37 @@ class Settings(BaseSettings):
                 "controller_endpoint",
                 f"needs endpoint_certfile and endpoint_keyfile with {protocol}",
             )
-        if mode is EndpointMode.PUBLIC:
-            if protocol == "SSL":
-                raise _about(
-                    "controller_endpoint",
-                    "public is not available with SSL: certificates of clients cannot be relayed",
-                )
-            return self
-        if protocol.startswith("SASL") and self.endpoint_users is None:
+        if mode is EndpointMode.PUBLIC and protocol == "SSL":
+            raise _about(
+                "controller_endpoint",
+                "public is not available with SSL: certificates of clients cannot be relayed",
+            )
+        is_sasl = protocol.startswith("SASL")
+        if mode is EndpointMode.PRIVATE and is_sasl and self.endpoint_users is None:
             raise _about("controller_endpoint", f"private needs endpoint_users with {protocol}")
-        if protocol == "SSL" and self.endpoint_cafile and self.endpoint_principals is None:
+        return self
+
+    @model_validator(mode="after")
+    def _endpoint_knows_its_peers(self) -> Self:
+        protocol = self.security_protocol.value
+        if self.controller_endpoint is EndpointMode.OFF:
+            return self
+        if self.controller_endpoint is EndpointMode.PUBLIC:
+            for name in ("endpoint_users", "endpoint_principals"):
+                if getattr(self, name) is not None:
+                    raise _about(name, "has no effect with public: brokers authenticate all peers")
+            return self
+        has_certificates = protocol == "SSL" and self.endpoint_cafile is not None
+        if has_certificates and self.endpoint_principals is None:
             raise _about(
                 "endpoint_cafile",
                 "needs endpoint_principals: any certificate of these authorities is accepted",
+            )
+        is_authenticated = has_certificates or protocol.startswith("SASL")
+        if self.endpoint_principals is not None and not is_authenticated:
+            raise _about(
+                "endpoint_principals",
+                "needs SASL, or SSL with endpoint_cafile: no peer would authenticate",
             )
         return self
 

@@ -273,6 +273,7 @@ def test_min_free_of_another_form_is_refused(text: str) -> None:
 
 
 ENDPOINT = {"controller_endpoint": "private", "endpoint_listen": "0.0.0.0:9095"}
+PUBLIC = {**ENDPOINT, "controller_endpoint": "public"}
 SASL = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
 
 
@@ -292,6 +293,9 @@ SASL = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
             },
             "endpoint_principals",
         ),
+        ({**ENDPOINT, "endpoint_principals": "User:kafka"}, "SASL, or SSL with endpoint_cafile"),
+        ({**PUBLIC, "endpoint_users": "users"}, "no effect with public"),
+        ({**PUBLIC, "endpoint_principals": "User:kafka"}, "no effect with public"),
         ({**ENDPOINT, "endpoint_sasl_mechanisms": "PLAIN,GSSAPI"}, "a list of PLAIN, SCRAM"),
     ],
 )

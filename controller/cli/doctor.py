@@ -25,8 +25,9 @@ from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
+from controller.endpoint.listing import configured_entry
 from controller.errors import InvalidInputError
-from controller.settings import Settings
+from controller.settings import EndpointMode, Settings
 from controller.zk.operator_client import OperatorClient
 
 EACH_MAX: Final = 10
@@ -89,6 +90,8 @@ def take_snapshot(
         topics_before=topics,
         brokers=answers,
         controller_id=settings.controller_id,
+        endpoint=configured_entry(settings),
+        serves_clients=settings.controller_endpoint is EndpointMode.PUBLIC,
         jute_maxbuffer=settings.zookeeper_jute_maxbuffer,
         daemon_problem=problem,
         daemon_refusals=tuple(map(str, (status or {}).get("refused_because") or ())),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from controller.core.cached_znodes import Topic
 from controller.core.controllership.eligibility import delegated_refusals, native_refusals
+from controller.core.model import BrokerId
 from controller.core.options import Options
+from controller.core.partition.gates import ids
 from controller.core.view import ClusterView
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
@@ -20,7 +23,13 @@ OPEN_ACL: Final = ("world:anyone:cdrwa",)
 
 def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
     """Find what forbids the native engine here; the delegated engine may be possible."""
-    view = ClusterView(Options(controller_id=snapshot.controller_id))
+    view = ClusterView(
+        Options(
+            controller_id=snapshot.controller_id,
+            endpoint=snapshot.endpoint,
+            serves_clients=snapshot.serves_clients,
+        )
+    )
     view.cluster.brokers = dict(snapshot.znodes.brokers)
     view.session.guards = snapshot.znodes.guards
     view.session.topics = {name: Topic.of(t) for name, t in snapshot.znodes.topics.items()}
@@ -38,33 +47,82 @@ def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
                 else "neither is the delegated engine"
             ),
         )
+    yield from _unreachable_address(snapshot)
+
+
+def _unreachable_address(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find a controller endpoint that is advertised as this machine, with brokers on others."""
+    if snapshot.endpoint is None:
+        return
+    own = snapshot.endpoint.endpoints[0]
+    elsewhere = [
+        f"broker {b.id} is at {e.host}"
+        for b in sorted(snapshot.znodes.brokers.values(), key=lambda b: b.id)
+        for e in b.endpoints
+        if e.listener == own.listener and not _is_loopback(e.host)
+    ]
+    if _is_loopback(own.host) and elsewhere:
+        yield Finding(
+            "endpoint_address",
+            Severity.WARNING,
+            f"{own.host}:{own.port}",
+            f"brokers on other machines cannot reach this address; {elsewhere[0]}",
+            "set `endpoint_advertise` of each daemon to an address that brokers can reach",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def endpoint_modes(snapshot: Snapshot) -> Iterator[Finding]:
     """Find which modes of the controller endpoint the listeners permit, from protocol 2.7 on."""
-    brokers = list(snapshot.znodes.brokers.values())
+    brokers = sorted(snapshot.znodes.brokers.values(), key=lambda b: b.id)
     if not any(b.has_features for b in brokers):
         return
-    shared = set.intersection(*({e.listener for e in b.endpoints} for b in brokers))
-    private = sorted(shared) if all(len(b.endpoints) > 1 for b in brokers) else []
-    plain = {
-        e.listener for e in brokers[0].endpoints if not e.security_protocol.endswith("SSL")
-    } & shared
-    modes = []
-    if private:
-        modes.append(f"private under one of {', '.join(private)} that clients do not use")
+    common = set.intersection(
+        *({(e.listener, e.security_protocol) for e in b.endpoints} for b in brokers)
+    )
+    single = [b.id for b in brokers if len(b.endpoints) == 1]
+    if not common:
+        private = public = "not possible, no listener with one protocol is common to all brokers"
     else:
-        modes.append("not private: brokers have one listener, which clients use as well")
-    if plain:
-        modes.append(f"public under {', '.join(sorted(plain))}")
-    else:
-        modes.append("not public: every common listener has TLS, or there is none")
+        private, public = _private(common, single), _public(common)
+    is_configured = snapshot.endpoint is not None
     yield Finding(
         "endpoint_modes",
         Severity.INFO,
         "the cluster",
-        "; ".join(modes),
-        "set controller_endpoint to run the native engine here (docs/guide/engines.md)",
+        f"private: {private}; public: {public}",
+        "nothing to do: controller_endpoint is set"
+        if is_configured
+        else "optional: the delegated engine works without it; docs/guide/engines.md says when to "
+        "set controller_endpoint",
+    )
+
+
+def _private(common: AbstractSet[tuple[str, str]], single: Sequence[BrokerId]) -> str:
+    """Return whether brokers have a listener of their own."""
+    if single:
+        return f"not possible, broker {ids(single)} has one listener, which clients use as well"
+    names = ", ".join(sorted(listener for listener, _ in common))
+    return f"possible under {names} (name one that clients do not use)"
+
+
+def _public(common: AbstractSet[tuple[str, str]]) -> str:
+    """Return the listeners whose clients can be served: their logins can be relayed."""
+    names = [
+        f"{listener} ({protocol}: needs endpoint_certfile and endpoint_keyfile)"
+        if protocol == "SASL_SSL"
+        else listener
+        for listener, protocol in sorted(common)
+        if protocol != "SSL"
+    ]
+    if names:
+        return f"possible under {', '.join(names)}"
+    return (
+        "not possible, every common listener has SSL without SASL, and certificates of clients "
+        "cannot be relayed"
     )
 
 
@@ -109,7 +167,8 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             znodes.daemons[0] or LEADER,
             f"the leading daemon cannot work: {reason}",
             "where brokers refuse its requests: grant its principal ClusterAction on the cluster; "
-            "it tries again every five minutes, or when it is restarted",
+            "where they do not reach the controller endpoint: check its address, port and "
+            "certificate; it tries again every five minutes, or when it is restarted",
         )
     if len(znodes.daemons) > 1:
         addresses = ", ".join(d or "unreadable" for d in znodes.daemons)

@@ -121,6 +121,10 @@ class Snapshot:
     brokers: BrokerAnswers = field(default_factory=BrokerAnswers)
     controller_id: int = 1_000_000
     """The daemon's id as the controller, from the settings."""
+    endpoint: model.LiveBroker | None = None
+    """The daemon as brokers would know it, from the settings; None: no controller endpoint."""
+    serves_clients: bool = False
+    """Whether clients would see the controller endpoint, from the settings."""
     jute_maxbuffer: int = 0xFFFFF
     """``jute.maxbuffer`` of the ZooKeeper servers, by the settings."""
     daemon_problem: str | None = None

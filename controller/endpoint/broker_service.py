@@ -30,7 +30,7 @@ OTHER: Final = "other_error"
 
 
 class AskObserver(Protocol):
-    """Counts requests of brokers; called on the server's thread."""
+    """Counts requests of brokers and clients; called on the server's thread."""
 
     def endpoint_answered(self, request: str, result: str) -> None:
         """A request of this class was answered so; both have few values."""

@@ -67,7 +67,8 @@ UNCLEAN: Final = 1
 """The election type of ElectLeaders that may lose records (KIP-460)."""
 RESOURCE_BROKER: Final = 4
 RESOURCE_BROKER_LOGGER: Final = 8
-NO_TIMEOUT_S: Final = 60.0
+TIMEOUT_MAX_S: Final = 60.0
+"""The longest time that a request is worked on, whatever its own limit."""
 
 
 class Unclean:
@@ -133,7 +134,7 @@ def _partitions(
 
 def _timeout_s(body: Fields) -> float:
     timeout_ms: int = body["timeout_ms"]
-    return min(max(timeout_ms, 0) / 1000, NO_TIMEOUT_S)
+    return min(max(timeout_ms, 0) / 1000, TIMEOUT_MAX_S)
 
 
 _REQUESTS: Final[Mapping[int, Any]] = {

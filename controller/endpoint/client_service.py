@@ -6,6 +6,7 @@ Everything is relayed to a broker, with few exceptions:
 - What only the controller answers is relayed first as well. A broker authorises such a request and
   then says that it is not the controller: only then does the daemon answer. So a peer that may not
   ask gets the broker's refusal, and a request that reaches the real controller gets its answer.
+- Requests about topics are not relayed: a broker tells the client's rights (``topic_service``).
 - What only Kafka's controller can carry out makes the daemon give the role back for a while
   (``CedeRole``). The client waits until brokers name another controller.
 - What concerns the daemon as one of the listed brokers is answered here: it has no log directory,
@@ -53,26 +54,28 @@ _NO_CONTROLLER: Final = -1
 _STALE_CONTROLLER_EPOCH: Final = 11
 
 
-class _Ceded(NamedTuple):
-    """A request that only Kafka's controller carries out."""
+class _Cedable(NamedTuple):
+    """A request for which the role may be given back, so that a broker carries it out."""
 
     name: str
     operation: int
     """The operation that it needs on the cluster or a topic that it names (``AclOperation``)."""
 
 
-CEDED: Final[Mapping[int, _Ceded]] = {
-    client_codec.CREATE_TOPICS: _Ceded("CreateTopics", relayed_frames.CREATE),
-    client_codec.DELETE_TOPICS: _Ceded("DeleteTopics", relayed_frames.DELETE),
-    client_codec.CREATE_PARTITIONS: _Ceded("CreatePartitions", relayed_frames.ALTER),
-    client_codec.ALTER_SCRAM_CREDENTIALS: _Ceded("AlterUserScramCredentials", relayed_frames.ALTER),
-    client_codec.UPDATE_FEATURES: _Ceded("UpdateFeatures", relayed_frames.ALTER),
+CEDABLE: Final[Mapping[int, _Cedable]] = {
+    client_codec.CREATE_TOPICS: _Cedable("CreateTopics", relayed_frames.CREATE),
+    client_codec.DELETE_TOPICS: _Cedable("DeleteTopics", relayed_frames.DELETE),
+    client_codec.CREATE_PARTITIONS: _Cedable("CreatePartitions", relayed_frames.ALTER),
+    client_codec.ALTER_SCRAM_CREDENTIALS: _Cedable(
+        "AlterUserScramCredentials", relayed_frames.ALTER
+    ),
+    client_codec.UPDATE_FEATURES: _Cedable("UpdateFeatures", relayed_frames.ALTER),
 }
 _NAMES: Final = {
     client_codec.ELECT_LEADERS: "ElectLeaders",
     client_codec.ALTER_REASSIGNMENTS: "AlterPartitionReassignments",
     client_codec.LIST_REASSIGNMENTS: "ListPartitionReassignments",
-    **{key: ceded.name for key, ceded in CEDED.items()},
+    **{key: cedable.name for key, cedable in CEDABLE.items()},
 }
 REQUESTS: Final = tuple(_NAMES.values())
 """Requests by which the metrics count."""
@@ -127,7 +130,7 @@ class ClientService:
         if not peer.is_authenticated:
             # Nothing that such a peer sends is decoded here.
             return await self._relayed(peer, upstream, header, frame)
-        if key in CEDED:
+        if key in CEDABLE:
             return await self._ceded(peer, upstream, header, frame)
         if key in client_codec.SERVED:
             return await self._as_controller(peer, upstream, header, frame)
@@ -212,7 +215,7 @@ class ClientService:
         """
         wanted = await self._topics.decode(header, frame)
         seen = await self._look(upstream, () if wanted is None else self._topics.names(wanted))
-        is_permitted = CEDED[header.api_key].operation in seen.operations
+        is_permitted = CEDABLE[header.api_key].operation in seen.operations
         if seen.controller == self._own_id:
             served = None
             if wanted is not None:

@@ -79,7 +79,8 @@ def build_endpoint(
         listed: The topics that exist.
 
     Raises:
-        InvalidInputError: its address is in use or does not belong to this machine.
+        InvalidInputError: its address is in use or does not belong to this machine, or its
+            certificate or the file of its users is invalid.
 
     """
     listen = settings.endpoint_listen
@@ -163,6 +164,14 @@ def _tls_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
         return context
 
     return made
+
+
+def configured_entry(settings: Settings) -> LiveBroker | None:
+    """Return the daemon's entry among the live brokers; None: the endpoint is off."""
+    listen = settings.endpoint_listen
+    if settings.controller_endpoint is EndpointMode.OFF or listen is None:
+        return None
+    return entry_of(settings, listen)
 
 
 def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:

@@ -36,7 +36,7 @@ class Limits:
     Among equals it is the connection that is idle longest, of the address that has the most.
     """
     unauthenticated_s: float = 10.0
-    """From the connection to the first request of an authenticated peer."""
+    """For the TLS handshake, for SASL, and for each request before the first answer."""
     idle_s: float = 600.0
     """Between two requests; the default of ``connections.max.idle.ms``."""
     frame_s: float = 30.0

@@ -1,8 +1,8 @@
 """
 Frames between clients and brokers, as far as the daemon looks into them.
 
-Answers of brokers are read for their errors only: a client gets them byte for byte, or another
-answer.
+A client gets the answers of brokers byte for byte, or another answer. Exception: the versions in an
+ApiVersions are narrowed to what is understood here.
 """
 
 from __future__ import annotations

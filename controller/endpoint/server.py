@@ -36,12 +36,14 @@ FAILED_S: Final = 1.0
 """How long a failed authentication keeps its connection, so that passwords cannot be tried fast."""
 LOG_EVERY_S: Final = 10.0
 """The same reason to close a connection is logged once in this time for each address."""
+CLOSED: Final = ("protocol", "tls", "unauthenticated", "slow", "crowded", "error")
+"""The reasons to close a connection by which the metrics count."""
 LOGGED_MAX: Final = 1000
 """Reasons and addresses that are remembered for that."""
 
 
 class Service(Protocol):
-    """Answers requests of authenticated peers; runs on the server's thread."""
+    """Answers requests of peers; runs on the server's thread."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:

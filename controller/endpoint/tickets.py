@@ -72,7 +72,7 @@ class Tickets:
 
         Args:
             request: The request.
-            within_s: How long; by default as long as brokers wait.
+            within_s: How long; by default ``ANSWER_S``, less than brokers wait.
 
         """
         ticket = next(self._numbers)

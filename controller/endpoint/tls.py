@@ -74,13 +74,20 @@ def _made(
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certfile, keyfile, password or "")
-        if cafile is not None:
-            context.load_verify_locations(cafile)
-            context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ValueError) as error:
-        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise InvalidInputError(f"endpoint_certfile: {certfile} with {keyfile}: {why}") from None
+        why = f"{certfile} with {keyfile}: {_reason(error)}"
+        raise InvalidInputError(f"endpoint_certfile: {why}") from None
+    if cafile is not None:
+        try:
+            context.load_verify_locations(cafile)
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"endpoint_cafile: {cafile}: {_reason(error)}") from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _reason(error: Exception) -> object:
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or error
 
 
 def subject_of(certificate: Mapping[str, Any] | None) -> str | None:

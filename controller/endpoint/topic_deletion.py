@@ -35,7 +35,6 @@ from controller.endpoint.topic_codec import DeletionResult, NamedTopic, TopicsWa
 
 GRACE_S: Final = 5.0
 """How much longer than its own timeout a request is awaited."""
-TIMEOUT_MAX_S: Final = 60.0
 LOOK_S: Final = 0.05
 """Between two looks at the topics that exist."""
 _FIRST_WITH_DISABLED: Final = 3

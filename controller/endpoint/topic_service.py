@@ -35,7 +35,7 @@ from controller.core.topic_requests import (
     topic_answer,
 )
 from controller.endpoint import relayed_frames, topic_codec
-from controller.endpoint.client_codec import CREATE_TOPICS, DELETE_TOPICS
+from controller.endpoint.client_codec import CREATE_TOPICS, DELETE_TOPICS, TIMEOUT_MAX_S
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.relay import Upstream
@@ -44,7 +44,6 @@ from controller.endpoint.topic_codec import DeletionResult, Effective, TopicsWan
 from controller.endpoint.topic_deletion import (
     GRACE_S,
     LOOK_S,
-    TIMEOUT_MAX_S,
     ListedTopics,
     TopicDeletion,
 )

@@ -238,10 +238,10 @@ class Reactor:
         self._alter_queue.clear()
         self._placements.clear()
         self._channels.close_all()
-        self._refuse_brokers()
+        self._refuse_waiting()
 
-    def _refuse_brokers(self) -> None:
-        """Answer the brokers that wait for the controller: another one is."""
+    def _refuse_waiting(self) -> None:
+        """Answer brokers and clients that wait for the controller: another one is."""
         if self._endpoint is not None:
             self._endpoint.refuse_all()
 
@@ -332,7 +332,7 @@ class Reactor:
                 self._outbox.clear()
                 self._alter_queue.clear()
                 self._placements.clear()
-                self._refuse_brokers()
+                self._refuse_waiting()
                 self._store.resign_controller()
             case effects.SubmitReassignments():
                 if self._submissions is not None:

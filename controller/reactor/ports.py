@@ -397,7 +397,7 @@ class ControllerEndpoint(Protocol):
     """
 
     def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
-        """Answer a request; ignored if the broker does not wait for it any more."""
+        """Answer a request; ignored if the peer does not wait for it any more."""
         ...
 
     def refuse_all(self) -> None:

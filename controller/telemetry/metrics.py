@@ -235,7 +235,7 @@ class Metrics:
         )
         self.endpoint_unreached = counter(
             "reassigner_endpoint_unreached_total",
-            "Tenures given up because this broker did not reach the controller endpoint",
+            "Tenures given up because this broker sent no ISR change to the controller endpoint",
             ["broker"],
         )
         # --- the delegated engine

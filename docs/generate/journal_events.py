@@ -278,8 +278,8 @@ RECORDS: Final[Mapping[str, Kind]] = {
         {"why": (TEXT, "their errors")},
     ),
     "endpoint_unreached": Kind(
-        "The daemon resigns: brokers cannot reach the controller endpoint.",
-        {"brokers": (IDS, "they lead and sent no request"), "why": (TEXT, "evidence")},
+        "The daemon resigns: leaders sent no ISR change to the controller endpoint.",
+        {"brokers": (IDS, "leaders that sent no request"), "why": (TEXT, "evidence")},
     ),
     "shutdown_begun": Kind(
         "A broker asked to lose its leaderships before it stops.",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.events import ClaimGuardsRead
-from controller.core.model import BrokerId, Endpoint
+from controller.core.model import BrokerId, Endpoint, LiveBroker
 from controller.doctor.environment_checks import (
     NOTIFICATIONS_MAX,
     OPEN_ACL,
@@ -29,7 +29,7 @@ TOPICS, ADMIN, ROOT = "/brokers/topics", "/admin", "/reassigner"
 CLOSED = ("sasl:kafka:cdrwa", "world:anyone:r")
 
 
-def modern(*ids: int) -> dict[BrokerId, object]:
+def modern(*ids: int) -> dict[BrokerId, LiveBroker]:
     """Return brokers 1 and 2, these of them with features."""
     return {BrokerId(b): replace(broker(b), has_features=b in ids) for b in (1, 2)}
 
@@ -45,19 +45,79 @@ def test_what_forbids_being_the_controller_is_found() -> None:
     assert "is the id of a broker" in finding.evidence
 
 
-def test_modes_of_the_endpoint_follow_from_the_listeners() -> None:
-    """Private needs a listener that clients do not use, public one without TLS."""
+def listening(**protocols: str) -> dict[BrokerId, LiveBroker]:
+    """Return brokers 1 and 2 of protocol 2.7 or later, with these listeners."""
+    endpoints = tuple(Endpoint(n, "localhost", 9092, p) for n, p in protocols.items())
+    return {BrokerId(b): replace(broker(b), endpoints=endpoints, has_features=True) for b in (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("listeners", "private", "public"),
+    [
+        (
+            {"PLAINTEXT": "PLAINTEXT"},
+            "not possible, broker 1,2 has one listener",
+            "possible under PLAINTEXT",
+        ),
+        (
+            {"IN": "SASL_SSL", "OUT": "SSL"},
+            "possible under IN, OUT (name one that clients do not use)",
+            "possible under IN (SASL_SSL: needs endpoint_certfile and endpoint_keyfile)",
+        ),
+        (
+            {"IN": "SSL", "OUT": "SSL"},
+            "possible under IN, OUT",
+            "not possible, every common listener has SSL without SASL",
+        ),
+    ],
+)
+def test_modes_of_the_endpoint_follow_from_the_listeners(
+    listeners: dict[str, str], private: str, public: str
+) -> None:
+    """Private needs a listener that clients do not use, public one whose logins can be relayed."""
+    built = SnapshotBuilder().with_znodes(brokers=listening(**listeners))
+    (finding,) = endpoint_modes(built.build())
+    modes = finding.evidence.removeprefix("private: ").split("; public: ")
+    assert (modes[0][: len(private)], modes[1][: len(public)]) == (private, public)
+    assert "optional" in finding.advice
+
+
+def test_modes_of_the_endpoint_need_a_listener_that_all_brokers_have() -> None:
+    """With the same protocol; before protocol 2.7 none is needed."""
     assert found(endpoint_modes, SnapshotBuilder(1)) == []
-    (finding,) = endpoint_modes(SnapshotBuilder().with_znodes(brokers=modern(1, 2)).build())
-    assert finding.evidence.startswith("not private: brokers have one listener")
-    assert "public under PLAINTEXT" in finding.evidence
-    secret = Endpoint("INTERNAL", "localhost", 9999, "SASL_SSL")
-    both = {
-        BrokerId(b): replace(broker(b), endpoints=(*broker(b).endpoints, secret), has_features=True)
-        for b in (1, 2)
+    brokers = {
+        **listening(A="SSL", B="SASL_SSL"),
+        BrokerId(3): listening(A="SASL_SSL")[BrokerId(1)],
     }
-    (finding,) = endpoint_modes(SnapshotBuilder().with_znodes(brokers=both).build())
-    assert finding.evidence.startswith("private under one of INTERNAL, PLAINTEXT")
+    (finding,) = endpoint_modes(SnapshotBuilder().with_znodes(brokers=brokers).build())
+    assert finding.evidence.count("not possible, no listener") == 2
+
+
+def test_the_configured_endpoint_is_judged_as_the_daemon_judges_it() -> None:
+    """With one that fits, the native engine is possible; advice is not repeated."""
+    entry = replace(broker(9), endpoints=(Endpoint("IN", "host", 9095, "SSL"),))
+    built = SnapshotBuilder().with_znodes(brokers=listening(IN="SSL", OUT="SSL"))
+    built.with_parts(endpoint=entry, serves_clients=False)
+    assert found(eligibility, built) == []
+    (finding,) = endpoint_modes(built.build())
+    assert "controller_endpoint is set" in finding.advice
+    built.with_znodes(brokers=listening(IN="SASL_SSL", OUT="SSL"))
+    (finding,) = eligibility(built.build())
+    assert "has the protocol SASL_SSL" in finding.evidence
+
+
+def test_an_endpoint_that_is_advertised_as_this_machine_is_found() -> None:
+    """Unless the brokers are on this machine, too."""
+    entry = replace(broker(9), endpoints=(Endpoint("IN", "127.0.0.1", 9095, "SSL"),))
+    brokers = listening(IN="SSL", OUT="SSL")
+    built = SnapshotBuilder().with_znodes(brokers=brokers).with_parts(endpoint=entry)
+    assert found(eligibility, built) == []
+    afar = Endpoint("IN", "kafka-2", 9092, "SSL")
+    two = brokers[BrokerId(2)]
+    brokers[BrokerId(2)] = replace(two, endpoints=(afar, two.endpoints[1]))
+    (finding,) = eligibility(built.with_znodes(brokers=brokers).build())
+    assert (finding.check, finding.severity) == ("endpoint_address", Severity.WARNING)
+    assert "broker 2 is at kafka-2" in finding.evidence
 
 
 def test_a_migration_forbids_either_engine() -> None:

@@ -1,16 +1,16 @@
 """
 Eligibility: whether the role of controller is safe in this cluster, and the choice of engine.
 
-A wrong choice freezes the ISR of the whole cluster (leaders of protocol 2.7 and later ask the
-controller to change it, and ours would not answer), so anything unexpected is a refusal with its
-reason.
+A wrong choice freezes the ISR of the whole cluster: leaders of protocol 2.7 and later ask the
+controller to change it, and without an endpoint the daemon does not answer. So anything unexpected
+is a refusal with its reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from controller.core.model import LiveBroker
+from controller.core.model import Endpoint, LiveBroker
 from controller.core.options import EngineName
 from controller.core.partition.gates import ids
 from controller.core.view import ClusterView
@@ -52,12 +52,30 @@ def _unserved(view: ClusterView) -> Iterator[str]:
 
 def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
     """Yield why brokers would not find the endpoint, or clients would."""
-    own = endpoint.endpoints[0]
     brokers = sorted(view.cluster.brokers.values(), key=lambda b: b.id)
+    unlisted = [why for own in endpoint.endpoints for why in _unlisted(brokers, own)]
+    yield from unlisted
+    single = [b.id for b in brokers if len(b.endpoints) == 1]
+    if single and not unlisted and not view.options.serves_clients:
+        yield (
+            f"broker {ids(single)} has only the listener {endpoint.endpoints[0].listener}: clients "
+            "would take the controller endpoint for a broker"
+        )
+    with_id = [name for name, t in view.session.topics.items() if t.topic_id is not None]
+    if with_id and len(with_id) < len(view.session.topics):
+        other = min(view.session.topics.keys() - set(with_id))
+        yield (
+            f"topic {other} has no topic id, and others have one: the next election of a Kafka "
+            "controller gives it one"
+        )
+
+
+def _unlisted(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator[str]:
+    """Yield why peers that use a listener of the endpoint would not find or understand it."""
     without = [b.id for b in brokers if all(e.listener != own.listener for e in b.endpoints)]
     if without:
         yield (
-            f"broker {ids(without)} has no listener {own.listener}, under which brokers would find "
+            f"broker {ids(without)} has no listener {own.listener}, under which peers would find "
             "the controller endpoint"
         )
     others = {
@@ -69,20 +87,7 @@ def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
     for protocol, broker in sorted(others.items()):
         yield (
             f"the listener {own.listener} of broker {broker} has the protocol {protocol}, and the "
-            f"controller endpoint {own.security_protocol}: brokers could not connect to it"
-        )
-    single = [b.id for b in brokers if len(b.endpoints) == 1]
-    if single and not without and not view.options.serves_clients:
-        yield (
-            f"broker {ids(single)} has only the listener {own.listener}: clients would take the "
-            "controller endpoint for a broker"
-        )
-    with_id = [name for name, t in view.session.topics.items() if t.topic_id is not None]
-    if with_id and len(with_id) < len(view.session.topics):
-        other = min(view.session.topics.keys() - set(with_id))
-        yield (
-            f"topic {other} has no topic id, and others have one: the next election of a Kafka "
-            "controller gives it one"
+            f"controller endpoint {own.security_protocol}: peers could not connect to it"
         )
 
 

@@ -1,12 +1,13 @@
 """
 Decide when to claim the controller role, and when to resign.
 
-Holding ``/controller`` stops topic administration through Kafka's API, so under ``on_demand`` the
-daemon holds it only while it has work, and yields once to each pending topic deletion. The topic
-znodes are truthful at every instant, so the role can be given up with steps in flight: a Kafka
-controller carries out exactly those. No step that cannot end keeps the role from a pending deletion
-or from an operator who paused everything. The tenure of an engine that leaves the role with a
-broker lasts as long as the daemon leads.
+Unless the endpoint serves clients, holding ``/controller`` stops topic administration through
+Kafka's API. So under ``on_demand`` the daemon holds it only while it has work, and yields once to
+each topic deletion that only Kafka's controller decides. The topic znodes are truthful at every
+instant, so the role can be given up with steps in flight: a Kafka controller carries out exactly
+those. No step that cannot end keeps the role from a pending deletion or from an operator who paused
+everything. The tenure of an engine that leaves the role with a broker lasts as long as the daemon
+leads.
 """
 
 from __future__ import annotations

@@ -81,6 +81,18 @@ def test_endpoint_needs_a_listener_that_every_broker_has() -> None:
     assert reason.startswith("broker 3 has no listener BROKERS")
 
 
+def test_every_listener_of_a_public_endpoint_has_to_fit() -> None:
+    """Clients look it up under theirs."""
+    view = serving()
+    entry = view.options.endpoint
+    assert entry is not None
+    brokers, clients = entry.endpoints[0], Endpoint("CLIENTS", "controller", 9999, "PLAINTEXT")
+    both = replace(entry, endpoints=(brokers, clients))
+    view.options = Options(endpoint=both, serves_clients=True)
+    (reason,) = native_refusals(view)
+    assert reason.startswith("broker 0,1,2,3,4,5,6 has no listener CLIENTS")
+
+
 def test_endpoint_needs_the_protocol_of_the_brokers_listener() -> None:
     """Brokers connect by the protocol of their own listener."""
     view = serving()
