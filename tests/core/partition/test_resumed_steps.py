@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.apply import apply
 from controller.core.controls import Controls, Limits
-from controller.core.effects import SendUpdateMetadata
+from controller.core.effects import SendStopReplica, SendUpdateMetadata
 from controller.core.events import (
     BrokersRead,
     ControlsRead,
@@ -319,6 +319,52 @@ def test_a_record_at_its_target_ends_without_a_step() -> None:
     assert driver.history[tp()] == []
     assert driver.states[tp()] == []
     assert SendUpdateMetadata((tp(),)) in driver.sent
+
+
+@pytest.mark.parametrize(
+    ("assigned", "original", "target", "lagging"),
+    [
+        ((1, 2, 3, 4), (0, 1, 2), (3, 4, 5), 3),
+        ((1, 2, 3, 4), (0, 1, 2), (3, 4, 5), 4),
+        ((1, 3, 4), (1,), (3, 4), 4),
+    ],
+)
+def test_between_two_steps_no_old_replica_leaves_while_one_of_the_target_is_out_of_the_isr(
+    assigned: tuple[int, ...], original: tuple[int, ...], target: tuple[int, ...], lagging: int
+) -> None:
+    """The topic znode lists no step, as after the end of one; the ISR was whole at that end."""
+    driver = Driver({tp(): assigned}, options=Options(step_size=1))
+    driver.change_isr(tp(), tuple(r for r in replicas(*assigned) if r != lagging))
+    driver.states[tp()].clear()
+    driver.sent.clear()
+    took_over(driver, {tp(): spec(target, original)})
+    blocked = driver.view.work.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
+    assert driver.history[tp()] == []
+    assert driver.states[tp()] == []
+    assert not any(isinstance(e, SendStopReplica) for e in driver.sent)
+    driver.run(tp())
+    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(*target))
+    assert all(len(s.isr) >= len(target) for s in driver.states[tp()])
+
+
+def test_a_record_at_its_target_ends_while_a_replica_lags_but_old_copies_stay_until_then() -> None:
+    """Kafka's controller ends such an entry, too: nothing leaves, and the replica catches up."""
+    driver = Driver({tp(): (3, 4, 5)})
+    driver.change_isr(tp(), replicas(3, 4))
+    driver.states[tp()].clear()
+    driver.sent.clear()
+    took_over(driver, {tp(): spec((3, 4, 5), (0, 1, 2))})
+    assert driver.view.work.reassignments == {}
+    assert driver.history[tp()] == []
+    assert driver.states[tp()] == []
+    kept = {(BrokerId(b), tp()) for b in (0, 1, 2)}
+    assert driver.view.work.orphans.keys() == kept
+    assert not any(isinstance(e, SendStopReplica) for e in driver.sent)
+    driver.catch_up(tp(), 5)
+    stopped = {e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete}
+    assert stopped == set(replicas(0, 1, 2))
 
 
 def test_a_jump_whose_original_replicas_are_unknown_is_not_reduced() -> None:
