@@ -7,14 +7,16 @@ has its own version of the request is a row.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import run_reassigner
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.plans import (
     Daemons,
@@ -75,6 +77,27 @@ def shrink_and_expand(cluster: Cluster, topic: str, last: int | None) -> None:
     cluster.brokers[hanging].thaw()
     whole = {*others, hanging}
     eventually(lambda: cluster.isr(topic, 0) == whole, within_s=40, what="the ISR expands")
+
+
+def test_doctor_judges_the_configured_endpoint_as_the_daemon_does(
+    row: Row, cluster: Cluster
+) -> None:
+    """Nothing is in its way, until it is listed under a listener that brokers do not have."""
+    flags = dict(zip(row.arguments[::2], row.arguments[1::2], strict=True))
+    settings = {f"REASSIGNER_{f[2:].replace('-', '_').upper()}": v for f, v in flags.items()}
+    found = diagnosed(cluster, settings)
+    assert "native_refused" not in found
+    assert found["endpoint_modes"].startswith("private: possible under ")
+    found = diagnosed(cluster, {**settings, "REASSIGNER_ENDPOINT_LISTENER": "OTHER"})
+    assert "has no listener OTHER" in found["native_refused"]
+    assert "2.7 or later" in diagnosed(cluster, {})["native_refused"]
+
+
+def diagnosed(cluster: Cluster, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the evidence of the first finding of each check."""
+    options = ("--zookeeper", cluster.zookeeper_connect, "--json")
+    result = run_reassigner("doctor", *options, settings=settings, errors_too=False)
+    return {f["check"]: f["evidence"] for f in reversed(json.loads(result.stdout)["findings"])}
 
 
 def test_leaders_drop_and_add_followers_under_every_controller(
