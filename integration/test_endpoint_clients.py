@@ -8,6 +8,7 @@ release, at the highest inter-broker protocol that it has.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon
+from integration.rigs.jvms import java_command, write_logging
 from integration.rigs.kafka_jars import (
     KAFKA_2_7,
     KAFKA_2_8,
@@ -34,6 +36,7 @@ from integration.rigs.kafka_jars import (
     KAFKA_3_5,
     KAFKA_3_9,
     Release,
+    classpath,
 )
 from integration.rigs.kafka_tools import TOPICS, ToolResult
 from integration.rigs.plans import (
@@ -44,10 +47,13 @@ from integration.rigs.plans import (
     copies_held,
     plan_of,
 )
+from integration.rigs.plans_under_load import controller_session
+from integration.rigs.processes import dying_with_parent
 from integration.rigs.requests import submit_request
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
+from integration.rigs.zookeeper_ensembles import expire_session
 
 PUBLIC: Final = (
     "--engine",
@@ -61,6 +67,8 @@ PUBLIC: Final = (
 )
 DAEMON_ID: Final = 1_000_000
 JAVA: Final = "org.apache.kafka.tools"
+ASKED_MS: Final = 40_000
+"""How long a request of an AdminClient may take."""
 MESSAGES: Final = 4000
 """Of a producer that works for twenty seconds."""
 
@@ -234,6 +242,55 @@ def test_java_clients_do_not_notice(
     assert produced.code == 0, produced.stdout
     assert "producer_send_error" not in produced.stdout
     assert produced.stdout.count("producer_send_success") == MESSAGES
+
+
+def test_client_that_stays_connected_follows_the_role_to_another_daemon(
+    cluster: Cluster, daemons: Daemons
+) -> None:
+    """
+    Both daemons have the same id, and the former one continues to run.
+
+    To Kafka's AdminClient the new address alone is no reason to leave an open connection.
+    """
+    options = (*PUBLIC, "--tenure", "permanent")
+    first, second = daemons.start(*options), daemons.start(*options)
+    await_tenure(first)
+    eventually(lambda: sees_daemon(cluster), within_s=30, what="clients see the daemon")
+    names = [f"asked-{uuid.uuid4().hex[:8]}" for _ in range(4)]
+    with connected_admin(cluster) as create:
+        assert create(names[0]) == "created"
+        expire_session(cluster.zookeeper_connect, controller_session(cluster))
+        await_tenure(second)
+        begun = time.monotonic()
+        assert [create(name) for name in names[1:]] == ["created"] * 3
+        print(f"created by the other daemon after {time.monotonic() - begun:.1f} s")
+    assert first.is_alive
+
+
+@contextmanager
+def connected_admin(cluster: Cluster) -> Iterator[Callable[[str], str]]:
+    """Give what creates a topic by one AdminClient of Java, and returns what it reports."""
+    command = java_command(
+        str(Path(__file__).parent / "rigs" / "AdminSession.java"),
+        cluster.bootstrap_servers,
+        str(ASKED_MS),
+        classpath=classpath(cluster.options.broker.release),
+        heap_mb=128,
+        logging=write_logging(cluster.directory, threshold="OFF"),
+    )
+    with subprocess.Popen(
+        dying_with_parent(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        requests, answers = running.stdin, running.stdout
+
+        def create(name: str) -> str:
+            print(name, file=requests, flush=True)
+            return answers.readline().strip()
+
+        yield create
+        running.kill()
 
 
 @pytest.mark.parametrize("how", ["freeze", "kill"])

@@ -12,7 +12,9 @@ Everything is relayed to a broker, with few exceptions:
 - What concerns the daemon as one of the listed brokers is answered here: it has no log directory,
   no group, no transaction and no setting.
 
-In doubt the connection is closed: a client connects again, to another broker perhaps.
+In doubt the connection is closed: a client connects again, to another broker perhaps. So it is
+after NOT_CONTROLLER: another daemon with the same id may be the controller, and a new address alone
+is no reason for Kafka's clients to leave an open connection.
 """
 
 from __future__ import annotations
@@ -197,6 +199,7 @@ class ClientService:
         given = await self._tickets.ask(asked, within_s)
         if given.error == NOT_CONTROLLER:
             self._count(header, "not_controller")
+            peer.is_left = True
             return framed(answer)
         self._count(header, "answered")
         own = await self._thread.run(len(frame), partial(client_codec.encode, header, given))
@@ -222,7 +225,8 @@ class ClientService:
                 served = await self._topics.answer(header, wanted, seen, upstream)
             if served is not None:
                 answer, error = served
-                self._count(header, "not_controller" if error == NOT_CONTROLLER else "answered")
+                peer.is_left = error == NOT_CONTROLLER
+                self._count(header, "not_controller" if peer.is_left else "answered")
                 return answer
             if is_permitted:
                 return await self._cede(peer, upstream, header, frame)
@@ -249,6 +253,7 @@ class ClientService:
                 peer.companion = await self._relay.connected(BrokerId(seen.controller))
                 upstream.close()
                 upstream = peer.companion
+        peer.is_left = seen.controller == self._own_id
         self._count(header, "ceded")
         return framed(await upstream.exchange(frame))
 

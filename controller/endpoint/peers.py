@@ -111,6 +111,8 @@ class Peer:
     """Whether it authenticated, and waits for the answer to a request."""
     was_served: bool = False
     """Whether it authenticated, and received the answer to a request."""
+    is_left: bool = False
+    """Whether the connection is closed after the next answer."""
     companion: Companion | None = None
     """What belongs to the connection and is closed with it."""
     _reserved: int = 0

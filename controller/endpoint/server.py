@@ -246,6 +246,8 @@ class EndpointServer:
             if answer is None:
                 return
             await peer.send(answer)
+            if peer.is_left:
+                return
             if peer.is_authenticated:
                 peer.was_served = True
                 within_s = self._limits.idle_s

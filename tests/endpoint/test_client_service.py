@@ -371,15 +371,16 @@ def test_any_other_answer_of_a_broker_is_the_clients(error: int) -> None:
         assert not served.loop.events
 
 
-def test_without_the_role_a_client_hears_the_brokers_answer() -> None:
-    """It looks for the controller again."""
+def test_without_the_role_a_client_hears_the_brokers_answer_and_has_to_connect_again() -> None:
+    """Another daemon of the same id may have the role, at another address."""
     with public(
         lambda header, _: altered(header, NOT_CONTROLLER),
         answer=lambda _: AlterReassignmentsResponse(NOT_CONTROLLER),
     ) as served:
-        (answer,) = served.exchange(alter_request())
+        answer, closed = served.exchange(alter_request(), alter_request())
         body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
         assert body.error_code == NOT_CONTROLLER
+        assert not closed
 
 
 def test_malformed_request_reaches_neither_broker_nor_loop() -> None:
