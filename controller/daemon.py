@@ -118,7 +118,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     submissions = None
     if endpoint is not None and endpoint.followers:
         inbox.queries = (*inbox.queries, *endpoint.followers)
-        submissions = ClientSubmissions(arrivals, lambda: OperatorClient(settings))
+        submissions = ClientSubmissions(arrivals, clock, lambda: OperatorClient(settings))
         submissions.start()
         stack.callback(submissions.stop)
 

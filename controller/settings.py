@@ -200,7 +200,9 @@ class Settings(BaseSettings):
         "in /admin/reassign_partitions and the queue are refused.",
     )
     controller_id: Annotated[int, Field(ge=0, le=2_147_483_647)] = Field(
-        1_000_000, description="The daemon's id as the controller; never the id of a broker."
+        1_000_000,
+        description="The daemon's id as the controller, the same for all daemons of a cluster; "
+        "never the id of a broker.",
     )
     tenure: TenurePolicy = Field(
         TenurePolicy.ON_DEMAND,

@@ -246,6 +246,8 @@ class SubmitReassignments:
     """The results of the other partitions, for the answer."""
     client: str
     """Who asks."""
+    until: Instant
+    """When the client is told that its time is over; nothing is written later."""
 
 
 @dataclass(frozen=True, slots=True)

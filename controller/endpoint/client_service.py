@@ -39,10 +39,12 @@ from controller.errors import RemoteProtocolError
 
 CEDE_S: Final = 45.0
 """How long a client waits for the role to be given back, and as long for another controller."""
+SETTLE_S: Final = 10.0
+"""How long after the end of a tenure brokers may still name the daemon."""
 LOOK_S: Final = 0.2
 """Between two looks at the controller that brokers name."""
 PERMIT_S: Final = 5.0
-"""How long a broker may take to permit what another asks: that one tries again with the next."""
+"""How long a broker may take to say what a peer may do: the peer tries again with the next."""
 GRACE_S: Final = 5.0
 """How much longer than its own timeout an election is awaited."""
 
@@ -54,6 +56,7 @@ Clients send none of it here: the daemon leads no partition.
 """
 _NO_CONTROLLER: Final = -1
 _STALE_CONTROLLER_EPOCH: Final = 11
+_CLUSTER_AUTHORIZATION_FAILED: Final = 31
 
 
 class _Cedable(NamedTuple):
@@ -171,12 +174,20 @@ class ClientService:
     async def _for_broker(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> bytes | None:
-        """Answer a broker as its controller, if another broker permits it to ask."""
+        """
+        Answer a broker as its controller, if another broker permits it to ask.
+
+        Without the role, a broker has to hear NOT_CONTROLLER: it stays connected until then, and a
+        request that the controller answers through the daemon would keep it here. With the role, no
+        broker may answer in the place of the controller.
+        """
+        if not self._tickets.is_held:
+            return await self._brokers.answer(peer, header, frame)
         answer = await upstream.exchange(frame, PERMIT_S)
         error = relayed_frames.error_for_broker(header, answer)
         if error in {NOT_CONTROLLER, _STALE_CONTROLLER_EPOCH}:
             return await self._brokers.answer(peer, header, frame)
-        return framed(answer)
+        return framed(answer) if error == _CLUSTER_AUTHORIZATION_FAILED else None
 
     async def _as_controller(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
@@ -221,7 +232,7 @@ class ClientService:
         is_permitted = CEDABLE[header.api_key].operation in seen.operations
         if seen.controller == self._own_id:
             served = None
-            if wanted is not None:
+            if wanted is not None and self._tickets.is_held:
                 served = await self._topics.answer(header, wanted, seen, upstream)
             if served is not None:
                 answer, error = served
@@ -230,18 +241,28 @@ class ClientService:
                 return answer
             if is_permitted:
                 return await self._cede(peer, upstream, header, frame)
+        peer.is_left = seen.controller != upstream.broker
         self._count(header, "by_broker")
         return framed(await upstream.exchange(frame))
 
     async def _cede(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> bytes | None:
-        """Have the role given back, and ask the controller that brokers name then."""
-        await self._tickets.ask(CedeRole(_NAMES[header.api_key]), CEDE_S)
+        """
+        Have the role given back, and ask the controller that brokers name then.
+
+        Where the role was not held, and brokers name this id, another daemon has it: the client has
+        to connect to that one.
+        """
         now = asyncio.get_running_loop().time
-        until = now() + CEDE_S
+        until = self._tickets.held_until + SETTLE_S
+        if self._tickets.is_held:
+            await self._tickets.ask(CedeRole(_NAMES[header.api_key]), CEDE_S)
+            until = now() + CEDE_S
         seen = await self._look(upstream)
         while seen.controller in {self._own_id, _NO_CONTROLLER} and now() < until:
+            if peer.is_gone:
+                break
             await asyncio.sleep(LOOK_S)
             seen = await self._look(upstream)
         if peer.is_gone:
@@ -253,8 +274,8 @@ class ClientService:
                 peer.companion = await self._relay.connected(BrokerId(seen.controller))
                 upstream.close()
                 upstream = peer.companion
-        peer.is_left = seen.controller == self._own_id
-        self._count(header, "ceded")
+        peer.is_left = seen.controller != upstream.broker
+        self._count(header, "not_controller" if seen.controller == self._own_id else "ceded")
         return framed(await upstream.exchange(frame))
 
     async def _look(
@@ -262,7 +283,7 @@ class ClientService:
     ) -> relayed_frames.SeenController:
         """Ask a broker, in the name of the client, for the controller and what is permitted."""
         request = relayed_frames.metadata_request(topics)
-        answer = await upstream.exchange(request)
+        answer = await upstream.exchange(request, PERMIT_S)
         return await self._thread.run(len(answer), partial(relayed_frames.metadata_of, answer))
 
     def _count(self, header: codec.RequestHeader, result: str) -> None:

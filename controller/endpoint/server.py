@@ -92,7 +92,7 @@ class EndpointServer:
         authentication: Authentication | None = None,
     ) -> None:
         """
-        Bind and listen; connections are accepted after ``start``.
+        Take the address; peers can connect after ``start``.
 
         Args:
             address: Where to listen; port 0 takes a free port.
@@ -108,14 +108,9 @@ class EndpointServer:
         """
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
-            self._socket = socket.create_server(
-                (address.host, address.port), family=family, backlog=BACKLOG
-            )
+            self._socket = _bound(address, family)
         except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise InvalidInputError(
-                f"endpoint_listen: cannot listen on {address}: {why}"
-            ) from error
+            raise _unavailable(address, error) from error
         host, port = self._socket.getsockname()[:2]
         self.address = HttpAddress(str(host), int(port))
         """The address in use, with the port that was taken for port 0."""
@@ -144,7 +139,17 @@ class EndpointServer:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Accept connections from now on."""
+        """
+        Accept connections from now on.
+
+        Raises:
+            InvalidInputError: another process listens at the address by now.
+
+        """
+        try:
+            self._socket.listen(BACKLOG)
+        except OSError as error:
+            raise _unavailable(self.address, error) from error
         self._thread.start()
         self._is_up.wait(STOP_S)
 
@@ -282,3 +287,22 @@ class EndpointServer:
         self._log.warning(
             "endpoint_closed", peer=f"{peer.address}:{peer.port}", reason=reason, why=why
         )
+
+
+def _bound(address: HttpAddress, family: socket.AddressFamily) -> socket.socket:
+    """Return a socket that does not listen yet: peers are refused until they are served."""
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((address.host, address.port))
+    except (OSError, OverflowError):
+        bound.close()
+        raise
+    return bound
+
+
+def _unavailable(address: HttpAddress, error: Exception) -> InvalidInputError:
+    why = getattr(error, "strerror", None) or str(error)
+    return InvalidInputError(f"endpoint_listen: cannot listen on {address}: {why}")

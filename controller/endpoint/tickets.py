@@ -3,13 +3,16 @@ Requests on their way to the loop and back.
 
 Each becomes an event with a number, the ticket, in the inbox; the answer comes back by the ticket.
 A request that the loop does not answer in time is answered NOT_CONTROLLER, and the peer sends it
-again: the core answers repeated requests by what is durable.
+again: the core answers repeated requests by what is durable. So is every request while the role is
+not held; the loop lets brokers know the daemon as the controller later than that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import math
+import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, overload
 
@@ -45,6 +48,10 @@ class Tickets:
         self._answer_s = answer_s
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
+        self.is_held = False
+        """Whether the loop has the role."""
+        self.held_until = -math.inf
+        """When the role ended last; the clock of the event loop, which is ``time.monotonic``."""
         self.post: Callable[[Callable[[], object]], None] = _nowhere
         """Runs work on the server's thread; set when the server exists."""
 
@@ -54,8 +61,15 @@ class Tickets:
         """Answer a request; ignored if the peer does not wait for it any more."""
         self.post(lambda: self._settle(ticket, response))
 
+    def serve(self) -> None:
+        """Pass on requests from now on: the role is held."""
+        self.is_held = True
+
     def refuse_all(self) -> None:
-        """Answer NOT_CONTROLLER to all requests that wait: the role is lost or given back."""
+        """Answer NOT_CONTROLLER to all requests, until the role is held again."""
+        if self.is_held:
+            self.held_until = time.monotonic()
+        self.is_held = False
         self.post(self._refuse_waiting)
 
     # --- the server's thread -------------------------------------------------------------------
@@ -75,6 +89,8 @@ class Tickets:
             within_s: How long; by default ``ANSWER_S``, less than brokers wait.
 
         """
+        if not self.is_held:
+            return _not_controller(request)
         ticket = next(self._numbers)
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting[ticket] = waiting

@@ -19,6 +19,7 @@ from typing import assert_never
 
 from controller.core import effects, events
 from controller.core.apply import issued
+from controller.core.controllership.engines import engine_of
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import Instant, LiveBroker
@@ -224,6 +225,7 @@ class Reactor:
             case _:
                 pass
         observe(self.view, event, now)
+        self._serve(event)
         self._observer.on_event(event, self.view)
 
     def _withdraw(self) -> None:
@@ -240,10 +242,19 @@ class Reactor:
         self._channels.close_all()
         self._refuse_waiting()
 
+    def _serve(self, event: events.Event) -> None:
+        """Answer brokers and clients as the controller, once a claim succeeded and stands."""
+        if self._endpoint is None or not isinstance(event, events.ControllerClaimed):
+            return
+        if self.view.tenure.held is not None and engine_of(self.view).holds_role:
+            self._endpoint.serve()
+
     def _refuse_waiting(self) -> None:
         """Answer brokers and clients that wait for the controller: another one is."""
         if self._endpoint is not None:
             self._endpoint.refuse_all()
+        if self._submissions is not None:
+            self._submissions.forget()
 
     def _round(self) -> None:
         now = self._clock.now()

@@ -393,15 +393,19 @@ class ControllerEndpoint(Protocol):
     """
     The server for what brokers and clients ask of the controller.
 
-    ``BrokerAsked`` or ``ClientAsked`` follows each request.
+    ``BrokerAsked`` or ``ClientAsked`` follows each request that is passed on.
     """
 
     def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
         """Answer a request; ignored if the peer does not wait for it any more."""
         ...
 
+    def serve(self) -> None:
+        """Pass on requests from now on: the role is held."""
+        ...
+
     def refuse_all(self) -> None:
-        """Answer NOT_CONTROLLER to all requests that wait: the role is lost or given back."""
+        """Answer NOT_CONTROLLER to all requests, until the role is held again."""
         ...
 
 
@@ -410,6 +414,10 @@ class Submissions(Protocol):
 
     def submit(self, wanted: SubmitReassignments) -> None:
         """Write a request and a cancellation in the background: ``ReassignmentsSubmitted``."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what is not written yet: the clients were told to ask another controller."""
         ...
 
 

@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from controller.core.client_requests import SubmittedReassignments
@@ -21,8 +21,8 @@ from controller.core.effects import SubmitReassignments
 from controller.core.events import ReassignmentsSubmitted
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation, RequestOptions
-from controller.errors import ControllerError
-from controller.reactor.ports import Inbox
+from controller.errors import ControllerError, RequestTimeoutError
+from controller.reactor.ports import Clock, Inbox
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.cancellations import joined
 from controller.znodes.json_members import TEXT_MAX
@@ -36,17 +36,22 @@ class ClientSubmissions:
     """Implements ``ports.Submissions``."""
 
     def __init__(
-        self, inbox: Inbox, connect: Callable[[], AbstractContextManager[OperatorClient]]
+        self,
+        inbox: Inbox,
+        clock: Clock,
+        connect: Callable[[], AbstractContextManager[OperatorClient]],
     ) -> None:
         """
         Prepare.
 
         Args:
             inbox: Receives ``ReassignmentsSubmitted``.
+            clock: Tells when it is too late to write.
             connect: Opens a connection to ZooKeeper.
 
         """
         self._inbox = inbox
+        self._clock = clock
         self._connect = connect
         self._wanted: queue.SimpleQueue[SubmitReassignments | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="client submissions", daemon=True)
@@ -62,6 +67,7 @@ class ClientSubmissions:
 
     def stop(self) -> None:
         """End the thread; what is queued is not written."""
+        self.forget()
         self._wanted.put(None)
         if self._thread.ident is not None:
             self._thread.join(_JOIN_S)
@@ -70,44 +76,65 @@ class ClientSubmissions:
         """Write a request and a cancellation in the background."""
         self._wanted.put(wanted)
 
+    def forget(self) -> None:
+        """Drop what is not written yet: the clients were told to ask another controller."""
+        with suppress(queue.Empty):
+            while True:
+                self._wanted.get_nowait()
+
     # --- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
         while (wanted := self._wanted.get()) is not None:
             try:
                 with self._connect() as operator:
-                    submitted = _write(operator, wanted)
+                    submitted = self._write(operator, wanted)
             except ControllerError as error:
                 submitted = SubmittedReassignments(None, None, str(error))
             self._inbox.put(ReassignmentsSubmitted(wanted.ticket, submitted))
 
+    def _write(
+        self, operator: OperatorClient, wanted: SubmitReassignments
+    ) -> SubmittedReassignments:
+        self._check_time(wanted)
+        request = cancellation = problem = None
+        client = wanted.client[:TEXT_MAX]
+        if wanted.targets:
+            # Unique also for daemons that take over from each other.
+            own = RequestId(f"api-{time.time_ns():016x}-{secrets.token_hex(3)}")
+            options = RequestOptions(reason=REASON, requested_by=client)
+            names = [
+                operator.writes.submit(part)
+                for part in submissions_of(wanted.targets, options, own)
+            ]
+            request = RequestId(names[0]) if len(names) == 1 else own
+        if wanted.cancelled:
+            chosen = Cancellation(
+                ZkVersion(0),
+                Zxid(0),
+                0,
+                partitions=wanted.cancelled,
+                reason=REASON,
+                requested_by=client,
+            )
+            try:
+                self._check_time(wanted)
+                written = operator.writes.cancel(lambda found: joined(found, chosen))
+            except ControllerError as error:
+                if request is None:
+                    raise
+                problem = str(error)
+            else:
+                cancellation = written.request
+        return SubmittedReassignments(request, cancellation, problem)
 
-def _write(operator: OperatorClient, wanted: SubmitReassignments) -> SubmittedReassignments:
-    request = cancellation = problem = None
-    client = wanted.client[:TEXT_MAX]
-    if wanted.targets:
-        # Unique also for daemons that take over from each other.
-        own = RequestId(f"api-{time.time_ns():016x}-{secrets.token_hex(3)}")
-        options = RequestOptions(reason=REASON, requested_by=client)
-        names = [
-            operator.writes.submit(part) for part in submissions_of(wanted.targets, options, own)
-        ]
-        request = RequestId(names[0]) if len(names) == 1 else own
-    if wanted.cancelled:
-        chosen = Cancellation(
-            ZkVersion(0),
-            Zxid(0),
-            0,
-            partitions=wanted.cancelled,
-            reason=REASON,
-            requested_by=client,
-        )
-        try:
-            written = operator.writes.cancel(lambda found: joined(found, chosen))
-        except ControllerError as error:
-            if request is None:
-                raise
-            problem = str(error)
-        else:
-            cancellation = written.request
-    return SubmittedReassignments(request, cancellation, problem)
+    def _check_time(self, wanted: SubmitReassignments) -> None:
+        """
+        Write nothing that the client may have repeated elsewhere, or changed, since.
+
+        Raises:
+            RequestTimeoutError: its time is over.
+
+        """
+        if self._clock.now() >= wanted.until:
+            raise RequestTimeoutError("the client was told that its time is over")

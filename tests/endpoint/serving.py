@@ -94,6 +94,7 @@ def serving(
     )
     tickets.post = server.post
     server.start()
+    tickets.serve()
     try:
         yield Served(server, tickets, loop, counts)
     finally:

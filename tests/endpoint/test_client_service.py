@@ -139,6 +139,7 @@ def public(
     limits: Limits | None = None,
     validation: FakeValidation | None = None,
     listed: Listed | None = None,
+    is_held: bool = True,
 ) -> Iterator[Public]:
     """Run a server in front of brokers that answer so."""
     with ExitStack() as running:
@@ -167,6 +168,8 @@ def public(
         tickets.post = server.post
         server.start()
         running.callback(server.stop)
+        if is_held:
+            tickets.serve()
         yield Public(server, loop, counts, behind, relay)
 
 
@@ -380,6 +383,52 @@ def test_without_the_role_a_client_hears_the_brokers_answer_and_has_to_connect_a
         answer, closed = served.exchange(alter_request(), alter_request())
         body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
         assert body.error_code == NOT_CONTROLLER
+        assert not closed
+
+
+def test_brokers_hear_at_once_that_the_role_is_not_here() -> None:
+    """Also where the request would reach the controller: they would stay connected."""
+    with public(lambda _header, _frame: b"never asked", is_held=False) as served:
+        (answer,) = served.exchange(request_frame(codec.ALTER_PARTITION, 3))
+        body = messages.AlterPartitionResponse.decode(answer[5:], version=3)
+        assert body.error_code == NOT_CONTROLLER
+        assert not served.loop.events
+        assert not served.brokers[0].frames
+
+
+def test_no_broker_answers_another_in_the_place_of_the_controller() -> None:
+    """It may take itself for the controller that it was: what it says is not passed on."""
+
+    def former(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        body = messages.AlterPartitionResponse(
+            version=header.version, throttle_time_ms=0, error_code=0, topics=[]
+        )
+        return answering(header, body)
+
+    with public(former) as served:
+        assert served.exchange(request_frame(codec.ALTER_PARTITION, 3)) == [b""]
+        assert not served.loop.events
+
+
+def test_what_only_kafkas_controller_does_is_refused_soon_where_another_daemon_leads() -> None:
+    """Brokers name the id of both: the client has to connect to the other one."""
+    cluster = Handover(CREATE)
+    with public(cluster.broker(1), answer=cluster.give_back, is_held=False) as served:
+        begun = time.monotonic()
+        answer, closed = served.exchange(create_request(), create_request())
+        assert answer[4:] == b"not controller"
+        assert not closed
+        assert time.monotonic() - begun < 2
+        assert not served.loop.events
+
+
+def test_client_of_a_broker_that_is_not_the_controller_has_to_connect_again() -> None:
+    """Some clients learn the new controller only then."""
+    cluster = Handover(CREATE)
+    cluster.controller = 2
+    with public(cluster.broker(1), answer=cluster.give_back) as served:
+        answer, closed = served.exchange(create_request(), create_request())
+        assert answer[4:] == b"not controller"
         assert not closed
 
 

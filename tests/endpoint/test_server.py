@@ -21,8 +21,9 @@ from controller.endpoint import codec, messages
 from controller.endpoint.peers import SMALL_FRAME, Limits
 from controller.endpoint.server import STOP_S, EndpointServer
 from controller.errors import InvalidInputError
+from controller.setting_values import HttpAddress
 from tests.endpoint.requests import frame_of, request_frame
-from tests.endpoint.serving import WITHIN_S, answer_of, eventually, framed, serving
+from tests.endpoint.serving import WITHIN_S, Counts, answer_of, eventually, framed, serving
 
 ALTER = framed(request_frame(codec.ALTER_PARTITION, 0))
 HELLO = framed(request_frame(codec.API_VERSIONS, 3))
@@ -75,6 +76,31 @@ def test_the_next_request_waits_until_the_one_before_is_answered() -> None:
             asked = served.loop.asked[n]
             served.tickets.respond(asked.ticket, broker_requests.AlterPartitionResponse(n))
             assert error_of(answer_of(broker)) == n
+
+
+def test_a_peer_that_comes_before_it_is_served_is_refused() -> None:
+    """It would wait for an answer while the daemon waits for ZooKeeper."""
+    server = EndpointServer(HttpAddress("127.0.0.1", 0), [], Counts())
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(server.address, timeout=WITHIN_S)
+    server.start()
+    with socket.create_connection(server.address, timeout=WITHIN_S) as peer:
+        peer.sendall(HELLO)
+        assert answer_of(peer)
+    server.stop()
+
+
+def test_two_servers_cannot_have_one_address() -> None:
+    """The address of one that does not listen yet can be taken: the second start fails."""
+    first = EndpointServer(HttpAddress("127.0.0.1", 0), [], Counts())
+    second = EndpointServer(first.address, [], Counts())
+    first.start()
+    with pytest.raises(InvalidInputError, match="endpoint_listen: cannot listen on"):
+        second.start()
+    with pytest.raises(InvalidInputError, match="endpoint_listen: cannot listen on"):
+        EndpointServer(first.address, [], Counts())
+    first.stop()
+    second.stop()
 
 
 def test_who_waits_when_the_role_ends_is_answered_not_controller() -> None:

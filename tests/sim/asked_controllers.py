@@ -87,6 +87,7 @@ class SimEndpoint:
         self._waiting: dict[int, tuple[BrokerAsk, Reply]] = {}
         self._clients: dict[int, tuple[TopicAsk, TopicReply]] = {}
         self._tickets = 0
+        self._is_held = False
         self.entry = LiveBroker(
             controller_id,
             broker_requests.NO_EPOCH,
@@ -99,6 +100,9 @@ class SimEndpoint:
         if not self._daemon.is_alive:
             reply(None)
             return
+        if not self._is_held:
+            reply(refused(request, broker_requests.NOT_CONTROLLER))
+            return
         self._tickets += 1
         self._waiting[self._tickets] = (request, reply)
         self._daemon.put(BrokerAsked(self._tickets, request))
@@ -107,6 +111,9 @@ class SimEndpoint:
         """Pass a client's request to the loop; a process that is gone refuses the connection."""
         if not self._daemon.is_alive:
             reply(None)
+            return
+        if not self._is_held:
+            reply(topic_requests.refused(request, topic_requests.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._clients[self._tickets] = (request, reply)
@@ -138,8 +145,13 @@ class SimEndpoint:
                 witness.daemon_answers(self, ticket, request, answer)
             reply(answer)
 
+    def serve(self) -> None:
+        """Pass on requests from now on."""
+        self._is_held = True
+
     def refuse_all(self) -> None:
-        """Answer NOT_CONTROLLER to all that wait."""
+        """Answer NOT_CONTROLLER to all, until the role is held again."""
+        self._is_held = False
         for ticket, (asked, _) in list(self._clients.items()):
             refusal = topic_requests.refused(asked, topic_requests.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
@@ -149,6 +161,7 @@ class SimEndpoint:
 
     def close(self) -> None:
         """End the connections with the process."""
+        self._is_held = False
         clients, self._clients = self._clients, {}
         for _, answered in clients.values():
             answered(None)

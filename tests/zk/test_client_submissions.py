@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from controller.core.client_requests import SubmittedReassignments
 from controller.core.effects import SubmitReassignments
 from controller.core.events import Event, ReassignmentsSubmitted
-from controller.core.model import Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.model import Instant, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import Cancellation
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.zk import client_submissions
@@ -20,6 +21,7 @@ from controller.zk.client_submissions import ClientSubmissions
 from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.submissions import decode_submission
 from tests.core.builders import replicas, tp
+from tests.zk.fakes import FakeClock
 
 
 class Operator:
@@ -51,6 +53,7 @@ def answer_to(
     targets: dict[TopicPartition, Replicas],
     cancelled: frozenset[TopicPartition] = frozenset(),
     client: str = "a tool",
+    until: float = 1020.0,
 ) -> SubmittedReassignments:
     """Submit, and return what is reported."""
 
@@ -61,10 +64,10 @@ def answer_to(
         yield operator
 
     reported: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    adapter = ClientSubmissions(reported, connect)
+    adapter = ClientSubmissions(reported, FakeClock(), connect)
     adapter.start()
     try:
-        adapter.submit(SubmitReassignments(5, targets, cancelled, (), client))
+        adapter.submit(SubmitReassignments(5, targets, cancelled, (), client, Instant(until)))
         event = reported.get(timeout=10)
     finally:
         adapter.stop()
@@ -131,3 +134,37 @@ def test_a_failure_is_reported_and_the_next_one_is_tried(error: Exception) -> No
     """The client hears the reason."""
     found = answer_to(error, {tp(): replicas(1, 2)})
     assert found == SubmittedReassignments(None, None, str(error))
+
+
+def test_what_a_client_no_longer_waits_for_is_not_written() -> None:
+    """It may have asked another controller since, and for something else."""
+    operator = Operator()
+    found = answer_to(operator, {tp(): replicas(1, 2)}, frozenset({tp(1)}), until=1000.0)
+    assert (found.request, found.cancellation) == (None, None)
+    assert "its time is over" in (found.problem or "")
+    assert not operator.submitted
+    assert not operator.cancelled
+
+
+def test_what_is_queued_when_the_role_ends_is_not_written() -> None:
+    """The client was told to ask another controller."""
+    entered, go_on = threading.Event(), threading.Event()
+    operator = Operator()
+
+    @contextmanager
+    def connect() -> Iterator[Any]:
+        entered.set()
+        assert go_on.wait(10)
+        yield operator
+
+    reported: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    adapter = ClientSubmissions(reported, FakeClock(), connect)
+    adapter.start()
+    for ticket in (1, 2, 3):
+        targets = {tp(ticket): replicas(1, 2)}
+        adapter.submit(SubmitReassignments(ticket, targets, frozenset(), (), "", Instant(1020.0)))
+    assert entered.wait(10)
+    adapter.forget()
+    go_on.set()
+    adapter.stop()
+    assert len(operator.submitted) == 1

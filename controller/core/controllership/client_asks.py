@@ -204,6 +204,7 @@ def _altered(
             frozenset(judged.cancelled),
             tuple(judged.results),
             asked.client,
+            Instant(pending.since + PATIENCE_S),
         )
     return AlterReassignmentsResponse(0, tuple(judged.results))
 

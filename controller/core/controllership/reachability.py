@@ -22,8 +22,13 @@ from controller.core.partition.gates import ids
 from controller.core.reassignments import Reassignment
 from controller.core.view import ClusterView
 
-WHOLE_S: Final = 30.0
-"""How long an added replica has the whole log before its leader has to have asked."""
+WHOLE_S: Final = 45.0
+"""
+How long an added replica has the whole log before its leader has to have asked.
+
+Longer than ``controller.socket.timeout.ms``, 30 s: the leader may have asked a former controller
+first, which hangs.
+"""
 CUT_OFF_S: Final = 120.0
 """The same of a leader that sent a request before in this tenure, and none since."""
 UNMEASURED_S: Final = 900.0
