@@ -98,7 +98,7 @@ class ClientTls:
             try:
                 context.load_verify_locations(self.cafile)
             except OSError as error:
-                raise _unusable(f"{self.prefix}_cafile: {self.cafile}", error) from error
+                raise unusable(f"{self.prefix}_cafile: {self.cafile}", error) from error
         if self.certfile is not None:
             # Never asked for on the terminal, as OpenSSL does without a password.
             password = "" if self.password is None else self.password.reveal()
@@ -106,10 +106,11 @@ class ClientTls:
                 context.load_cert_chain(self.certfile, self.keyfile, password)
             except (OSError, ValueError) as error:
                 where = f"{self.certfile} with {self.keyfile or 'its own key'}"
-                raise _unusable(f"{self.prefix}_certfile: {where}", error) from error
+                raise unusable(f"{self.prefix}_certfile: {where}", error) from error
         return context
 
 
-def _unusable(where: str, error: OSError | ValueError) -> InvalidInputError:
+def unusable(where: str, error: OSError | ValueError) -> InvalidInputError:
+    """Return the error for a certificate, key or authority that cannot be loaded."""
     why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
     return InvalidInputError(f"{where}: {why}")

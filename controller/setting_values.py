@@ -135,14 +135,6 @@ def is_wildcard(host: str) -> bool:
         return False
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a server on this host is reached from this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def _is_ipv6(text: str) -> bool:
     try:
         return ip_address(text).version == _IPV6

@@ -269,7 +269,7 @@ def test_client_that_stays_connected_follows_the_role_to_another_daemon(
 
 @contextmanager
 def connected_admin(cluster: Cluster) -> Iterator[Callable[[str], str]]:
-    """Give what creates a topic by one AdminClient of Java, and returns what it reports."""
+    """Run one AdminClient of Java; yield a function that creates a topic and returns its result."""
     command = java_command(
         str(Path(__file__).parent / "rigs" / "AdminSession.java"),
         cluster.bootstrap_servers,

@@ -11,6 +11,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final, NamedTuple, NewType
 
@@ -145,6 +146,14 @@ class Endpoint(NamedTuple):
     host: str
     port: int
     security_protocol: str
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a server on this host is reached from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from controller.core.cached_znodes import Topic
 from controller.core.controllership.eligibility import delegated_refusals, native_refusals
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, is_loopback
 from controller.core.options import Options
 from controller.core.partition.gates import ids
 from controller.core.view import ClusterView
@@ -59,9 +59,9 @@ def _unreachable_address(snapshot: Snapshot) -> Iterator[Finding]:
         f"broker {b.id} is at {e.host}"
         for b in sorted(snapshot.znodes.brokers.values(), key=lambda b: b.id)
         for e in b.endpoints
-        if e.listener == own.listener and not _is_loopback(e.host)
+        if e.listener == own.listener and not is_loopback(e.host)
     ]
-    if _is_loopback(own.host) and elsewhere:
+    if is_loopback(own.host) and elsewhere:
         yield Finding(
             "endpoint_address",
             Severity.WARNING,
@@ -69,10 +69,6 @@ def _unreachable_address(snapshot: Snapshot) -> Iterator[Finding]:
             f"brokers on other machines cannot reach this address; {elsewhere[0]}",
             "set `endpoint_advertise` of each daemon to an address that brokers can reach",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def endpoint_modes(snapshot: Snapshot) -> Iterator[Finding]:

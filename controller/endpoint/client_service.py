@@ -6,7 +6,7 @@ Everything is relayed to a broker, with few exceptions:
 - What only the controller answers is relayed first as well. A broker authorises such a request and
   then says that it is not the controller: only then does the daemon answer. So a peer that may not
   ask gets the broker's refusal, and a request that reaches the real controller gets its answer.
-- Requests about topics are not relayed: a broker tells the client's rights (``topic_service``).
+- Requests about topics are not relayed; a broker reports the client's rights (``topic_service``).
 - What only Kafka's controller can carry out makes the daemon give the role back for a while
   (``CedeRole``). The client waits until brokers name another controller.
 - What concerns the daemon as one of the listed brokers is answered here: it has no log directory,
@@ -260,9 +260,8 @@ class ClientService:
             await self._tickets.ask(CedeRole(_NAMES[header.api_key]), CEDE_S)
             until = now() + CEDE_S
         seen = await self._look(upstream)
-        while seen.controller in {self._own_id, _NO_CONTROLLER} and now() < until:
-            if peer.is_gone:
-                break
+        nobody = {self._own_id, _NO_CONTROLLER}
+        while seen.controller in nobody and now() < until and not peer.is_gone:
             await asyncio.sleep(LOOK_S)
             seen = await self._look(upstream)
         if peer.is_gone:

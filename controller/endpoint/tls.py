@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from controller.errors import InvalidInputError
+from controller.credentials import unusable
 from controller.followed_files import FollowedFiles
 
 KEYWORDS: Final[Mapping[str, str]] = {
@@ -75,19 +75,14 @@ def _made(
         # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certfile, keyfile, password or "")
     except (OSError, ValueError) as error:
-        why = f"{certfile} with {keyfile}: {_reason(error)}"
-        raise InvalidInputError(f"endpoint_certfile: {why}") from None
+        raise unusable(f"endpoint_certfile: {certfile} with {keyfile}", error) from None
     if cafile is not None:
         try:
             context.load_verify_locations(cafile)
         except (OSError, ValueError) as error:
-            raise InvalidInputError(f"endpoint_cafile: {cafile}: {_reason(error)}") from None
+            raise unusable(f"endpoint_cafile: {cafile}", error) from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context
-
-
-def _reason(error: Exception) -> object:
-    return getattr(error, "reason", None) or getattr(error, "strerror", None) or error
 
 
 def subject_of(certificate: Mapping[str, Any] | None) -> str | None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import structlog
 
+from controller.core.model import is_loopback
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
-from controller.setting_values import is_loopback
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
