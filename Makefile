@@ -28,7 +28,7 @@ ON_CONTAINERS := --cluster containers --timeout 1200 --durations 8 \
 	-o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(asctime)s %(message)s'
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture cast help setup check unit test test-all integration containers smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture cast help setup check unit test test-all integration kafka-tests containers smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ smoke: $(READY) ## the few tests on real brokers that stand for the rest
 
 integration: $(READY) ## every test on real brokers; CLUSTER=containers: those that run on the compose file's
 	$(BIN)/python -m pytest integration --timeout 600 $(if $(filter containers,$(CLUSTER)),$(ON_CONTAINERS))
+
+kafka-tests: $(READY) ## Kafka's own tests with the daemon as the controller; KAFKA=3.9.1, MODES=baseline,daemon,idle, TESTS="CLASS#METHOD ..."
+	$(BIN)/python -m integration.kafkatests $(if $(KAFKA),--kafka $(KAFKA)) $(if $(MODES),--modes $(MODES)) $(TESTS)
 
 containers: $(READY) ## what is deployed, on real containers: the image, the compose file, the systemd unit
 	$(BIN)/python -m pytest integration/containers $(ON_CONTAINERS)
