@@ -289,7 +289,7 @@ def topic_deleted(view: ClusterView, name: str) -> None:
 def forget_topic(view: ClusterView, name: str) -> None:
     """Forget a topic that is gone, and everything about its partitions that is read again."""
     session, tenure = view.session, view.tenure
-    topic = session.topics.pop(name, None)
+    topic = session.pop_topic(name)
     tenure.deleting.pop(name, None)
     tenure.deletion_waits.pop(name, None)
     session.configs.pop(name, None)

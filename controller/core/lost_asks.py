@@ -27,7 +27,6 @@ from controller.core.broker_requests import (
     AlterPartitionResponse,
     BrokerAnswer,
     BrokerAsk,
-    IsrResult,
 )
 from controller.core.model import Instant, PartitionState, TopicPartition
 from controller.core.state.tenure import LostAsk, LostCause
@@ -57,7 +56,7 @@ def answered(view: ClusterView, request: BrokerAsk, answer: BrokerAnswer, now: I
         return
     tenure = view.tenure
     for result in answer.results:
-        name = _name_of(view, result)
+        name = view.session.name_of(result.topic, result.topic_id)
         if name is None or result.leader != request.broker:
             continue
         partition = TopicPartition(name, result.partition)
@@ -69,13 +68,6 @@ def answered(view: ClusterView, request: BrokerAsk, answer: BrokerAnswer, now: I
             _note(view, partition, LostCause.FENCED, now)
         elif result.error == NONE:
             tenure.asks_carried_out[partition] = now
-
-
-def _name_of(view: ClusterView, result: IsrResult) -> str | None:
-    if result.topic is not None:
-        return result.topic
-    topics = view.session.topics.items()
-    return next((name for name, topic in topics if topic.topic_id == result.topic_id), None)
 
 
 def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: Instant) -> None:

@@ -229,7 +229,7 @@ def _topic(
     topic.asked_before = (
         view.cluster.config_question.number if known is None else known.asked_before
     )
-    view.session.topics[name] = topic
+    view.session.put_topic(name, topic)
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in tenure.states or p in tenure.stateless)
     _reconsider(view, partitions, moved, now)

@@ -38,7 +38,7 @@ CHANGING: Final = frozenset(
             "sort",
             "forget_brokers",
         ),
-        *("put", "drop", "note", "note_all", "settle"),
+        *("put", "drop", "note", "note_all", "settle", "put_topic", "pop_topic"),
     }
 )
 """Methods that change the container, or the object of the view, that they belong to."""

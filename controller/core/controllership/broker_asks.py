@@ -13,7 +13,7 @@ partition that cannot be judged does not keep the ISRs of all others as they are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,7 +62,7 @@ def answer_brokers(
     """
     if not view.tenure.asks and not view.tenure.lost_asks:
         return Decision()
-    found = _Found(isr_changes.topic_names(view) if _has_ids(view) else {}, set(written))
+    found = _Found(set(written))
     timers: list[Instant] = []
     for ticket, pending in view.tenure.asks.items():
         answer = _refusal(view, pending, now)
@@ -89,8 +89,6 @@ def answer_brokers(
 class _Found:
     """What a pass over the requests found."""
 
-    names: Mapping[str, str]
-    """The names of topics by their ids."""
     taken: set[TopicPartition]
     """Partitions whose state this cycle writes."""
     changes: list[Change] = field(default_factory=list)
@@ -147,13 +145,6 @@ def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnsw
     return None
 
 
-def _has_ids(view: ClusterView) -> bool:
-    return any(
-        isinstance(p.request, AlterPartition) and any(c.topic is None for c in p.request.changes)
-        for p in view.tenure.asks.values()
-    )
-
-
 def _isr_answer(
     view: ClusterView, pending: PendingAsk, now: Instant, found: _Found
 ) -> AlterPartitionResponse | None:
@@ -165,7 +156,7 @@ def _isr_answer(
     is_patient = now < pending.since + JUDGED_AFTER_S
     is_written = is_urgent = False
     for change in asked.changes:
-        name = found.names.get(change.topic_id or "") if change.topic is None else change.topic
+        name = view.session.name_of(change.topic, change.topic_id)
         judged = isr_changes.judge(view, asked, change, name)
         match judged:
             case IsrResult():

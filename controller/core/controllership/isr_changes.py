@@ -54,12 +54,6 @@ class Unknown:
     """The answer if a read that began after the request shows the same; None: there is none."""
 
 
-def topic_names(view: ClusterView) -> dict[str, str]:
-    """Return the names of the known topics by their ids."""
-    topics = view.session.topics.items()
-    return {t.topic_id: name for name, t in topics if t.topic_id is not None}
-
-
 def judge(
     view: ClusterView, asked: AlterPartition, change: IsrChange, name: str | None
 ) -> IsrResult | IsrRecord | Unknown:

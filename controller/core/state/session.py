@@ -23,6 +23,8 @@ class SessionState:
     # topics and what surrounds them
     listed: frozenset[str] | None = None
     topics: dict[str, Topic] = field(default_factory=dict)
+    names_by_id: dict[str, str] = field(default_factory=dict)
+    """The names of these topics by their ids."""
     missing_topics: set[str] = field(default_factory=set)
     """Listed topics whose znode was missing when it was read; they were requested again."""
     asked_topics: set[str] = field(default_factory=set)
@@ -63,6 +65,28 @@ class SessionState:
     atomic_checks: dict[RequestId, reassignments.AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged acceptable as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
+
+    def put_topic(self, name: str, topic: Topic) -> None:
+        """Put a topic as it was read in the place of what was known of it."""
+        self._forget_id(name)
+        self.topics[name] = topic
+        if topic.topic_id is not None:
+            self.names_by_id[topic.topic_id] = name
+
+    def pop_topic(self, name: str) -> Topic | None:
+        """Remove a topic, and return what was known of it."""
+        self._forget_id(name)
+        return self.topics.pop(name, None)
+
+    def _forget_id(self, name: str) -> None:
+        known = self.topics.get(name)
+        topic_id = None if known is None else known.topic_id
+        if topic_id is not None and self.names_by_id.get(topic_id) == name:
+            del self.names_by_id[topic_id]
+
+    def name_of(self, name: str | None, topic_id: str | None) -> str | None:
+        """Return the name of a topic that is named by either; None: no known one has the id."""
+        return self.names_by_id.get(topic_id or "") if name is None else name
 
     def assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
         """Return the entry of the topic znode, None for an unknown or stale partition."""
