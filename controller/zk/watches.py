@@ -8,9 +8,11 @@ large cluster. A level is a znode, a directory or a tree, read as a whole; each 
 that causes the next.
 
 The loop's reads happen in the order of its calls. Repeated reads wait behind them, as those of
-every topic do after a broken connection.
+every topic do after a broken connection. But a state is read after its topic: marked topics of the
+partitions are read first.
 
-Invariant: a znode that the loop reads stays watched over broken connections and new sessions.
+Invariant: a znode that the loop reads stays watched over broken connections and new sessions, and a
+marked one is read again.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from kazoo.exceptions import KazooException
 from controller.core import events
 from controller.core.applied_throttles import Entity
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
+from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.zk.cluster_znodes import ClusterZnodes
@@ -63,6 +66,9 @@ class Watches:
         self._topics: dict[str, Watch] = {}
         """Watched topics."""
         self._marked_topics: dict[str, None] = {}
+        """Topics to be read again; one is removed when its read begins."""
+        self._has_marked_job = False
+        """Whether the job that reads them is queued."""
         self._read_generation = 0
         """The loop's read generation at its latest call."""
         self._states: dict[TopicPartition, Watch] = {}
@@ -194,23 +200,35 @@ class Watches:
     def _mark_topics(self, topics: Iterable[str]) -> None:
         """Mark topics to be read again."""
         with self._lock:
-            is_first = not self._marked_topics
             self._marked_topics.update(dict.fromkeys(topics))
-            if not is_first or not self._marked_topics:
+            if self._has_marked_job or not self._marked_topics:
                 return
-        self._bulk_worker.put(self._read_marked_topics)
+            self._has_marked_job = True
+        # Behind the reads that the loop requests until this job begins.
+        self._bulk_worker.put(lambda: self._bulk_worker.put(self._read_marked_topics))
 
     def _read_marked_topics(self) -> None:
         """Read some marked topics; the loop's own reads go before the rest."""
         with self._lock:
             marked = tuple(islice(self._marked_topics, CHUNK))
+            self._has_marked_job = False
+        self._read_if_marked(marked)
+        self._mark_topics(())
+
+    def _read_if_marked(self, topics: Iterable[str]) -> None:
+        """Read those of some topics that are marked."""
+        with self._lock:
+            # Before the read: a change from now on marks it again.
+            marked = tuple(t for t in topics if t in self._marked_topics)
             for topic in marked:
                 del self._marked_topics[topic]
-            is_last = not self._marked_topics
-        if marked:
-            self._bulk_worker.put(_bound(self._read_topics, marked))
-        if not is_last:
-            self._bulk_worker.put(self._read_marked_topics)
+        if not marked:
+            return
+        try:
+            self._read_topics(marked)
+        except (SessionSuspendedError, SessionLostError):
+            self._mark_topics(marked)
+            raise
 
     def _topic_watch(self, topic: str) -> Watch:
         with self._lock:
@@ -232,6 +250,7 @@ class Watches:
         self._inbox.put(events.TopicsRead(read, read_generation))
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
+        self._read_if_marked(dict.fromkeys(p.topic for p in partitions))
         watch_of = self._state_watch if watched else _unwatched
         read: dict[TopicPartition, PartitionState | str | None] = {}
         with self._lock:

@@ -114,6 +114,62 @@ def test_what_is_asked_for_goes_before_what_is_looked_at_again(bench: _Bench) ->
     assert [set(e.topics) for e in bench.inbox.of(TopicsRead)] == [{"t", "u"}, {"u"}, {"t"}]
 
 
+def test_topic_whose_watch_fired_is_read_before_a_state_requested_later(bench: _Bench) -> None:
+    """Otherwise the state of a topic that was created again is judged by the former topic."""
+    bench.client.put(paths.topic_path("t"), TOPIC)
+    bench.client.put(paths.state_path(P), STATE)
+    bench.watches.read_topics(["t"], read_generation=1)
+    bench.inbox.wait_for(TopicsRead)
+    free = bench.hold()
+    bench.client.put(paths.topic_path("t"), TOPIC)
+    bench.watches.read_states([P], watched=False, read_generation=2)
+    free.set()
+    bench.inbox.wait_for(StatesRead)
+    assert [type(e) for e in bench.inbox.events] == [TopicsRead, TopicsRead, StatesRead]
+    bench.watches.read_states([P], watched=False, read_generation=2)
+    bench.inbox.wait_for(StatesRead, count=2)
+    assert len(bench.inbox.of(TopicsRead)) == 2
+
+
+def test_topics_of_large_clusters_are_read_before_their_states_after_an_interruption(
+    bench: _Bench,
+) -> None:
+    """Of thousands of topics that are read again, those of a claim's work come first."""
+    names = [f"t{n:05}" for n in range(3 * CHUNK)]
+    for name in names:
+        bench.client.put(paths.topic_path(name), TOPIC)
+    bench.watches.read_topics(names, read_generation=1)
+    bench.inbox.wait_for(TopicsRead, count=3)
+    bench.inbox.events.clear()
+    last = [TopicPartition(name, 0) for name in names[-2:]]
+    free = bench.hold()
+    bench.client.reconnect()
+    bench.watches.read_states(last, watched=False, read_generation=2)
+    free.set()
+    bench.inbox.wait_for(TopicsRead, count=4)
+    seen = [e for e in bench.inbox.events if isinstance(e, TopicsRead | StatesRead)]
+    states_at = next(n for n, e in enumerate(seen) if isinstance(e, StatesRead))
+    before = {t for e in seen[:states_at] if isinstance(e, TopicsRead) for t in e.topics}
+    assert {p.topic for p in last} <= before
+    again = [t for e in seen if isinstance(e, TopicsRead) for t in e.topics]
+    assert sorted(again) == names
+
+
+def test_marked_topic_is_read_again_where_its_read_failed(bench: _Bench) -> None:
+    """A state whose topic cannot be read yet waits for it."""
+    bench.client.put(paths.topic_path("t"), TOPIC)
+    bench.client.put(paths.state_path(P), STATE)
+    bench.watches.read_topics(["t"], read_generation=1)
+    bench.inbox.wait_for(TopicsRead)
+    free = bench.hold()
+    bench.client.put(paths.topic_path("t"), TOPIC)
+    bench.client.failures.append(ConnectionLoss())
+    bench.watches.read_states([P], watched=False, read_generation=2)
+    free.set()
+    bench.inbox.wait_for(StatesRead)
+    assert [type(e) for e in bench.inbox.events] == [TopicsRead, TopicsRead, StatesRead]
+
+
 def test_a_read_carries_the_read_generation_of_its_begin(bench: _Bench) -> None:
     """What was asked for while it waited counts, what is asked for later does not."""
     bench.client.put(paths.topic_path("t"), TOPIC)
