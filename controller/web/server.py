@@ -21,8 +21,9 @@ from dataclasses import replace
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedReader
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import structlog
@@ -32,6 +33,7 @@ from controller.setting_values import HttpAddress
 from controller.web.certificates import ServerCertificate
 from controller.web.control_form import READ_ONLY
 from controller.web.http_messages import POLICY, HttpRequest, Response, is_number, text
+from controller.web.request_heads import HeadReader, problem_of
 from controller.web.routes import Routes
 
 REQUEST_S: Final = 10.0
@@ -42,6 +44,11 @@ CLIENT_CONNECTIONS_MAX: Final = 24
 """For one client address; one more closes its oldest."""
 PAGES_MAX: Final = 32
 """Responses made at a time, probes not counted."""
+UNREAD_S: Final = 1.0
+"""How long the rest of a refused request is awaited: closing before it arrives takes the answer."""
+UNREAD_BYTES: Final = 64 * 1024
+"""How much of that is read at a time."""
+UNREAD_READS: Final = 64
 POLL_S: Final = 0.2
 """Interval of the checks of deadlines."""
 PROBES: Final = frozenset({"/healthz", "/readyz"})
@@ -286,6 +293,40 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.connections.renew(self.connection)
         super().handle_one_request()
 
+    def parse_request(self) -> bool:
+        """Read the head of a request; refuse it where its end is in doubt."""
+        connection, head = self.rfile, HeadReader(self.rfile)
+        self.rfile = cast("BufferedReader", head)
+        try:
+            is_read = super().parse_request()
+        finally:
+            self.rfile = connection
+        if not is_read:
+            self._discard()
+            return False
+        problem = problem_of(self.command, self.headers)
+        if not head.is_valid:
+            problem = "a line of the head is not a header"
+        if problem is not None:
+            self.close_connection = True
+            self._send(text(HTTPStatus.BAD_REQUEST, problem))
+            self._discard()
+        return problem is None
+
+    def handle_expect_100(self) -> bool:
+        """Let ``do_POST`` say whether a body is wanted."""
+        return True
+
+    def _discard(self) -> None:
+        """Read what the client still sends, a while: else it may never see the answer."""
+        with suppress(OSError):
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(UNREAD_S)
+            for _ in range(UNREAD_READS):
+                if not self.connection.recv(UNREAD_BYTES):
+                    return
+
     def do_GET(self) -> None:
         routes, request = self.server.routes, self._request()
         if request.name in PROBES:
@@ -304,7 +345,10 @@ class _Handler(BaseHTTPRequestHandler):
         length, most = self.headers.get("Content-Length", ""), routes.body_max(request)
         if not is_number(length) or int(length) > most:
             self._send(text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes"))
+            self._discard()
             return
+        if self.headers.get("Expect"):
+            super().handle_expect_100()
         body = self.rfile.read(int(length))
         if len(body) < int(length):  # closed by the client, or by the deadline
             return
@@ -330,6 +374,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self) -> None:
         self.close_connection = True
         self._send(text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY, Allow="GET, HEAD"))
+        self._discard()
 
     do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = _refuse  # noqa: N815 - as above
 

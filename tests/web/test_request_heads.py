@@ -1,0 +1,96 @@
+"""Where the end of a request is in doubt, it is refused and the connection ends."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Final
+
+import pytest
+
+from controller.web.request_heads import HEAD_MAX
+from tests.web.serving import WITHIN_S, Served
+
+INNER: Final = b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"
+"""What must not be taken for a request."""
+FORM: Final = b"Content-Type: application/x-www-form-urlencoded\r\n"
+
+
+def statuses(served: Served, *parts: bytes) -> list[bytes]:
+    """Return the statuses of all that is answered until the connection ends."""
+    with socket.create_connection(served.server.address, timeout=WITHIN_S) as connection:
+        for part in parts:
+            connection.sendall(part)
+        connection.shutdown(socket.SHUT_WR)
+        found = b""
+        while part := connection.recv(65536):
+            found += part
+    return re.findall(rb"HTTP/1\.1 (\d+)", found)
+
+
+def request(*headers: bytes, method: bytes = b"GET", host: bytes = b"localhost") -> bytes:
+    """Return the head of a request."""
+    lines = (method + b" / HTTP/1.1", b"Host: " + host, *headers, b"", b"")
+    return b"\r\n".join(lines)
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+@pytest.mark.parametrize("how", [b"Content-Length: %d" % len(INNER), b"Transfer-Encoding: chunked"])
+def test_body_of_a_get_is_no_request(served: Served, method: bytes, how: bytes) -> None:
+    """A proxy that reuses its connection would give its answer to the next client."""
+    asked = request(how, method=method)
+    assert statuses(served, asked, INNER, request(b"Cookie: session=another")) == [b"400"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (b"Content-Length: 3", b"Content-Length: 5"),
+        (b"Content-Length: 3", b"Transfer-Encoding: chunked"),
+        (b"Content-Length: 3, 3",),
+        (b"Content-Length: +3",),
+        (b"Content-Length : 3",),
+        (b"X: a", b" Content-Length: 3"),
+        (b"X: a\rContent-Length: 3",),
+        (b"X: a\0b",),
+        (b"no colon",),
+        (b"Host: another",),
+        (b"Authorization: Bearer a", b"Authorization: Bearer b"),
+        (b"Cookie: a=1", b"Cookie: a=2"),
+    ],
+)
+def test_head_that_two_readers_may_understand_differently_is_refused(
+    steerable: Served, headers: tuple[bytes, ...]
+) -> None:
+    """Two lengths, folds, names with spaces: the proxy in front may have read another request."""
+    for method in (b"GET", b"POST"):
+        assert statuses(steerable, request(*headers, method=method), b"a=b", INNER) == [b"400"]
+
+
+def test_headers_share_a_limit(served: Served) -> None:
+    """One connection cannot make the server hold as much as a hundred headers of 64 KiB."""
+    lines = [b"X-%d: %s" % (n, b"x" * 1000) for n in range(HEAD_MAX // 1000 + 1)]
+    assert statuses(served, request(*lines), INNER) == [b"431"]
+    assert statuses(served, request(*lines[:20]), request()) == [b"200", b"200"]
+
+
+def test_connection_goes_on_after_a_get_without_a_body(served: Served) -> None:
+    """Also with a length of zero, which some clients send."""
+    asked = request(b"Content-Length: 0")
+    assert statuses(served, asked, asked, request()) == [b"200"] * 3
+
+
+def test_answer_of_a_refused_request_arrives_whole(served: Served) -> None:
+    """Closing while the client sends would take the answer away from it."""
+    asked = request(b"Content-Length: 3000000", method=b"POST")
+    assert statuses(served, asked, bytes(3_000_000)) == [b"405"]
+
+
+def test_expected_body_is_asked_for_only_where_it_is_read(steerable: Served) -> None:
+    """A client that waits for 100 keeps a body that is refused."""
+    head = (FORM.strip(), b"Expect: 100-continue")
+    asked = request(*head, b"Content-Length: 9999999", method=b"POST")
+    assert statuses(steerable, asked) == [b"413"]
+    found = statuses(steerable, request(*head, b"Content-Length: 3", method=b"POST"), b"a=b")
+    assert found[0] == b"100"
+    assert len(found) == 2
