@@ -15,7 +15,7 @@ from controller.core.client_requests import PartitionResult
 from controller.core.effects import Effect
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import AtomicCheck
-from controller.core.topic_requests import TopicResult
+from controller.core.topic_requests import TopicResult, TopicSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,8 @@ class TopicCreatedRecord:
     """The client's, once each partition has a leader; it has the topic id, too."""
     replicas: tuple[Replicas, ...]
     """By the number of the partition."""
-    configs: tuple[tuple[str, str], ...]
+    configs: TopicSettings
+    """As brokers validated them."""
     replaces_configs: bool
     """Whether a former topic of the name left its settings."""
 

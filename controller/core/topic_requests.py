@@ -55,7 +55,7 @@ class TopicDefaults:
 
 
 TopicSettings = tuple[tuple[str, str], ...]
-"""Name and value of settings of a new topic, sorted by name."""
+"""Name and value of settings of a new topic, each name once, sorted by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,29 @@ class NewTopic:
     num_partitions: int
     replication_factor: int
     assignments: tuple[tuple[int, Replicas], ...]
-    """The replicas of each partition; empty where brokers are to be chosen."""
+    """The replicas of each partition as sent; empty where brokers are to be chosen."""
     configs: tuple[tuple[str, str | None], ...]
+    """The settings as sent."""
     topic_id: str
     """A random id, as in the topic znode; the choice of brokers also depends on it."""
     config_problem: str | None = None
     """Why brokers reject the settings."""
+
+    @property
+    def settings(self) -> TopicSettings:
+        """
+        The settings that brokers validate and that are written.
+
+        Of a name that is sent twice, the last value counts, as with Kafka. A setting without a
+        value has the topic refused.
+        """
+        last = dict(self.configs)
+        return tuple(sorted((name, value) for name, value in last.items() if value is not None))
+
+    @property
+    def assigned(self) -> dict[int, Replicas]:
+        """The replicas that are checked and written; of a partition sent twice, the last count."""
+        return dict(sorted(dict(self.assignments).items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from controller.core.topic_requests import (
     CreatePartitions,
     CreateTopics,
     CreateTopicsResponse,
-    NewTopic,
     TopicAnswer,
     TopicAsk,
     TopicDefaults,
@@ -251,7 +250,7 @@ class TopicService:
         if defaults is None:
             return None
         new = tuple(topic for topic in wanted.new if topic.name in allowed)
-        settings = {_settings(topic) for topic in new} - {()}
+        settings = {topic.settings for topic in new} - {()}
         problems: Mapping[TopicSettings, str] = {}
         if settings:
             question = partial(self._validation.config_problems, settings)
@@ -261,7 +260,7 @@ class TopicService:
             problems = found
         return CreateTopics(
             tuple(
-                replace(topic, topic_id=random_id(), config_problem=problems.get(_settings(topic)))
+                replace(topic, topic_id=random_id(), config_problem=problems.get(topic.settings))
                 for topic in new
             ),
             defaults,
@@ -314,8 +313,3 @@ def random_id() -> str:
         found = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not found.startswith("-"):
             return found
-
-
-def _settings(topic: NewTopic) -> TopicSettings:
-    """Return the settings of a topic that have a value; others are refused for their lack."""
-    return tuple(sorted((name, value) for name, value in topic.configs if value is not None))

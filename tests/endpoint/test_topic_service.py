@@ -245,6 +245,18 @@ def test_settings_that_brokers_reject_are_the_loops_last_objection() -> None:
         assert event.request.topics[0].config_problem == "Unknown topic config name: a"
 
 
+def test_settings_that_are_validated_are_those_that_the_loop_gets() -> None:
+    """Brokers put them in a map: of a name that is sent twice, the last counts."""
+    validation = FakeValidation(DEFAULTS, {(("a", "2"),): "bad"})
+    with public(Broker({"new": (CREATE,)}), answer=created, validation=validation) as served:
+        answer_to(served, create("new", configs=[("a", "3"), ("a", "2")]))
+        (event,) = served.loop.events
+        assert isinstance(event.request, CreateTopics)
+        (topic,) = event.request.topics
+        assert validation.asked == [topic.settings] == [(("a", "2"),)]
+        assert topic.config_problem == "bad"
+
+
 def test_role_that_is_lost_sends_the_client_to_the_next_controller() -> None:
     """It looks for it in the metadata of brokers."""
 

@@ -65,23 +65,23 @@ def _created(
     live = _live(fabric)
     count, factor = topic.num_partitions, topic.replication_factor
     if count == BY_DEFAULT:
-        count = len(topic.assignments) or asked.defaults.num_partitions
+        count = len(topic.assigned) or asked.defaults.num_partitions
     if factor == BY_DEFAULT:
         factor = asked.defaults.default_replication_factor
-    chosen = tuple(replicas for _, replicas in sorted(topic.assignments))
+    chosen = tuple(topic.assigned.values())
     known = set(fabric.brokers)
     is_valid = (
         count > 0
         and (bool(chosen) or 0 < factor <= len(live))
         and all(set(r) <= known and len(set(r)) == len(r) for r in chosen)
-        and None not in dict(topic.configs).values()
+        and None not in (value for _, value in topic.configs)
         and topic.config_problem is None
     )
     if not is_valid:
         return TopicResult(topic.name, topic_requests.INVALID_REQUEST)
     replicas = chosen or tuple(_chosen(fabric, live, factor) for _ in range(count))
     if not asked.validate_only:
-        settings = encode_entity_config((name, value or "") for name, value in topic.configs)
+        settings = encode_entity_config(topic.settings)
         path = f"{paths.TOPIC_CONFIGS}/{topic.name}"
         is_left = fabric.zookeeper.get(path) is not None
         duties.write([Put(path, settings) if is_left else Make(path, settings)])

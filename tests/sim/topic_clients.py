@@ -51,6 +51,8 @@ NAMES: Final = ("client", "client_x", "client.x")
 """The topics of clients; Kafka refuses the last two beside each other."""
 PARTITIONS_MAX: Final = 3
 NEW_MAX: Final = 2
+DOUBLED_EVERY: Final = 7
+"""One of so many new topics has a setting and a partition that are sent twice."""
 TIMEOUTS_S: Final = (0.0, 1.0, 5.0, 20.0)
 GRACE_S: Final = 6.0
 """How much longer than its timeout a client waits for the answer."""
@@ -230,17 +232,22 @@ class TopicClients:
         self._numbers += 1
         chance, size = self._chance, self._chance.choice((1, 2, 2, 3))
         count = chance.randint(1, NEW_MAX)
+        configs: tuple[tuple[str, str], ...]
         configs = ((MIN_ISR, str(min(size, 2))), ("retention.ms", str(self._numbers)))
+        if self._numbers % DOUBLED_EVERY == 0:
+            configs = ((MIN_ISR, "9"), *configs)
         topic = NewTopic(name, count, size, (), configs, "")
         kind = chance.random()
         if kind < 0.2:
-            configs = ((MIN_ISR, "1"), *configs[1:])
+            configs = (*configs, (MIN_ISR, "1"))
             return replace(
                 topic, num_partitions=BY_DEFAULT, replication_factor=BY_DEFAULT, configs=configs
             )
         if kind < 0.6:
             return topic
         listed = tuple((n, self._replicas(size)) for n in range(count))
+        if self._numbers % DOUBLED_EVERY == 0:
+            listed = ((0, listed[0][1][:1]), *listed)
         assigned = replace(
             topic,
             num_partitions=BY_DEFAULT,

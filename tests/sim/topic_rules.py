@@ -369,7 +369,7 @@ def _is_placed(
     if read.topic_id != (topic.topic_id if asked.defaults.uses_topic_ids else None):
         return False
     if topic.assignments:
-        return has == tuple(sorted(topic.assignments))
+        return has == tuple(sorted(dict(topic.assignments).items()))
     count, factor = topic.num_partitions, topic.replication_factor
     count = asked.defaults.num_partitions if count == BY_DEFAULT else count
     factor = asked.defaults.default_replication_factor if factor == BY_DEFAULT else factor

@@ -201,9 +201,8 @@ def _created(asking: Asking, topic: NewTopic, asked: CreateTopics) -> TopicResul
     if asked.validate_only:
         return result._replace(topic_id=None)
     asking.names.add(topic.name)
-    configs = tuple((name, value or "") for name, value in topic.configs)
     replaces = asking.view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
-    return Change((TopicCreatedRecord(asking.ticket, result, replicas, configs, replaces),))
+    return Change((TopicCreatedRecord(asking.ticket, result, replicas, topic.settings, replaces),))
 
 
 def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replicas, ...]:
@@ -256,7 +255,7 @@ def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both "
             "cannot be used at the same time.",
         )
-    return tuple(replicas for _, replicas in sorted(topic.assignments))
+    return tuple(topic.assigned.values())
 
 
 # --- CreatePartitions ----------------------------------------------------------------------------

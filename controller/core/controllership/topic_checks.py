@@ -64,9 +64,10 @@ def check_assigned(view: ClusterView, topic: NewTopic) -> None:
 
     """
     invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
-    if len({len(replicas) for _, replicas in topic.assignments}) != 1:
+    assigned = topic.assigned
+    if len({len(replicas) for replicas in assigned.values()}) != 1:
         raise TopicRefusedError(invalid, "All partitions should have the same number of replicas")
-    for _, replicas in topic.assignments:
+    for replicas in assigned.values():
         if len(set(replicas)) != len(replicas):
             raise TopicRefusedError(
                 invalid, f"Duplicate replica assignment found: {list(replicas)}"
@@ -75,11 +76,11 @@ def check_assigned(view: ClusterView, topic: NewTopic) -> None:
         # no controller can serve.
         if not replicas or min(replicas) < 0 or view.options.controller_id in replicas:
             raise TopicRefusedError(invalid, f"No broker can hold the replicas {list(replicas)}")
-    if sorted(number for number, _ in topic.assignments) != list(range(len(topic.assignments))):
+    if list(assigned) != list(range(len(assigned))):
         raise TopicRefusedError(
             invalid, "partitions should be a consecutive 0-based integer sequence"
         )
-    check_size(view, len(topic.assignments), len(topic.assignments[0][1]))
+    check_size(view, len(assigned), len(assigned[0]))
 
 
 def check_added(

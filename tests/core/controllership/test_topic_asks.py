@@ -126,6 +126,30 @@ def later(driver: Driver, seconds: float) -> None:
 # --- CreateTopics --------------------------------------------------------------------------------
 
 
+def test_of_a_setting_or_partition_sent_twice_the_last_counts() -> None:
+    """What is checked is what is written."""
+    driver = Driver({tp(): (1, 2)})
+    configs = (("cleanup.policy", "delete"), ("a", "1"), ("cleanup.policy", "compact"))
+    listed = ((0, replicas(1, 1)), (1, replicas(2, 3)), (0, replicas(1, 2)))
+    topic = new(partitions=-1, factor=-1, assignments=listed, configs=configs)
+    ask(driver, creation(topic))
+    (record,) = created(driver)
+    assert record.configs == topic.settings == (("a", "1"), ("cleanup.policy", "compact"))
+    assert record.replicas == (replicas(1, 2), replicas(2, 3))
+
+
+def test_setting_without_a_value_is_refused_though_its_name_has_one_later() -> None:
+    """As with Kafka; an empty value is one."""
+    configs = (("a", None), ("a", "1"), ("b", None))
+    assert refusal(Driver({tp(): (1, 2)}), creation(new(configs=configs))) == (
+        40,
+        "Null value not supported for topic configs: a,b",
+    )
+    driver = Driver({tp(): (1, 2)})
+    ask(driver, creation(new(configs=(("a", ""), ("A", "1")))))
+    assert created(driver)[0].configs == (("A", "1"), ("a", ""))
+
+
 def test_topic_is_answered_when_its_leaders_acknowledged() -> None:
     """Settings and assignment are one change; the states follow as a duty."""
     driver = Driver({tp(): (1, 2)})
