@@ -28,7 +28,7 @@ from controller.core.requests.acceptance import legacy_request_id
 from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
 from controller.previews.entries import Entry, EntryState, read_entries
-from controller.previews.plan_files import check_approval, check_basis, read_placed_plan
+from controller.previews.plan_files import check_approval, check_basis
 from controller.previews.validation import Conflict
 from controller.units import ids, listed, parse_bytes
 from controller.znodes.paths import LEGACY_PLAN
@@ -148,7 +148,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         )
     if approved_by and approved is None:
         raise InvalidInputError("--approved-by needs --approved")
-    entries, log_dirs = read_placed_plan(plan)
+    file = options.read_plan_argument(plan)
     submit = submitting.SubmitOptions(
         additional=additional,
         wait=wait,
@@ -158,14 +158,14 @@ def execute(  # noqa: PLR0913 - the options of the command
         timeout_s=timeout,
         options=wanted,
         out=out,
-        expected=None if approved is None else check_approval(plan, entries, log_dirs, approved),
-        log_dirs=log_dirs,
+        expected=None if approved is None else check_approval(file, approved),
+        log_dirs=file.log_dirs,
     )
     display = display_of(context.screen(), as_json=as_json)
     with context.inspected(zookeeper, config) as (operator, ask):
-        check_basis(operator, plan, entries)
+        check_basis(operator, file)
         kind = LegacyExecution if legacy else Execution
-        raise typer.Exit(kind(context, operator, entries, submit, display, ask=ask).run())
+        raise typer.Exit(kind(context, operator, file.entries, submit, display, ask=ask).run())
 
 
 class Execution(submitting.PlanExecution):

@@ -16,7 +16,7 @@ from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_note
 from controller.cli.preview_tables import forecast_screen
 from controller.cli.progress_display import display_of
-from controller.cli.stock.files import read_brokers, read_text, read_topics
+from controller.cli.stock.files import read_brokers, topics_of
 from controller.cli.stock.texts import proposal_text
 from controller.cli.submitting import SubmitOptions
 from controller.cli.tables import Screen, paragraph
@@ -29,7 +29,7 @@ from controller.previews import proposal
 from controller.previews.entries import read_entries
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_facts import Preview, forecast_of
-from controller.previews.plan_files import document_of
+from controller.previews.plan_files import document_of, read_topics_file
 from controller.settings import Settings
 from controller.units import ids
 from controller.zk.operator_client import OperatorClient
@@ -129,12 +129,12 @@ def generate(  # noqa: PLR0913 - the options of the command
     context = context_of(ctx)
     names = options.topics_of(topics)
     if topics_file is not None:
-        names += read_topics(read_text(topics_file))
+        names += topics_of(read_topics_file(topics_file))
     goal = proposal.Goal(
         topics=names,
         all_topics=all_topics,
         excluded=exclude_topics,
-        brokers=frozenset(() if broker_list is None else read_brokers(broker_list)),
+        brokers=frozenset(() if broker_list is None else _listed(broker_list)),
         removed=_brokers(remove_broker),
         added=_brokers(add_broker),
         replication_factor=replication_factor,
@@ -190,6 +190,11 @@ def _sizes(
     if silent:
         print_note(f"Note: the sizes of the replicas on broker {ids(silent)} are unknown.")
     return proposal.sizes_of(answers)
+
+
+def _listed(text: str) -> list[BrokerId]:
+    """Parse a list of brokers, as people type it: with spaces after the commas."""
+    return read_brokers(",".join(part.strip() for part in text.split(",")))
 
 
 def _brokers(found: Iterable[int] | None) -> frozenset[BrokerId]:

@@ -8,9 +8,11 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
+from controller.cli.output import print_note
 from controller.core.model import RequestId, TopicPartition
 from controller.core.submissions import PRIORITY_MAX, StepSize, Window
 from controller.errors import InvalidInputError
+from controller.previews.plan_files import PlanFile, read_plan
 from controller.znodes.paths import parse_topic_partition, valid_request, valid_topic
 from controller.znodes.windows import read_window
 
@@ -101,9 +103,24 @@ PlanArgument = Annotated[
     typer.Argument(
         metavar="PLAN.json",
         help='Plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
-        '"partition":0,"replicas":[1,2,3]}]}',
+        '"partition":0,"replicas":[1,2,3]}]}. Of the output of its --generate, the proposed '
+        "plan is taken.",
     ),
 ]
+
+
+def read_plan_argument(path: Path) -> PlanFile:
+    """
+    Read a plan; print a note if only a part of the file was taken.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or has an error.
+
+    """
+    file = read_plan(path)
+    if file.note is not None:
+        print_note(f"Note: {file.note}")
+    return file
 
 
 def parsed(

@@ -302,13 +302,13 @@ def rebase(  # noqa: PLR0913 - the options of the command
     partition is kept if its replicas still contain all brokers to drop and none to add. Exit code:
     0 every partition is kept or done, 1 error, 2 partitions were left out.
     """
-    entries, log_dirs = plan_files.read_placed_plan(plan)
-    originals = plan_files.read_originals(plan, entries)
-    if len(originals) != len(entries):
+    file = options.read_plan_argument(plan)
+    log_dirs = file.log_dirs
+    if len(file.originals) != len(file.entries):
         raise InvalidInputError(f"{plan}: its entries have no original_replicas")
     with context_of(ctx).connected(zookeeper, config) as operator:
-        plan_files.check_cluster(operator, plan)
-        found = plan_files.compare(operator, entries, originals)
+        plan_files.check_cluster(operator, file)
+        found = plan_files.compare(operator, file.entries, file.originals)
     kept = {p: r.target for p, r in found.items() if r.target is not None}
     named = {p: _of_target(log_dirs[p], target) for p, target in kept.items() if p in log_dirs}
     lost = {p: r for p, r in found.items() if r.basis in (Basis.GONE, Basis.CONFLICTING)}

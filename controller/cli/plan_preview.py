@@ -158,6 +158,8 @@ def print_rollback(rollback: dict[str, object], *, as_json: bool) -> None:
 
     With ``--json`` it goes to standard error: standard output has one document, at the end.
     """
+    if not rollback["partitions"]:
+        return
     out = print_note if as_json else print_line
     out("Current partition replica assignment\n")
     out(json.dumps(rollback, separators=(",", ":")))

@@ -22,11 +22,12 @@ from controller.core.submissions import RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.access import Inquiry
 from controller.previews.entries import read_entries
-from controller.previews.plan_facts import forecast_of
-from controller.previews.plan_files import Plan, document_of, read_placed_plan
+from controller.previews.plan_facts import forecast_of, present_dirs
+from controller.previews.plan_files import Plan, document_of
 from controller.previews.validation import (
     check_enabled,
     conflicts_of,
+    factor_lines,
     refused_of,
     rollback_of,
     validate,
@@ -77,13 +78,14 @@ def add(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 queued, 1 error, 3 a queue exists already, or new reassignments are disabled.
     """
-    entries, log_dirs = read_placed_plan(plan)
+    file = options.read_plan_argument(plan)
     context = context_of(ctx)
     screen = context.screen(all_rows=all_rows)
     with context.inspected(zookeeper, config) as (operator, ask):
-        raise typer.Exit(
-            add_to_queue(operator, entries, log_dirs, ask, screen, dry_run=dry_run, as_json=as_json)
+        code = add_to_queue(
+            operator, file.entries, file.log_dirs, ask, screen, dry_run=dry_run, as_json=as_json
         )
+        raise typer.Exit(code)
 
 
 def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
@@ -124,11 +126,15 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
             plan=plan,
             screen=screen,
         )
-    for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
+    present = present_dirs(operator, before, ask, log_dirs)
+    pauses = pause_lines(operator.requests.controls().pauses)
+    for line in (*factor_lines(before), *map(str, conflicts), *pauses):
         print_note(f"Note: {line}")
     request = queue_request_id(operator.writes.create_queue(plan, log_dirs))
     if as_json:
-        print_json({"request": request, "queued": len(plan), "rollback": rollback_of(before)})
+        print_json(
+            {"request": request, "queued": len(plan), "rollback": rollback_of(before, present)}
+        )
     else:
         print_line(f"Queued as {request}: {listed(plan)}")
         if operator.cluster.leader_address() is None:

@@ -94,7 +94,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
 
         if stock is not None:
             counted = commands.snapshot_of_files(
-                spark, stock, sizes, brokers, taken_at, out, rates=rated
+                spark, stock, sizes, brokers, taken_at, out, progress=_print_note, rates=rated
             )
         else:
             settings = context.settings({"zookeeper": zookeeper}, config)
@@ -121,6 +121,10 @@ def snapshot(  # noqa: PLR0913 - the options of the command
             f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
             f"{counted['bytes']} bytes: {out}"
         )
+
+
+def _print_note(text: str) -> None:
+    print_note(f"Note: {text}")
 
 
 @dataclass(slots=True)

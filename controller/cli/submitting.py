@@ -26,12 +26,13 @@ from controller.core.model import (
 from controller.core.submissions import RequestOptions
 from controller.previews.access import Inquiry
 from controller.previews.entries import read_entries
-from controller.previews.plan_facts import forecast_of
+from controller.previews.plan_facts import forecast_of, present_dirs
 from controller.previews.plan_files import Plan
 from controller.previews.validation import (
     Conflict,
     check_enabled,
     conflicts_of,
+    factor_lines,
     refused_of,
     rollback_of,
     validate,
@@ -175,9 +176,10 @@ class PlanExecution(ABC):
                 approval=approval,
                 screen=self._context.screen(all_rows=self._options.all_rows),
             )
-        for line in self._notes(conflicts):
+        for line in (*factor_lines(before), *self._notes(conflicts)):
             print_note(f"Note: {line}")
-        self._rollback = rollback_of(before)
+        present = present_dirs(self._operator, before, self._ask, self._options.log_dirs)
+        self._rollback = rollback_of(before, present)
         plan_preview.print_rollback(self._rollback, as_json=as_json)
         self._write()
         try:

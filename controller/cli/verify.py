@@ -15,7 +15,7 @@ from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.core.model import RequestId, TopicPartition
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState, read_entries
-from controller.previews.plan_files import Plan, read_plan_file
+from controller.previews.plan_files import Plan
 from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
@@ -43,7 +43,7 @@ def verify(
     """
     path = Path(what)
     is_file = path.exists() or path.suffix == ".json" or "/" in what
-    plan = read_plan_file(path) if is_file else None
+    plan = options.read_plan_argument(path).entries if is_file else None
     requests = [] if is_file else options.request_ids([what])
     with context_of(ctx).connected(zookeeper, config) as operator:
         if plan is not None:

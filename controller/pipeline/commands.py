@@ -55,10 +55,11 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     taken_at: str,
     directory: Path,
     *,
+    progress: Progress,
     rates: Sequence[tuple[str, int | None, float]] = (),
 ) -> Mapping[str, Any]:
     """Write a snapshot of a stock JSON; return its counts."""
-    source, rows = source_of_files(spark, plan, sizes, brokers)
+    source, rows = source_of_files(spark, plan, sizes, brokers, progress)
     source = replace(source, rates=rates)
     manifest = Manifest("", taken_at, str(plan))
     return _counted(write_snapshot(spark, source, rows, manifest, directory))

@@ -6,7 +6,6 @@ Errors name the file, the column and the first rows; nothing is guessed or left 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +15,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
+from controller.pipeline.planner import Progress
 from controller.pipeline.snapshot_writer import Assigned, BrokerRow, SnapshotSource
 from controller.pipeline.tables import ROWS_SHOWN
+from controller.planning.plan_text import Part, find_plan
 
 
 def source_of_files(
@@ -25,21 +26,23 @@ def source_of_files(
     plan: Path,
     sizes: Path | None,
     brokers: Path | None,
+    progress: Progress,
 ) -> tuple[SnapshotSource, list[BrokerRow]]:
     """
     Return the source of a snapshot and its brokers.
 
     Args:
         spark: The session.
-        plan: The current assignment as Kafka's own tool prints it.
+        plan: The current assignment as Kafka's own tool prints it, alone or with its headings.
         sizes: ``topic,partition,size_bytes`` with a header line; None: all sizes are equal.
         brokers: ``broker,rack,capacity_bytes`` with a header line; None: those of the plan.
+        progress: Reports which of several plans in the file is taken.
 
     Raises:
         InvalidInputError: a file is malformed, or the files contradict each other.
 
     """
-    listed = _stock(plan)
+    listed = _stock(plan, progress)
     known_sizes = {} if sizes is None else _sizes(spark, sizes)
     if sizes is not None:
         _refuse_unsized(plan, sizes, listed, known_sizes)
@@ -65,14 +68,18 @@ def source_of_files(
     return source, rows
 
 
-def _stock(path: Path) -> list[Assigned]:
+def _stock(path: Path, progress: Progress) -> list[Assigned]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        listed = document["partitions"]
+        text = find_plan(path.read_bytes(), Part.CURRENT)
     except OSError as error:
         raise InvalidInputError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidInputError(f"{path}: not a stock JSON: {error!r}") from error
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{path}: {error}") from error
+    if text.note is not None:
+        progress(f"{path}: {text.note}")
+    listed = text.document.get("partitions")
+    if not isinstance(listed, list):
+        raise InvalidInputError(f"{path}: partitions is not a list")
     found: list[Assigned] = []
     for n, entry in enumerate(listed):
         try:

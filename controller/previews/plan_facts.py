@@ -21,6 +21,7 @@ from controller.planning.copy_schedule import Limits, Move
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
 from controller.previews.access import Inquiry
 from controller.previews.entries import Entry
+from controller.previews.validation import factor_lines
 from controller.units import ids, show_duration
 from controller.zk.operator_client import OperatorClient
 
@@ -32,10 +33,11 @@ DisksRead = Mapping[BrokerId, Disks | str]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The forecast of a plan, and what it does not know."""
+    """The forecast of a plan, and what stands beside it."""
 
     forecast: Forecast
     notes: tuple[str, ...]
+    """Changes of replication factors, and what is unknown."""
     relocated: Mapping[TopicPartition, model.Replicas] = field(default_factory=dict)
     """The replicas that move to other log directories of their brokers."""
 
@@ -102,7 +104,31 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
         holds=tuple(_holds(controls, wanted, moves, ask.unix_s())),
     )
     relocated = {m.partition: m.relocations for m in moves if m.relocations}
-    return Preview(forecast(plan), tuple(_notes(plan, read, status)), relocated)
+    notes = (*factor_lines(changing), *_notes(plan, read, status))
+    return Preview(forecast(plan), notes, relocated)
+
+
+def present_dirs(
+    operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry, log_dirs: model.NamedDirs
+) -> model.NamedDirs:
+    """
+    Return the log directories that replicas have now, of the entries that name any.
+
+    A replica whose broker does not answer is left out: any directory does for it.
+    """
+    placed = [e for e in entries if e.original and e.partition in log_dirs]
+    brokers = operator.cluster.brokers()
+    holders = {b for e in placed for b in e.original or ()}
+    read = ask.log_dirs([brokers[b] for b in sorted(holders & brokers.keys())]) if placed else {}
+    found: dict[TopicPartition, model.LogDirs] = {}
+    for entry in placed:
+        disks = ((b, read.get(b)) for b in entry.original or ())
+        found[entry.partition] = tuple(
+            (b, d.placed[entry.partition])
+            for b, d in disks
+            if isinstance(d, Disks) and entry.partition in d.placed
+        )
+    return found
 
 
 def _changes(entry: Entry) -> bool:

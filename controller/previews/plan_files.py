@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,9 @@ from controller.core.approvals import plan_hash
 from controller.core.model import NO_DIRS, NamedDirs
 from controller.errors import InvalidInputError, NotApprovedError, ReassignmentConflictError
 from controller.planning.plan_basis import Basis, Rebase, rebase
+from controller.planning.plan_text import Part, find_plan, find_topics
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.legacy_plans import decode_legacy_plan, plan_entry
+from controller.znodes.legacy_plans import Refusals, judge_plan, plan_entry
 from controller.znodes.submissions import approved_entry
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -33,23 +35,104 @@ APPROVAL_KEY: Final = "approval"
 Plan = Mapping[model.TopicPartition, model.Replicas]
 
 
-def read_plan_file(path: Path) -> Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """A plan that was read from a file, or given as text."""
+
+    name: str
+    """Of the file, for messages."""
+    entries: Plan
+    log_dirs: NamedDirs
+    """The log directories that entries name."""
+    originals: Plan
+    """The ``original_replicas`` of those entries that name them."""
+    planned_for: str | None
+    """The id of the cluster that the file, or the summary beside it, names."""
+    approval: str | None
+    """The hash of a file for approval."""
+    note: str | None
+    """What was taken of a text that has more than a plan."""
+
+
+def read_plan(path: Path) -> PlanFile:
     """
-    Read the target replicas of a plan in the format of Kafka's tool.
+    Read a plan in the format of Kafka's tool, or the proposed one of the tool's output.
 
     Raises:
         InvalidInputError: the file cannot be read, or has an error.
 
     """
-    return read_placed_plan(path)[0]
+    file = plan_of(read_bytes(path), str(path))
+    if file.planned_for is not None:
+        return file
+    # Files that Kafka's tool has to accept have only Kafka's keys.
+    try:
+        summary = json.loads((path.parent / "summary.json").read_text(encoding="utf-8"))
+        named = summary["snapshot"][CLUSTER_KEY]
+    except (OSError, ValueError, KeyError, TypeError):
+        return file
+    return replace(file, planned_for=str(named))
 
 
-def read_placed_plan(path: Path) -> tuple[Plan, NamedDirs]:
+def plan_of(data: bytes, name: str) -> PlanFile:
     """
-    Read a plan in the format of Kafka's tool, with the log directories that it names.
+    Read a plan from the content of a file.
+
+    Args:
+        data: The content.
+        name: What messages name it.
 
     Raises:
-        InvalidInputError: the file cannot be read, or has an error.
+        InvalidInputError: the content has an error.
+
+    """
+    try:
+        found = find_plan(data, Part.PROPOSED)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+    judged = judge_plan(found.document, besides=frozenset({CLUSTER_KEY, APPROVAL_KEY}))
+    if isinstance(judged, str):
+        raise InvalidInputError(f"{name}: {judged}")
+    if judged.refused:
+        raise InvalidInputError(_problems(name, judged.refused))
+    if not judged.replicas:
+        raise InvalidInputError(f"{name}: the plan lists no partition")
+    cluster = found.document.get(CLUSTER_KEY)
+    approval = found.document.get(APPROVAL_KEY)
+    approved = approval.get("hash") if isinstance(approval, dict) else None
+    return PlanFile(
+        name=name,
+        entries=judged.replicas,
+        log_dirs=judged.log_dirs,
+        originals=judged.originals,
+        planned_for=None if cluster is None else str(cluster),
+        approval=approved if isinstance(approved, str) else None,
+        note=None if found.note is None else f"{name}: {found.note}",
+    )
+
+
+def read_topics_file(path: Path) -> Mapping[str, object]:
+    """
+    Read a file of topics in the format of Kafka's tool.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or is none.
+
+    """
+    try:
+        return find_topics(read_bytes(path))
+    except InvalidInputError as error:
+        message = str(error)
+        prefix = "" if message.startswith(f"{path}: ") else f"{path}: "
+        raise InvalidInputError(f"{prefix}{message}") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """
+    Read a file of at most ``FILE_BYTES_MAX``.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or is larger.
 
     """
     try:
@@ -59,24 +142,15 @@ def read_placed_plan(path: Path) -> tuple[Plan, NamedDirs]:
         raise InvalidInputError(f"{path}: {error.strerror or error}") from error
     if len(data) > FILE_BYTES_MAX:
         raise InvalidInputError(f"{path}: larger than {FILE_BYTES_MAX} bytes")
-    plan = decode_legacy_plan(
-        data, model.ZkVersion(0), model.Zxid(0), besides=frozenset({CLUSTER_KEY, APPROVAL_KEY})
-    )
-    if plan.unreadable is not None:
-        raise InvalidInputError(f"{path}: {plan.unreadable}")
-    if plan.refused:
-        raise InvalidInputError(_problems(path, plan.refused))
-    if not plan.entries:
-        raise InvalidInputError(f"{path}: the plan lists no partition")
-    return plan.entries, plan.log_dirs
+    return data
 
 
-def _problems(path: Path, refused: tuple[tuple[str, str], ...]) -> str:
+def _problems(name: str, refused: Refusals) -> str:
     lines = [f"  {entry}: {reason}" for entry, reason in refused[:SHOWN_MAX]]
     if len(refused) > SHOWN_MAX:
         lines.append(f"  and {len(refused) - SHOWN_MAX} more")
     count = "one entry is" if len(refused) == 1 else f"{len(refused)} entries are"
-    return "\n".join((f"{path}: {count} invalid:", *lines))
+    return "\n".join((f"{name}: {count} invalid:", *lines))
 
 
 def document_of(plan: Plan, log_dirs: NamedDirs = NO_DIRS) -> dict[str, object]:
@@ -114,55 +188,37 @@ def approval_document(
     }
 
 
-def check_approval(path: Path, plan: Plan, log_dirs: NamedDirs, approved: str) -> Plan:
+def check_approval(file: PlanFile, approved: str) -> Plan:
     """
     Check that a file is the plan that was approved; return the replicas that it expects.
 
     Args:
-        path: The file.
-        plan: Its entries, as ``read_placed_plan`` read them.
-        log_dirs: The log directories that they name.
+        file: The file.
         approved: The hash that was approved.
 
     Raises:
         NotApprovedError: the file, its entries and the hash disagree.
 
     """
-    expected = read_originals(path, plan)
-    missing = sorted(plan.keys() - expected.keys())
+    missing = sorted(file.entries.keys() - file.originals.keys())
     if missing:
         raise NotApprovedError(
-            f"{path}: {len(missing)} entries have no original_replicas, {missing[0]} for one: it "
-            "was not written by `execute --dry-run --out`"
+            f"{file.name}: {len(missing)} entries have no original_replicas, {missing[0]} for one: "
+            "it was not written by `execute --dry-run --out`"
         )
-    document = json.loads(path.read_text(encoding="utf-8"))
-    named = document.get(APPROVAL_KEY)
-    written = named.get("hash") if isinstance(named, dict) else None
-    found = plan_hash(plan, expected, log_dirs)
-    if not written == found == approved:
+    found = plan_hash(file.entries, file.originals, file.log_dirs)
+    if not file.approval == found == approved:
         raise NotApprovedError(
-            f"{path} is not the plan that was approved: {approved} was approved, the file names "
-            f"{written}, its entries have {found}"
+            f"{file.name} is not the plan that was approved: {approved} was approved, the file "
+            f"names {file.approval}, its entries have {found}"
         )
-    return expected
+    return file.originals
 
 
 # --- comparison with the cluster -----------------------------------------------------------------
 
 
-def read_originals(path: Path, plan: Plan) -> Plan:
-    """Return the ``original_replicas`` of the entries of a file that ``read_plan_file`` read."""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    found: dict[model.TopicPartition, model.Replicas] = {}
-    for entry in document["partitions"]:
-        partition = model.TopicPartition(entry["topic"], entry["partition"])
-        original = entry.get("original_replicas")
-        if partition in plan and isinstance(original, list):
-            found[partition] = tuple(model.BrokerId(b) for b in original if isinstance(b, int))
-    return found
-
-
-def check_cluster(operator: OperatorClient, path: Path) -> None:
+def check_cluster(operator: OperatorClient, file: PlanFile) -> None:
     """
     Check that a file was not planned for another cluster.
 
@@ -170,27 +226,12 @@ def check_cluster(operator: OperatorClient, path: Path) -> None:
         InvalidInputError: the file names another cluster.
 
     """
-    planned_for = _planned_for(path)
-    found = operator.cluster.cluster_id() if planned_for else None
-    if found is not None and found != planned_for:
+    found = operator.cluster.cluster_id() if file.planned_for else None
+    if found is not None and found != file.planned_for:
         raise InvalidInputError(
-            f"{path} was planned for the cluster {planned_for}, this cluster is {found}: the "
-            f"snapshot was taken of another cluster"
+            f"{file.name} was planned for the cluster {file.planned_for}, this cluster is {found}: "
+            "the snapshot was taken of another cluster"
         )
-
-
-def _planned_for(path: Path) -> str | None:
-    """Return the id of the cluster that a file, or the summary beside it, names."""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if CLUSTER_KEY in document:
-        return str(document[CLUSTER_KEY])
-    # Files that Kafka's tool has to accept have only Kafka's keys.
-    try:
-        summary = json.loads((path.parent / "summary.json").read_text(encoding="utf-8"))
-        named = summary["snapshot"][CLUSTER_KEY]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return str(named)
 
 
 def compare(
@@ -206,7 +247,7 @@ def compare(
     return found
 
 
-def check_basis(operator: OperatorClient, path: Path, plan: Plan) -> None:
+def check_basis(operator: OperatorClient, file: PlanFile) -> None:
     """
     Check that the partitions of a plan have not changed since it was made.
 
@@ -215,19 +256,19 @@ def check_basis(operator: OperatorClient, path: Path, plan: Plan) -> None:
         ReassignmentConflictError: partitions have changed, and not to the plan's targets.
 
     """
-    check_cluster(operator, path)
-    originals = read_originals(path, plan)
+    check_cluster(operator, file)
     fine = (Basis.UNCHANGED, Basis.DONE)
     changed = {
         p: found
-        for p, found in compare(operator, plan, originals).items()
+        for p, found in compare(operator, file.entries, file.originals).items()
         if found.basis not in fine
     }
     if changed:
         lines = "\n".join(change_lines(changed.items()))
         raise ReassignmentConflictError(
-            f"{path}: {len(changed)} of {len(plan)} partitions have changed since the plan was "
-            f"made:\n{lines}\nMake a new plan, or see `reassigner pipeline rebase --help`"
+            f"{file.name}: {len(changed)} of {len(file.entries)} partitions have changed since "
+            f"the plan was made:\n{lines}\n"
+            "Make a new plan, or see `reassigner pipeline rebase --help`"
         )
 
 

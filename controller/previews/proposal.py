@@ -84,6 +84,7 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
         for topic in _topics(found, wanted)
         for number, assignment in found.topics[topic].partitions.items()
     }
+    _check_known(found, wanted, live)
     before = {p: replicas for p, replicas in partitions.items() if p not in found.active}
     holders = {broker for replicas in before.values() for broker in replicas}
     brokers = _brokers(wanted, live, holders)
@@ -113,6 +114,19 @@ def _topics(found: ClusterState, wanted: Goal) -> list[str]:
         raise InvalidInputError(f"--exclude-topics: {error}") from error
     names = sorted(found.topics) if wanted.all_topics else sorted(set(wanted.topics))
     return [n for n in names if excluded is None or not excluded.fullmatch(n)]
+
+
+def _check_known(found: ClusterState, wanted: Goal, live: Collection[BrokerId]) -> None:
+    """Refuse to remove a broker that the cluster does not know, live or by a replica."""
+    unknown = set(wanted.removed) - set(live)
+    for topic in found.topics.values() if unknown else ():
+        for assignment in topic.partitions.values():
+            unknown.difference_update(assignment.replicas)
+    if unknown:
+        raise InvalidInputError(
+            f"there is no broker {ids(sorted(unknown))}: it is not live, and no partition has a "
+            "replica on it"
+        )
 
 
 def _brokers(

@@ -29,9 +29,27 @@ from controller.znodes.paths import KILL_SWITCH, reassignment_path
 _PREVIEW: Final = model.RequestId("preview")
 
 
-def rollback_of(entries: list[Entry]) -> dict[str, object]:
-    """Return the plan that restores the original replicas."""
-    return document_of({e.partition: e.original for e in entries if e.original})
+def rollback_of(
+    entries: list[Entry], log_dirs: model.NamedDirs = model.NO_DIRS
+) -> dict[str, object]:
+    """Return the plan that restores the original replicas, with directories where known."""
+    return document_of({e.partition: e.original for e in entries if e.original}, log_dirs)
+
+
+def factor_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    """Describe which partitions get another replication factor."""
+    found: dict[tuple[int, int], list[model.TopicPartition]] = {}
+    for entry in entries:
+        before = entry.original
+        if before is not None and len(before) != len(entry.target):
+            found.setdefault((len(before), len(entry.target)), []).append(entry.partition)
+    for (before_n, after_n), partitions in sorted(found.items()):
+        verb = "rises" if after_n > before_n else "falls"
+        count = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
+        yield (
+            f"the replication factor of {count} {verb} from {before_n} to {after_n}: "
+            f"{listed(partitions)}"
+        )
 
 
 def changes_of(

@@ -7,17 +7,15 @@ a connection of its own to ZooKeeper, and asks brokers as the commands do.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from controller.core.model import BrokerId, RequestId, Route
 from controller.core.submissions import RequestOptions
-from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
+from controller.errors import ControllerError, InvalidInputError
 from controller.previews import forecast_table, proposal
 from controller.previews.access import (
     AskBrokers,
@@ -30,7 +28,7 @@ from controller.previews.access import (
 from controller.previews.drafts import propose_apart
 from controller.previews.entries import read_entries
 from controller.previews.plan_facts import forecast_of
-from controller.previews.plan_files import check_basis, read_placed_plan
+from controller.previews.plan_files import check_basis, plan_of
 from controller.previews.validation import (
     changes_of,
     check_enabled,
@@ -109,16 +107,10 @@ class PagePlans:
             ReassignmentConflictError: it was planned for another cluster or other replicas.
 
         """
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "plan.json"
-            path.write_text(text, encoding="utf-8")
-            try:
-                entries, log_dirs = read_placed_plan(path)
-                with self._connected() as (operator, _):
-                    check_basis(operator, path, entries)
-            except (InvalidInputError, ReassignmentConflictError) as error:
-                raise type(error)(str(error).replace(str(path), _GIVEN)) from error
-        return PlacedPlan(entries, log_dirs)
+        file = plan_of(text.encode(), _GIVEN)
+        with self._connected() as (operator, _):
+            check_basis(operator, file)
+        return PlacedPlan(file.entries, file.log_dirs, file.note)
 
     def preview(self, plan: PlacedPlan, options: RequestOptions) -> PlanPreview:
         """Return what ``execute --dry-run`` shows of a plan."""
@@ -129,6 +121,7 @@ class PagePlans:
             validation = validate(operator, entries, ask)
             refused = refused_of(validation, conflicts)
             found = forecast_of(operator, entries, ask, options, refused, plan.log_dirs)
+        notes = () if plan.note is None else (plan.note,)
         changes = list(changes_of(entries, found.relocated))
         return PlanPreview(
             entries=len(plan.entries),
@@ -158,7 +151,7 @@ class PagePlans:
             waits=tuple(
                 forecast_table.wait_line(w, found.forecast.changes) for w in found.forecast.waits
             ),
-            notes=found.notes,
+            notes=(*notes, *found.notes),
         )
 
     def submit(self, plan: PlacedPlan, options: RequestOptions) -> RequestId:

@@ -22,6 +22,8 @@ class PlacedPlan(NamedTuple):
 
     entries: Mapping[TopicPartition, Replicas]
     log_dirs: NamedDirs = NO_DIRS
+    note: str | None = None
+    """What was taken of a text that has more than a plan."""
 
 
 class PreviewTable(NamedTuple):

@@ -129,26 +129,38 @@ def _contradiction(partition: TopicPartition) -> str:
 _PLAN_KEYS: Final = frozenset({"version", "partitions"})
 
 
-def decode_legacy_plan(
-    data: bytes, version: ZkVersion, czxid: Zxid, *, besides: frozenset[str] = frozenset()
-) -> LegacyPlan:
-    """
-    Decode a plan; ``refused`` and ``unreadable`` say what is wrong with it.
-
-    Args:
-        data: The node, or a file of the same format.
-        version: Of the node.
-        czxid: Of the node.
-        besides: Keys that may stand beside Kafka's own, because the caller reads them.
-
-    """
-    listed = _listed(data, _PLAN_KEYS | besides)
-    if isinstance(listed, str):
-        return LegacyPlan({}, version, czxid, unreadable=listed, raw=data)
-    judged = judge_entries(listed)
+def decode_legacy_plan(data: bytes, version: ZkVersion, czxid: Zxid) -> LegacyPlan:
+    """Decode a plan; ``refused`` and ``unreadable`` say what is wrong with it."""
+    document = documents.read_document(data)
+    judged = document if isinstance(document, str) else judge_plan(document)
+    if isinstance(judged, str):
+        return LegacyPlan({}, version, czxid, unreadable=judged, raw=data)
     return LegacyPlan(
         judged.replicas, version, czxid, tuple(judged.refused), log_dirs=judged.log_dirs
     )
+
+
+def judge_plan(
+    document: documents.Document, *, besides: frozenset[str] = frozenset()
+) -> JudgedEntries | str:
+    """
+    Judge the entries of a plan, or return why the document as a whole is none.
+
+    Args:
+        document: The content of the node, or of a file of the same format.
+        besides: Keys that may stand beside Kafka's own, because the caller reads them.
+
+    """
+    problem = documents.version_problem(document, (1,), absent=1)
+    if problem is not None:
+        return problem
+    unknown = unknown_key(document, _PLAN_KEYS | besides)
+    if unknown is not None:
+        return unknown
+    listed = document.get("partitions")
+    if not documents.is_list(listed):
+        return f"partitions is not a list but {documents.excerpt(listed)}"
+    return judge_entries(listed)
 
 
 def encode_legacy_plan(
@@ -171,20 +183,3 @@ def plan_entry(
         "replicas": replicas,
         **named,
     }
-
-
-def _listed(data: bytes, known: frozenset[str]) -> list[object] | str:
-    """Return the list of entries, or why the node as a whole is not a plan."""
-    document = documents.read_document(data)
-    if isinstance(document, str):
-        return document
-    problem = documents.version_problem(document, (1,), absent=1)
-    if problem is not None:
-        return problem
-    unknown = unknown_key(document, known)
-    if unknown is not None:
-        return unknown
-    listed = document.get("partitions")
-    if not documents.is_list(listed):
-        return f"partitions is not a list but {documents.excerpt(listed)}"
-    return list(listed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.submissions import RequestOptions, Submission, Window
+from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError
-from controller.previews.plan_files import document_of, read_plan_file
+from controller.previews.plan_files import document_of, read_plan
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS
 from tests.cli.builders import OWN_ID, USER, FakeCluster, Step, Terminal, a_partition, a_status
@@ -262,7 +264,7 @@ def test_the_way_back_is_printed_before_anything_is_written(
     assert [e["replicas"] for e in back["partitions"]] == [[1, 2], [1, 2]]
     path = scene.path.with_name("back.json")
     path.write_text(json.dumps(back))
-    assert read_plan_file(path) == {tp(0): (1, 2), tp(1): (1, 2)}
+    assert read_plan(path).entries == {tp(0): (1, 2), tp(1): (1, 2)}
 
 
 def test_the_way_back_of_what_is_in_flight_is_where_it_was(scene: Scene) -> None:
@@ -416,3 +418,37 @@ def test_log_directories_of_the_file_are_submitted(scene: Scene) -> None:
     (submission,) = seen
     assert submission.log_dirs == {tp(0): ((BrokerId(3), "/data/1"),)}
     assert submission.options.log_dirs_throttle == 5_000_000
+
+
+def test_the_way_back_of_directories_names_directories(scene: Scene) -> None:
+    """Those that the replicas have now, of the entries that name any; unknown ones are "any"."""
+    entry = {"topic": "t", "partition": 0, "replicas": [1, 3], "log_dirs": ["/data/2", "any"]}
+    plain = {"topic": "t", "partition": 1, "replicas": [2, 3]}
+    scene.path.write_text(json.dumps({"version": 1, "partitions": [entry, plain]}))
+    disks = Disks(frozenset({tp(0), tp(1)}), placed={tp(0): "/data/1", tp(1): "/data/1"})
+    answers = BrokerAnswers(disks={BrokerId(1): disks, BrokerId(2): "no answer in time"})
+    scene.cluster.snapshot = replace(scene.cluster.snapshot, brokers=answers)
+    scene.terminal.steps = [accept]
+    result = scene.execute("--json")
+    assert json.loads(result.stdout)["rollback"]["partitions"] == [
+        {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": ["/data/1", "any"]},
+        {"topic": "t", "partition": 1, "replicas": [1, 2]},
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_changed_replication_factor_is_noted(scene: Scene, options: tuple[str, ...]) -> None:
+    """Before the plan is written, and in the preview."""
+    scene.write({tp(0): (2, 3, 4), tp(1): (2,)})
+    scene.terminal.steps = [accept]
+    result = scene.execute(*options)
+    words = " ".join((result.stdout + result.stderr).split())
+    assert "the replication factor of 1 partition falls from 2 to 1: t-1" in words
+    assert "the replication factor of 1 partition rises from 2 to 3: t-0" in words
+
+
+def test_no_way_back_is_printed_of_unknown_partitions(scene: Scene) -> None:
+    """An empty plan restores nothing."""
+    scene.write({tp(7): (2, 3)})
+    scene.terminal.steps = [accept]
+    assert "rollback" not in scene.execute().stdout

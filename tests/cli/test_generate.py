@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, ReassignmentSpec
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from tests.cli.builders import FakeCluster, Terminal
 from tests.core.builders import tp
@@ -121,6 +121,7 @@ def test_a_dead_broker_is_not_emptied_by_chance(cluster: FakeCluster) -> None:
         (("t", "--all-topics", "--rebalance"), "name topics or use --all-topics"),
         (("t",), "name a goal"),
         (("t", "--broker-list", "1,9"), "broker 9 is not live"),
+        (("t", "--remove-broker", "9"), "there is no broker 9: it is not live, and no partition"),
         (("t", "--broker-list", "1,x"), 'For input string: "x"'),
         (("t", "--add-broker", "4", "--remove-broker", "4"), "broker 4 is named for use and for"),
         (("t", "--replication-factor", "5"), "t-0 needs 5 replicas, but only 4 brokers"),
@@ -160,6 +161,40 @@ def test_a_proposal_is_written_and_submitted(cluster: FakeCluster, tmp_path: Pat
     assert request.options.reason == "old hardware"
     written = {p["partition"]: p["replicas"] for p in json.loads(path.read_text())["partitions"]}
     assert written == {n: list(cluster.specs[tp(n)].target) for n in (1, 2)}  # type: ignore[union-attr] # no texts here
+
+
+def test_what_generate_prints_is_a_plan_file(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Its standard output can be saved and executed: the proposed plan is taken."""
+    result = Terminal(cluster).run("generate", "t", "--remove-broker", "3")
+    path = tmp_path / "generated.txt"
+    path.write_text(result.stdout)
+    executed = Terminal(cluster, [FakeCluster.take_up]).run("execute", str(path))
+    assert executed.exit_code == 0
+    assert "the proposed assignment of the tool's output was taken" in executed.stderr
+    specs = {p: s for p, s in cluster.specs.items() if isinstance(s, ReassignmentSpec)}
+    targets = {str(p): list(s.target) for p, s in specs.items()}
+    assert targets == proposed(result.stdout)
+
+
+def test_brokers_may_be_listed_with_spaces(cluster: FakeCluster) -> None:
+    """As people type them in quotes."""
+    found = document(cluster, "--broker-list", "1, 2 ,4")
+    assert all(3 not in p["replicas"] for p in found["proposed"]["partitions"])
+
+
+def test_a_plan_is_not_taken_for_a_file_of_topics(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Nor a broken file for an empty one; the message has the place."""
+    path = tmp_path / "topics.json"
+    for content, problem in (
+        ('{"version": 1, "partitions": []}', "this is a plan, for `reassigner execute`"),
+        ('{"topics": [\n  {"topic" "t"}]}', "line 2, column 12"),
+    ):
+        path.write_text(content)
+        arguments = ("--topics-to-move-json-file", str(path), "--rebalance")
+        result = Terminal(cluster).run("generate", *arguments)
+        assert result.exit_code == 1
+        assert f"{path}: " in result.stderr
+        assert problem in result.stderr
 
 
 def test_a_dry_run_submits_nothing(cluster: FakeCluster) -> None:

@@ -109,6 +109,14 @@ def test_what_the_daemon_refuses_is_an_error_of_the_partition(scene: Scene) -> N
     assert said.endswith("rollback\nError reassigning partition(s):\nt-1: no such broker\n")
 
 
+def test_text_after_the_plan_is_ignored_as_by_kafkas_tool(scene: Scene) -> None:
+    """Jackson reads the first document; a byte order mark before it is an error there."""
+    scene.terminal.steps = [FakeCluster.take_up]
+    path = Path(scene.plan)
+    path.write_text(path.read_text() + "\n\nSave this to use as the plan\n")
+    assert scene.on_plan("--execute")[0] == 0
+
+
 def test_a_second_plan_needs_additional(scene: Scene) -> None:
     """Whatever is being reassigned, by us or by others, counts."""
     scene.cluster.assign(tp(5), (1, 2, 3), adding=(3,))

@@ -51,7 +51,11 @@ def snapshot(
         written(directory / "sizes.csv", sizes),
         written(directory / "brokers.csv", brokers),
     )
-    commands.snapshot_of_files(spark, current, first, second, "now", out, rates=rates)
+    notes: list[str] = []
+    commands.snapshot_of_files(
+        spark, current, first, second, "now", out, progress=notes.append, rates=rates
+    )
+    assert len(notes) == ("Current" in text)
     return out
 
 
@@ -63,10 +67,27 @@ def written(path: Path, content: str | None) -> Path | None:
     return path
 
 
+def test_the_current_assignment_is_taken_from_the_output_of_the_tool(
+    spark: Any, tmp_path: Path
+) -> None:
+    """With its headings, as ``--generate`` prints both plans."""
+    text = "\n".join(
+        (
+            "Current partition replica assignment",
+            json.dumps({"version": 1, "partitions": PLAN}),
+            "",
+            "Proposed partition reassignment configuration",
+            json.dumps({"version": 1, "partitions": [entry(0, 4, 5)]}),
+        )
+    )
+    tables = read_tables(spark, str(snapshot(spark, tmp_path, text)))
+    assert {row.broker for row in tables.replicas.collect()} == {1, 2, 3}
+
+
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ("{", "current.json: not a stock JSON: "),
+        ("{", "current.json: not JSON: "),
         ([], "current.json: partitions is empty"),
         ([{"topic": "t"}], "current.json: entry 0 of partitions: KeyError('partition'): {'topic'"),
         (

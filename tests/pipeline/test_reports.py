@@ -160,7 +160,9 @@ def test_a_plan_is_not_set_beside_a_snapshot_of_another_cluster(spark: Any, tmp_
     """The message names both files, the column and both ids."""
     current, plan, after = tmp_path / "current.json", tmp_path / "plan", tmp_path / "after"
     current.write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
-    commands.snapshot_of_files(spark, current, None, None, "now", tmp_path / "first")
+    commands.snapshot_of_files(
+        spark, current, None, None, "now", tmp_path / "first", progress=print
+    )
     tables = read_tables(spark, str(tmp_path / "first"))
     write_tables(replace(tables, manifest=Manifest("here", "now", "test")), str(after))
     plan.mkdir()

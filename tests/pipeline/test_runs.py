@@ -217,7 +217,9 @@ def test_a_stock_json_with_sizes_becomes_a_snapshot(spark: Any, tmp_path: Path) 
     sizes.write_text("topic,partition,size_bytes\nt,0,10\nt,1,30\n")
     brokers.write_text("broker,rack,capacity_bytes\n1,a,100\n2,b,\n3,a,100\n")
     out = tmp_path / "snapshot"
-    counted = commands.snapshot_of_files(spark, current, sizes, brokers, "2026-01-01", out)
+    counted = commands.snapshot_of_files(
+        spark, current, sizes, brokers, "2026-01-01", out, progress=print
+    )
     assert (counted["brokers"], counted["partitions"], counted["bytes"]) == (3, 2, 80)
     tables = read_tables(spark, str(out))
     check_tables(tables, str(out))
@@ -232,4 +234,6 @@ def test_a_wrong_size_in_a_csv_is_named(spark: Any, tmp_path: Path) -> None:
     current.write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
     sizes.write_text("topic,partition,size_bytes\nt,0,many\n")
     with pytest.raises(InvalidInputError, match=r"sizes.csv: column size_bytes .*\n  t,0,many"):
-        commands.snapshot_of_files(spark, current, sizes, None, "now", tmp_path / "snapshot")
+        commands.snapshot_of_files(
+            spark, current, sizes, None, "now", tmp_path / "snapshot", progress=print
+        )

@@ -11,7 +11,7 @@ import pytest
 from controller.core.model import LegacyPlan, ZkVersion
 from controller.errors import InvalidInputError
 from controller.previews.entries import EntryState, read_entries
-from controller.previews.plan_files import FILE_BYTES_MAX, document_of, read_plan_file
+from controller.previews.plan_files import FILE_BYTES_MAX, document_of, read_plan
 from tests.cli.builders import CZXID, FakeCluster
 from tests.cli.families import FakeOperator
 from tests.core.builders import replicas, tp
@@ -27,7 +27,7 @@ def test_a_plan_of_the_stock_tool_is_read(path: Path) -> None:
     """With or without log_dirs "any"."""
     entry = {"topic": "t", "partition": 0, "replicas": [3, 1], "log_dirs": ["any", "any"]}
     path.write_text(json.dumps({"version": 1, "partitions": [entry]}))
-    assert read_plan_file(path) == {tp(): replicas(3, 1)}
+    assert read_plan(path).entries == {tp(): replicas(3, 1)}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_file_that_is_no_plan_is_refused_in_one_line(path: Path, content: byte
     """Whatever it is, the name of the file and a reason come back."""
     path.write_bytes(content)
     with pytest.raises(InvalidInputError) as refused:
-        read_plan_file(path)
+        read_plan(path)
     assert str(refused.value).startswith(f"{path}: ")
     assert "\n" not in str(refused.value)
 
@@ -79,14 +79,14 @@ def test_one_wrong_entry_refuses_the_file(path: Path, entry: object) -> None:
     good = {"topic": "t", "partition": 9, "replicas": [1]}
     path.write_text(json.dumps({"version": 1, "partitions": [good, entry]}))
     with pytest.raises(InvalidInputError, match="one entry is invalid"):
-        read_plan_file(path)
+        read_plan(path)
 
 
 def test_many_wrong_entries_are_summed_up(path: Path) -> None:
     """The first twenty are named."""
     path.write_text(json.dumps({"version": 1, "partitions": [{"n": n} for n in range(50)]}))
     with pytest.raises(InvalidInputError) as refused:
-        read_plan_file(path)
+        read_plan(path)
     lines = str(refused.value).splitlines()
     assert lines[0].endswith("50 entries are invalid:")
     assert lines[-1] == "  and 30 more"
@@ -95,9 +95,9 @@ def test_many_wrong_entries_are_summed_up(path: Path) -> None:
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     """With the reason of the system."""
     with pytest.raises(InvalidInputError, match="No such file"):
-        read_plan_file(tmp_path / "none.json")
+        read_plan(tmp_path / "none.json")
     with pytest.raises(InvalidInputError, match="directory"):
-        read_plan_file(tmp_path)
+        read_plan(tmp_path)
 
 
 def test_an_endless_file_is_not_read_whole(path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_endless_file_is_not_read_whole(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(FILE_BYTES_MAX + 1)
     with pytest.raises(InvalidInputError, match="larger than"):
-        read_plan_file(path)
+        read_plan(path)
 
 
 def standing(cluster: FakeCluster, target: Sequence[int]) -> EntryState:
@@ -167,4 +167,4 @@ def test_a_document_is_sorted_and_can_be_read_again(path: Path) -> None:
     """The rollback that is printed is a plan."""
     plan = {tp(1): replicas(2), tp(0): replicas(1, 2)}
     path.write_text(json.dumps(document_of(plan)))
-    assert list(read_plan_file(path)) == [tp(0), tp(1)]
+    assert list(read_plan(path).entries) == [tp(0), tp(1)]

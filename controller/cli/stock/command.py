@@ -27,7 +27,7 @@ from controller.core.model import BrokerId, LiveBroker
 from controller.doctor.snapshot import Disks
 from controller.errors import InvalidInputError
 from controller.previews.entries import read_entries
-from controller.previews.plan_files import document_of, read_placed_plan
+from controller.previews.plan_files import document_of, read_plan
 from controller.previews.validation import rollback_of
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
@@ -270,7 +270,8 @@ def _rate(name: str, options: Options) -> int:
 
 def _queue(context: CommandContext, action: str, options: Options) -> Exit:
     """Carry out an action of KIP-236."""
-    plan, log_dirs = read_placed_plan(options[PLAN])
+    file = read_plan(options[PLAN])
+    plan, log_dirs = file.entries, file.log_dirs
     with _inspected(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))

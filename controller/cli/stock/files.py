@@ -91,7 +91,7 @@ def read_stock_plan(text: str) -> StockPlan:
     if not text.strip():
         raise InvalidInputError(_EMPTY)
     try:
-        document = json.loads(text)
+        document = _first_document(text)
     except JSONDecodeError as error:
         raise InvalidInputError(f"The input string is not a valid JSON: {error}") from error
     _check_version(document)
@@ -159,9 +159,20 @@ def read_topics(text: str) -> list[str]:
 
     """
     try:
-        document = json.loads(text)
+        document = _first_document(text)
     except JSONDecodeError as error:
         raise InvalidInputError("The input string is not a valid JSON") from error
+    return topics_of(document)
+
+
+def topics_of(document: object) -> list[str]:
+    """
+    Return the topics of a document.
+
+    Raises:
+        InvalidInputError: the document is not a list of topics, or has repetitions.
+
+    """
     _check_version(document)
     topics = [_text(_field(entry, "topic")) for entry in _array(document, "topics")]
     twice = repeated(topics)
@@ -199,15 +210,22 @@ def repeated(items: Iterable[_Item]) -> list[_Item]:
 # --- JSON, with the messages of Kafka's parser ---------------------------------------------------
 
 
-def _check_version(document: Any) -> None:  # noqa: ANN401 - any JSON
+def _first_document(text: str) -> object:
+    """Parse the JSON at the begin of a text; Kafka's parser ignores what follows it."""
+    start = len(text) - len(text.lstrip(" \t\r\n"))
+    document: object = json.JSONDecoder().raw_decode(text, start)[0]
+    return document
+
+
+def _check_version(document: object) -> None:
     version = _int(_object(document).get("version", _FORMAT))
     if version != _FORMAT:
         raise InvalidInputError(f"Not supported version field value {version}")
 
 
-def _array(document: Mapping[str, Any], key: str) -> list[Any]:
+def _array(document: object, key: str) -> list[Any]:
     """Return an array, empty if absent."""
-    found = document.get(key, [])
+    found = _object(document).get(key, [])
     if not isinstance(found, list):
         _unexpected("Expected JSON array, received {}", found)
     return found
