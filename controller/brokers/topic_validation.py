@@ -1,5 +1,5 @@
 """
-What only brokers know of new topics, whether settings are valid, and whether topics are deleted.
+What only brokers know of new topics and their settings, and whether topics are deleted.
 
 Blocking, for threads that may wait. Kafka's controller is a broker, and uses its own configuration
 for new topics; during a tenure that of all live brokers stands for it. Where they differ, or one
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest
@@ -24,12 +24,14 @@ from kafka.protocol.api_message import ApiMessage
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.messages import frame_of
+from controller.brokers.new_topic_settings import DefaultSetting, defaults_of, described
 from controller.brokers.topic_configs import BROKER, DELETION, DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
 from controller.brokers.versions import is_protocol_at_least
 from controller.core.model import BrokerId, LiveBroker
 from controller.core.topic_requests import (
     INVALID_CONFIG,
     INVALID_REQUEST,
+    EffectiveConfig,
     TopicDefaults,
     TopicSettings,
 )
@@ -51,6 +53,8 @@ REPLICATION_FACTOR: Final = "default.replication.factor"
 PROTOCOL: Final = "inter.broker.protocol.version"
 FOR_NEW_TOPICS: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
 """Settings of brokers that change with a restart only."""
+
+Found = TypeVar("Found")
 
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -111,21 +115,50 @@ class TopicValidation:
         agreed = self._agreed("topic_policies", (ALTER_POLICY,))
         if not examples or agreed is None or agreed[ALTER_POLICY]:
             return None
-        problems: dict[TopicSettings, str] = {}
 
-        async def ask(_broker: LiveBroker, connection: Connection) -> bool:
-            problems.clear()
+        async def ask(
+            _broker: LiveBroker, connection: Connection
+        ) -> dict[TopicSettings, str] | None:
+            problems: dict[TopicSettings, str] = {}
             for settings in dict.fromkeys(wanted):
                 verdict = await _verdict(connection, examples, settings)
                 if verdict is None:
-                    return False
+                    return None
                 if verdict:
                     problems[settings] = verdict
-            return True
+            return problems
 
+        return self._first_to_say(ask)
+
+    def described(
+        self, wanted: Collection[TopicSettings]
+    ) -> Mapping[TopicSettings, tuple[EffectiveConfig, ...]] | None:
+        """
+        Return all settings that new topics with these valid ones would have.
+
+        None: brokers do not say, or there is no topic.
+        """
+        examples = tuple(islice(self.topics(), EXAMPLES))
+        if not examples:
+            return None
+
+        async def ask(
+            _broker: LiveBroker, connection: Connection
+        ) -> Mapping[str, DefaultSetting] | None:
+            return await _defaults(connection, examples) or None
+
+        defaults = self._first_to_say(ask)
+        return None if defaults is None else {w: described(defaults, w) for w in wanted}
+
+    def _first_to_say(
+        self, ask: Callable[[LiveBroker, Connection], Awaitable[Found | None]]
+    ) -> Found | None:
+        """Return what the first broker says that answers, and says it; None: none does."""
         for broker in list(self._brokers.values())[:EXAMPLES]:
-            if any(given is True for _, given in self._ask((broker,), ask)):
-                return problems
+            for _, given in self._ask((broker,), ask):
+                if given is not None and not isinstance(given, ControllerError):
+                    found: Found = given
+                    return found
         return None
 
     def _agreed(self, subject: str, names: Collection[str]) -> Mapping[str, str | None] | None:
@@ -171,6 +204,21 @@ class TopicValidation:
             b: until for b in asked if b.id not in answered
         }
         return found
+
+
+async def _defaults(
+    connection: Connection, examples: Iterable[str]
+) -> Mapping[str, DefaultSetting]:
+    """Return the settings of topics that set nothing; empty: the broker does not say."""
+    _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+    request = DescribeConfigsRequest(
+        version=min(highest, VERSION_MAX),
+        resources=[(TOPIC, name, None) for name in examples],
+        include_synonyms=True,
+        include_documentation=False,
+    )
+    answer: Any = await connection.ask(frame_of(request))
+    return defaults_of(row for row in answer.results if not row.error_code)
 
 
 async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str, str | None]:

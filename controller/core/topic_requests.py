@@ -58,6 +58,20 @@ TopicSettings = tuple[tuple[str, str], ...]
 """Name and value of settings of a new topic, each name once, sorted by name."""
 
 
+DYNAMIC_TOPIC_CONFIG: Final = 1
+"""The source of a setting that the topic sets itself (``DescribeConfigsResponse``)."""
+
+
+class EffectiveConfig(NamedTuple):
+    """A setting of a new topic as brokers describe it, with Kafka's field names."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = DYNAMIC_TOPIC_CONFIG
+    is_sensitive: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be created."""

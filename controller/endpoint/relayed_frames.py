@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.messages import frame_of
-from controller.core.topic_requests import TOPIC_AUTHORIZATION_FAILED
+from controller.core.topic_requests import TOPIC_AUTHORIZATION_FAILED, EffectiveConfig
 from controller.endpoint.client_codec import (
     ALTER_REASSIGNMENTS,
     ELECT_LEADERS,
@@ -36,7 +36,7 @@ from controller.endpoint.codec import (
     RequestHeader,
 )
 from controller.endpoint.strict_decoding import Cursor
-from controller.endpoint.topic_codec import TOPICS_SERVED, EffectiveConfig
+from controller.endpoint.topic_codec import TOPICS_SERVED
 from controller.errors import ProtocolError
 
 _KEYS: Final = struct.Struct(">hhh")

@@ -23,7 +23,13 @@ from kafka.protocol.api_message import ApiMessage
 from controller.brokers.messages import topic_uuid
 from controller.core import topic_requests
 from controller.core.model import BrokerId, Replicas
-from controller.core.topic_requests import MorePartitions, NewTopic, TopicAnswer, TopicResult
+from controller.core.topic_requests import (
+    EffectiveConfig,
+    MorePartitions,
+    NewTopic,
+    TopicAnswer,
+    TopicResult,
+)
 from controller.endpoint.client_codec import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from controller.endpoint.codec import RequestHeader, id_of, read_request, respond
 from controller.endpoint.strict_decoding import Fields
@@ -72,16 +78,6 @@ class TopicsWanted:
         deleted = (t.name for t in self.deleted if t.name is not None)
         listed = [*(t.name for t in self.new), *(t.name for t in self.more), *deleted]
         return tuple(dict.fromkeys(listed))
-
-
-class EffectiveConfig(NamedTuple):
-    """A setting of a new topic, with Kafka's field names."""
-
-    name: str
-    value: str | None
-    read_only: bool
-    config_source: int
-    is_sensitive: bool
 
 
 Effective = Mapping[str, tuple[EffectiveConfig, ...] | int]

@@ -26,6 +26,7 @@ from controller.core.topic_requests import (
     CreatePartitions,
     CreateTopics,
     CreateTopicsResponse,
+    EffectiveConfig,
     TopicAnswer,
     TopicAsk,
     TopicDefaults,
@@ -75,6 +76,12 @@ class Validation(Protocol):
         self, wanted: Collection[TopicSettings]
     ) -> Mapping[TopicSettings, str] | None:
         """Return why settings of topics are invalid, for those that are; None: unknown."""
+        ...
+
+    def described(
+        self, wanted: Collection[TopicSettings]
+    ) -> Mapping[TopicSettings, tuple[EffectiveConfig, ...]] | None:
+        """Return all settings that topics with these valid ones would have; None: unknown."""
         ...
 
     def is_deletion_enabled(self) -> bool | None:
@@ -211,7 +218,7 @@ class TopicService:
         given = replace(given, results=(*given.results, *forbidden))
         effective: Effective = {}
         if given.error == NONE:
-            effective = await self._effective(header, given, upstream, wanted)
+            effective = await self._effective(header, given, upstream, wanted, until)
         return topic_codec.encode(header, given, effective), given.error
 
     async def _carried_out(
@@ -274,20 +281,19 @@ class TopicService:
         given: TopicAnswer,
         upstream: Upstream,
         wanted: TopicsWanted,
+        until: float,
     ) -> Effective:
         """
-        Return the settings of the created topics, as a broker describes them to the client.
+        Return the settings of the new topics, as a broker describes them to the client.
 
-        A topic that was only validated has none; the answer says that it is unknown.
+        Of a topic that was only validated, it says whether the client may see them.
         """
         names = [r.name for r in given.results if r.error == NONE]
         is_shown = header.version >= topic_codec.FIRST_WITH_CONFIGS
         if not names or not is_shown or not isinstance(given, CreateTopicsResponse):
             return {}
-        if wanted.validate_only:
-            return dict.fromkeys(names, UNKNOWN_TOPIC_OR_PARTITION)
         now = asyncio.get_running_loop().time
-        until = now() + SETTINGS_S
+        shown_until = now() + SETTINGS_S
         request = relayed_frames.topic_settings_request(names)
         try:
             while True:
@@ -295,11 +301,34 @@ class TopicService:
                 found = await self._thread.run(
                     len(answer), partial(relayed_frames.topic_settings_of, answer)
                 )
-                if UNKNOWN_TOPIC_OR_PARTITION not in found.values() or now() >= until:
+                if wanted.validate_only:
+                    return {**found, **await self._unwritten(wanted, found, until)}
+                if UNKNOWN_TOPIC_OR_PARTITION not in found.values() or now() >= shown_until:
                     return found
                 await asyncio.sleep(LOOK_S)
         except OSError:
-            return {}  # The topics exist, whatever became of the broker or of its connection.
+            return {}  # The result stands, whatever became of the broker or of its connection.
+
+    async def _unwritten(self, wanted: TopicsWanted, seen: Effective, until: float) -> Effective:
+        """
+        Return the settings of topics that were only validated, of those the client may see.
+
+        Where brokers do not say what the rest would be, these are the client's own.
+        """
+        settings = {
+            topic.name: topic.settings
+            for topic in wanted.new
+            if seen.get(topic.name) == UNKNOWN_TOPIC_OR_PARTITION
+        }
+        question = partial(self._validation.described, frozenset(settings.values()))
+        try:
+            found = await self._ask_brokers(question, until) or {}
+        except TimeoutError:
+            found = {}
+        return {
+            name: found.get(own) or tuple(EffectiveConfig(*pair) for pair in own)
+            for name, own in settings.items()
+        }
 
 
 def _growth(wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk:

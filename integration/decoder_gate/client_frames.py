@@ -24,6 +24,7 @@ from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.topic_requests import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
+    EffectiveConfig,
     MorePartitions,
     NewTopic,
     TopicResult,
@@ -31,7 +32,6 @@ from controller.core.topic_requests import (
 from controller.endpoint import client_codec, codec, topic_codec
 from controller.endpoint.topic_codec import (
     DeletionResult,
-    EffectiveConfig,
     NamedTopic,
     TopicsWanted,
 )

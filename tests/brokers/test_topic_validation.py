@@ -15,7 +15,7 @@ from controller.brokers.broker_queries import ConnectionSettings
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import DESCRIBE_CONFIGS, LIMITS
 from controller.brokers.topic_validation import ALTER_CONFIGS, SILENT_S, TopicValidation
-from controller.core.topic_requests import TopicDefaults
+from controller.core.topic_requests import EffectiveConfig, TopicDefaults
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Hold, Reaction, Received
 
 UNDERSTOOD = {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2), ALTER_CONFIGS: (0, 1)}
@@ -177,6 +177,17 @@ def test_policy_for_settings_decides_itself(start: Start) -> None:
     policy = {**CONFIGURED, "alter.config.policy.class.name": "org.example.Policy"}
     assert start(broker(1, policy))[0].config_problems([(("x", "1"),)]) is None
     assert start(broker(2, CONFIGURED), topics=())[0].config_problems([(("x", "1"),)]) is None
+
+
+def test_new_topic_is_described_by_a_topic_that_exists(start: Start) -> None:
+    """Without one, or with a broker that does not say, nothing is known."""
+    validation, _ = start(broker(1, {}), broker(2, {"retention.ms": "7"}))
+    assert validation.described([(), (("retention.ms", "9"),)]) == {
+        (): (EffectiveConfig("retention.ms", "7", read_only=True, config_source=5),),
+        (("retention.ms", "9"),): (EffectiveConfig("retention.ms", "9", read_only=True),),
+    }
+    assert start(broker(3, {}))[0].described([()]) is None
+    assert start(broker(4, {"retention.ms": "7"}), topics=())[0].described([()]) is None
 
 
 def hold(served: FakeBroker, api_key: int, released: threading.Event) -> None:

@@ -36,7 +36,7 @@ from controller.core.client_requests import (
 )
 from controller.core.events import BrokerAsked, ClientAsked, Event
 from controller.core.model import BrokerId, TopicPartition, Zxid
-from controller.core.topic_requests import TopicDefaults, TopicSettings
+from controller.core.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
 from controller.endpoint import client_codec, codec, messages, relayed_frames
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
@@ -81,6 +81,8 @@ class FakeValidation:
     problems: Mapping[TopicSettings, str] | None = field(default_factory=dict)
     asked: list[TopicSettings] = field(default_factory=list)
     deletions: bool | None = None
+    shown: tuple[EffectiveConfig, ...] | None = None
+    """What they say of the settings of each new topic."""
 
     def defaults(self) -> TopicDefaults | None:
         """Return their defaults."""
@@ -92,6 +94,12 @@ class FakeValidation:
         """Return why they reject settings."""
         self.asked += wanted
         return self.problems
+
+    def described(
+        self, wanted: Collection[TopicSettings]
+    ) -> Mapping[TopicSettings, tuple[EffectiveConfig, ...]] | None:
+        """Return what settings new topics would have."""
+        return None if self.shown is None else dict.fromkeys(wanted, self.shown)
 
     def is_deletion_enabled(self) -> bool | None:
         """Return whether they delete topics."""

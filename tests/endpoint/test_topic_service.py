@@ -24,6 +24,7 @@ from controller.core.events import ClientAsked, Event
 from controller.core.topic_requests import (
     CreatePartitions,
     CreateTopics,
+    EffectiveConfig,
     MorePartitions,
     TopicDefaults,
     TopicResult,
@@ -112,12 +113,13 @@ def create(
     version: int = 7,
     configs: Iterable[tuple[str, str]] = (),
     timeout_ms: int = 1000,
+    only: bool = False,
 ) -> bytes:
     """Return a request to create topics."""
     topics: list[object] = [(name, 2, 1, [], list(configs)) for name in names]
     return frame_of(
         CreateTopicsRequest(
-            version=version, topics=topics, timeout_ms=timeout_ms, validate_only=False
+            version=version, topics=topics, timeout_ms=timeout_ms, validate_only=only
         )
     )
 
@@ -172,6 +174,29 @@ def test_settings_that_a_broker_does_not_show_are_left_out() -> None:
         assert row.error_code == 0
         asked = [codec.header_of(f).api_key for f in served.brokers[0].frames]
         assert asked == [3, 32, 3]
+
+
+@pytest.mark.parametrize(
+    ("seen", "known", "code", "shown"),
+    [
+        (3, (EffectiveConfig("a", "1"), EffectiveConfig("b", "2", config_source=5)), 0, {"a", "b"}),
+        (3, None, 0, {"a"}),
+        (29, (EffectiveConfig("a", "1"),), 29, set()),
+    ],
+    ids=["described", "unknown: the client's own", "which the client may not see"],
+)
+def test_topic_that_is_only_validated_has_settings_in_the_answer(
+    seen: int, known: tuple[EffectiveConfig, ...] | None, code: int, shown: set[str]
+) -> None:
+    """As with Kafka's controller; brokers describe only topics that exist."""
+    broker = Broker({"new": (CREATE,)}, settings_errors=[seen])
+    validation = FakeValidation(DEFAULTS, shown=known)
+    with public(broker, answer=created, validation=validation) as served:
+        (row,) = answer_to(served, create("new", configs=[("a", "1")], only=True)).topics
+        assert (row.error_code, row.topic_config_error_code) == (0, code)
+        assert {c.name for c in row.configs} == shown
+        sizes = (row.num_partitions, row.replication_factor)
+        assert sizes == ((-1, -1) if code else (2, 1))
 
 
 @pytest.mark.parametrize(
