@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
+    ControllerEpoch,
     Instant,
     LeaderEpoch,
     Replicas,
@@ -33,8 +34,22 @@ UNKNOWN_TOPIC_ID: Final = 100
 BROKER_ID_NOT_REGISTERED: Final = 102
 INELIGIBLE_REPLICA: Final = 107
 """Error codes of Kafka's protocol in these answers."""
-NO_EPOCH: Final = BrokerEpoch(-1)
-"""The epoch in a request whose version has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """
+    That a peer may make the request with which this comes.
+
+    Nothing reaches the core without one: no way to the loop can go around the check of rights.
+    """
+
+    peer: str
+    """Who was authorised: the principal or the client id, and the address."""
+    granted_by: BrokerId | None
+    """The broker that authorised the request; None: the endpoint, which authenticates brokers."""
+    controller_epoch: ControllerEpoch
+    """Of the tenure in which that was; the request is void in any other."""
 
 
 class IsrChange(NamedTuple):
@@ -74,8 +89,8 @@ class ControlledShutdown:
     """A broker asks to lose its leaderships before it stops."""
 
     broker: BrokerId
-    broker_epoch: BrokerEpoch
-    """``NO_EPOCH`` in version 1, which has none."""
+    broker_epoch: BrokerEpoch | None
+    """None in version 1, which has none."""
 
 
 BrokerAsk = AlterPartition | AllocateProducerIds | ControlledShutdown

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from controller.core import model, outcomes
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
-from controller.core.broker_requests import BrokerAsk, ProducerIdBlock
+from controller.core.broker_requests import BrokerAsk, Permission, ProducerIdBlock
 from controller.core.client_requests import ClientAsk, SubmittedReassignments
 from controller.core.controls import Controls
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
@@ -470,6 +470,7 @@ class BrokerAsked:
     ticket: int
     """The number of the request, by which it is answered; unique in the process."""
     request: BrokerAsk
+    permission: Permission
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,6 +480,7 @@ class ClientAsked:
     ticket: int
     """As in ``BrokerAsked``; the numbers of both are one sequence."""
     request: ClientAsk
+    permission: Permission
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,6 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             tenure_reset.end_session(view, now)
         case events.ControllerClaimed():
             tenure_reset.begin_tenure(view, event, now)
-            for pending_ask in view.tenure.client_asks.values():
-                _read_for(view, pending_ask.request)
         case events.ClaimFailed():
             view.tenure.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
@@ -134,12 +132,8 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             responses.alterations_withdrawn(view, event)
         case events.ReassignmentsProbed():
             responses.reassignments_probed(view, event)
-        case events.BrokerAsked(ticket=ticket, request=request):
-            view.tenure.asks[ticket] = PendingAsk(request, now)
-            view.tenure.heard[request.broker] = now
-        case events.ClientAsked(ticket=ticket, request=asked):
-            view.tenure.client_asks[ticket] = PendingClientAsk(asked, now)
-            _read_for(view, asked)
+        case events.BrokerAsked() | events.ClientAsked():
+            _request_arrived(view, event, now)
         case events.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
             pending = view.tenure.client_asks.get(ticket)
             if pending is not None:
@@ -150,6 +144,25 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             _timer(view, name, now)
         case _:
             fold_request_read(view, event, now)
+
+
+def _request_arrived(
+    view: ClusterView, event: events.BrokerAsked | events.ClientAsked, now: Instant
+) -> None:
+    """
+    Note a request that was permitted in this tenure.
+
+    One of another tenure is dropped: the endpoint answered it NOT_CONTROLLER when that ended.
+    """
+    held = view.tenure.held
+    if held is None or event.permission.controller_epoch != held.epoch:
+        return
+    if isinstance(event, events.BrokerAsked):
+        view.tenure.asks[event.ticket] = PendingAsk(event.request, now)
+        view.tenure.heard[event.request.broker] = now
+    else:
+        view.tenure.client_asks[event.ticket] = PendingClientAsk(event.request, now)
+        _read_for(view, event.request)
 
 
 def _read_for(view: ClusterView, asked: ClientAsk) -> None:

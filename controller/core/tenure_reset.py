@@ -69,9 +69,6 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
         # What came while the claim was under way.
         bounced=_bounced_since_claim(view),
         removed_entries=before.removed_entries,
-        asks=before.asks,
-        heard={ask.request.broker: ask.since for ask in before.asks.values()},
-        client_asks=before.client_asks,
         shards=before.shards,
         disks=before.disks.after_tenure(),
     )

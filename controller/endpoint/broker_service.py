@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from controller.core import broker_requests
-from controller.core.broker_requests import BrokerAsk
+from controller.core.broker_requests import NOT_CONTROLLER, BrokerAsk, Permission
 from controller.endpoint import codec
 from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.peers import Peer
@@ -56,12 +56,33 @@ class BrokerService:
         self._thread = DecodingThread()
 
     async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> bytes | None:
+        """Answer a peer that the server permits to act as a broker."""
+        tenure = self._tickets.tenure
+        if tenure is None:
+            return self.refusal(header)
+        who = f"{peer.principal} at {peer.address}"
+        return await self.answer_permitted(header, frame, Permission(who, None, tenure))
+
+    def refusal(self, header: codec.RequestHeader) -> bytes:
+        """
+        Return NOT_CONTROLLER, whatever the request says: the role is not held.
+
+        Raises:
+            RemoteProtocolError: a request of this kind or version is not served.
+
+        """
+        answer = codec.refusal(header, NOT_CONTROLLER)
+        self._observer.endpoint_answered(codec.NAMES[header.api_key], RESULTS[NOT_CONTROLLER])
+        return answer
+
+    async def answer_permitted(
+        self, header: codec.RequestHeader, frame: bytes, permission: Permission
+    ) -> bytes:
         """Pass a request to the loop and wait for the answer."""
-        del peer, header
-        header, request = await self._thread.run(len(frame), partial(codec.decode, frame))
+        _, request = await self._thread.run(len(frame), partial(codec.decode, frame))
         if not isinstance(request, BrokerAsk):
             raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
-        answer = await self._tickets.ask(request)
+        answer = await self._tickets.ask(request, permission)
         result = RESULTS.get(answer.error, OTHER)
-        self._observer.endpoint_answered(type(request).__name__, result)
+        self._observer.endpoint_answered(codec.NAMES[header.api_key], result)
         return await self._thread.run(len(frame), partial(codec.encode, header, answer))

@@ -4,9 +4,11 @@ Answer what peers ask where clients see the daemon among the brokers.
 Everything is relayed to a broker, with few exceptions:
 
 - What only the controller answers is relayed first as well. A broker authorises such a request and
-  then says that it is not the controller: only then does the daemon answer. So a peer that may not
-  ask gets the broker's refusal, and a request that reaches the real controller gets its answer.
+  then says that it is not the controller: only then does the daemon read more of it than its
+  header, and answer. So a peer that may not ask gets the broker's refusal and costs no decoding,
+  and a request that reaches the real controller gets its answer.
 - Requests about topics are not relayed; a broker reports the client's rights (``topic_service``).
+  Without a right on the cluster, long ones are not read.
 - What only Kafka's controller can carry out makes the daemon give the role back for a while
   (``CedeRole``). The client waits until brokers name another controller.
 - What concerns the daemon as one of the listed brokers is answered here: it has no log directory,
@@ -25,15 +27,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from controller.core.client_requests import NOT_CONTROLLER, CedeRole, ElectLeaders
+from controller.core.broker_requests import Permission
+from controller.core.client_requests import NOT_CONTROLLER, CedeRole, ClientAnswer, ElectLeaders
 from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, relayed_frames
 from controller.endpoint.broker_service import AskObserver, BrokerService
-from controller.endpoint.client_codec import Unclean
 from controller.endpoint.decoding_thread import DecodingThread
-from controller.endpoint.peers import Peer
+from controller.endpoint.peers import SMALL_FRAME, Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
 from controller.endpoint.tickets import Tickets
+from controller.endpoint.topic_codec import TopicsWanted
 from controller.endpoint.topic_service import TopicService
 from controller.errors import RemoteProtocolError
 
@@ -181,34 +184,35 @@ class ClientService:
         request that the controller answers through the daemon would keep it here. With the role, no
         broker may answer in the place of the controller.
         """
-        if not self._tickets.is_held:
-            return await self._brokers.answer(peer, header, frame)
+        tenure = self._tickets.tenure
+        if tenure is None:
+            return self._brokers.refusal(header)
         answer = await upstream.exchange(frame, PERMIT_S)
         error = relayed_frames.error_for_broker(header, answer)
         if error in {NOT_CONTROLLER, _STALE_CONTROLLER_EPOCH}:
-            return await self._brokers.answer(peer, header, frame)
+            permission = Permission(_who(peer, header), upstream.broker, tenure)
+            return await self._brokers.answer_permitted(header, frame, permission)
         return framed(answer) if error == _CLUSTER_AUTHORIZATION_FAILED else None
 
     async def _as_controller(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> bytes | None:
         """Answer as the controller what a broker permits and does not answer itself."""
-        client = header.client_id or "a client"
-        _, asked = await self._thread.run(
-            len(frame), partial(client_codec.decode, frame, f"{client} at {peer.address}")
-        )
+        tenure = self._tickets.tenure
         answer = await upstream.exchange(frame)
-        errors = await self._thread.run(
-            len(answer), partial(relayed_frames.errors_of, header, answer)
-        )
-        if errors != {NOT_CONTROLLER}:
+        if relayed_frames.first_error(header, answer) != NOT_CONTROLLER:
             self._count(header, "by_broker")
             return framed(answer)
-        if isinstance(asked, Unclean):
-            return await self._cede(peer, upstream, header, frame)
-        within_s = asked.timeout_s + GRACE_S if isinstance(asked, ElectLeaders) else None
-        given = await self._tickets.ask(asked, within_s)
-        if given.error == NOT_CONTROLLER:
+        who = _who(peer, header)
+        permission = None if tenure is None else Permission(who, upstream.broker, tenure)
+        if client_codec.is_unclean(header, frame):
+            return await self._cede(peer, upstream, header, frame, permission)
+        given: ClientAnswer | None = None
+        if permission is not None:
+            _, asked = await self._thread.run(len(frame), partial(client_codec.decode, frame, who))
+            within_s = asked.timeout_s + GRACE_S if isinstance(asked, ElectLeaders) else None
+            given = await self._tickets.ask(asked, permission, within_s)
+        if given is None or given.error == NOT_CONTROLLER:
             self._count(header, "not_controller")
             peer.is_left = True
             return framed(answer)
@@ -227,26 +231,52 @@ class ClientService:
 
         A request that the client may not make is relayed as it is.
         """
-        wanted = await self._topics.decode(header, frame)
-        seen = await self._look(upstream, () if wanted is None else self._topics.names(wanted))
-        is_permitted = CEDABLE[header.api_key].operation in seen.operations
+        tenure = self._tickets.tenure
+        operation = CEDABLE[header.api_key].operation
+        wanted, seen = await self._wanted(upstream, header, frame)
         if seen.controller == self._own_id:
+            permission = None
+            if tenure is not None:
+                permission = Permission(_who(peer, header), upstream.broker, tenure)
             served = None
-            if wanted is not None and self._tickets.is_held:
-                served = await self._topics.answer(header, wanted, seen, upstream)
+            if wanted is not None and permission is not None:
+                served = await self._topics.answer(header, wanted, seen, upstream, permission)
             if served is not None:
                 answer, error = served
                 peer.is_left = error == NOT_CONTROLLER
                 self._count(header, "not_controller" if peer.is_left else "answered")
                 return answer
-            if is_permitted:
-                return await self._cede(peer, upstream, header, frame)
+            if operation in seen.operations:
+                return await self._cede(peer, upstream, header, frame, permission)
         peer.is_left = seen.controller != upstream.broker
         self._count(header, "by_broker")
         return framed(await upstream.exchange(frame))
 
+    async def _wanted(
+        self, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+    ) -> tuple[TopicsWanted | None, relayed_frames.SeenController]:
+        """
+        Return a request and what the client may do; without the request, a broker has to answer.
+
+        Rights on topics can be asked for when the names are known. So a long request is read only
+        for a client with a right on the cluster.
+        """
+        if len(frame) > SMALL_FRAME:
+            seen = await self._look(upstream)
+            enough = {CEDABLE[header.api_key].operation, relayed_frames.ALTER}
+            if enough.isdisjoint(seen.cluster or ()):
+                return None, seen
+        wanted = await self._topics.decode(header, frame)
+        names = () if wanted is None else self._topics.names(wanted)
+        return wanted, await self._look(upstream, names)
+
     async def _cede(
-        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+        self,
+        peer: Peer,
+        upstream: Upstream,
+        header: codec.RequestHeader,
+        frame: bytes,
+        permission: Permission | None,
     ) -> bytes | None:
         """
         Have the role given back, and ask the controller that brokers name then.
@@ -256,8 +286,8 @@ class ClientService:
         """
         now = asyncio.get_running_loop().time
         until = self._tickets.held_until + SETTLE_S
-        if self._tickets.is_held:
-            await self._tickets.ask(CedeRole(_NAMES[header.api_key]), CEDE_S)
+        if permission is not None and self._tickets.is_current(permission):
+            await self._tickets.ask(CedeRole(_NAMES[header.api_key]), permission, CEDE_S)
             until = now() + CEDE_S
         seen = await self._look(upstream)
         nobody = {self._own_id, _NO_CONTROLLER}
@@ -287,3 +317,8 @@ class ClientService:
 
     def _count(self, header: codec.RequestHeader, result: str) -> None:
         self._observer.endpoint_answered(_NAMES[header.api_key], result)
+
+
+def _who(peer: Peer, header: codec.RequestHeader) -> str:
+    """Return the author of a request, as its record shows it; the broker knows the principal."""
+    return f"{header.client_id or 'a client'} at {peer.address}"

@@ -150,10 +150,10 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
     Raises:
         RemoteProtocolError: it is malformed, or not one of ``ADVERTISED``.
     """
-    header, cursor = _opened(frame)
+    header, _ = _opened(frame)
     if header.api_key == API_VERSIONS and header.version > ADVERTISED[API_VERSIONS][1]:
         return header, ApiVersions()
-    body = _body(header, cursor, _MESSAGES, ADVERTISED)
+    header, body = read_request(frame, _MESSAGES, ADVERTISED)
     return header, _VALUES[header.api_key](header.version, body)
 
 
@@ -172,8 +172,25 @@ def read_request(
         RemoteProtocolError: it is malformed, or not one of those.
 
     """
+    header, cursor = body_cursor(frame, schemas, offered)
+    return header, _read(schemas[header.api_key], header.version, cursor)
+
+
+def body_cursor(
+    frame: bytes, schemas: Mapping[int, Any], offered: Mapping[int, tuple[int, int]]
+) -> tuple[RequestHeader, Cursor]:
+    """
+    Return the header of a request, and the cursor at its body; see ``read_request``.
+
+    Raises:
+        RemoteProtocolError: the header is malformed, or the version not one of those.
+
+    """
     header, cursor = _opened(frame)
-    return header, _body(header, cursor, schemas, offered)
+    _check_version(header, offered)
+    if schemas[header.api_key].flexible_version_q(header.version):
+        cursor.skip_tagged_fields()
+    return header, cursor
 
 
 def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
@@ -184,21 +201,16 @@ def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
     return _header(cursor), cursor
 
 
-def _body(
-    header: RequestHeader,
-    cursor: Cursor,
-    schemas: Mapping[int, Any],
-    offered: Mapping[int, tuple[int, int]],
-) -> Fields:
+def _read(message: Any, version: int, cursor: Cursor) -> Fields:  # noqa: ANN401 - kafka-python has no types
+    body = reader_of(message, version)(cursor)
+    cursor.expect_end()
+    return body
+
+
+def _check_version(header: RequestHeader, offered: Mapping[int, tuple[int, int]]) -> None:
     lowest, highest = offered.get(header.api_key, (0, -1))
     if not lowest <= header.version <= highest:
         raise RemoteProtocolError(f"API key {header.api_key} v{header.version} is not served")
-    message = schemas[header.api_key]
-    if message.flexible_version_q(header.version):
-        cursor.skip_tagged_fields()
-    body = reader_of(message, header.version)(cursor)
-    cursor.expect_end()
-    return body
 
 
 def _api_versions(_version: int, _body: Fields) -> ApiVersions:
@@ -214,8 +226,10 @@ def _sasl_authenticate(_version: int, body: Fields) -> SaslAuthenticate:
 
 
 def _controlled_shutdown(_version: int, body: Fields) -> broker_requests.ControlledShutdown:
+    # A version with an epoch has that of the broker's registration: -1 is an outdated one.
+    epoch = body.get("broker_epoch")
     return broker_requests.ControlledShutdown(
-        BrokerId(body["broker_id"]), BrokerEpoch(body.get("broker_epoch", -1))
+        BrokerId(body["broker_id"]), None if epoch is None else BrokerEpoch(epoch)
     )
 
 
@@ -350,6 +364,24 @@ def _frame(header: RequestHeader, body: ApiMessage, *, flexible_header: bool) ->
     return b"".join((struct.pack(">i", len(head) + len(encoded)), head, encoded))
 
 
+def refusal(header: RequestHeader, error: int) -> bytes:
+    """
+    Return the frame of an answer that consists of an error, whatever the request says.
+
+    Args:
+        header: The header of a request of a broker to its controller.
+        error: The error.
+
+    Raises:
+        RemoteProtocolError: it is no such request, or has a version that is not served.
+
+    """
+    _check_version(header, ADVERTISED)
+    if header.api_key not in _REFUSALS:
+        raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
+    return encode(header, _REFUSALS[header.api_key](error))
+
+
 def _sasl_handshake_response(version: int, answer: SaslHandshakeAnswer) -> ApiMessage:
     return SaslHandshakeResponse(
         version=version, error_code=NONE, mechanisms=list(answer.mechanisms)
@@ -417,3 +449,14 @@ _ANSWERS: Final[Mapping[int, tuple[type[Any], Callable[[int, Any], ApiMessage]]]
     ALTER_PARTITION: (broker_requests.AlterPartitionResponse, _alter_partition_response),
     ALLOCATE_PRODUCER_IDS: (broker_requests.ProducerIdsResponse, _producer_ids_response),
 }
+_REFUSALS: Final[Mapping[int, Callable[[int], broker_requests.BrokerAnswer]]] = {
+    CONTROLLED_SHUTDOWN: broker_requests.ControlledShutdownResponse,
+    ALTER_PARTITION: broker_requests.AlterPartitionResponse,
+    ALLOCATE_PRODUCER_IDS: broker_requests.ProducerIdsResponse,
+}
+NAMES: Final[Mapping[int, str]] = {
+    CONTROLLED_SHUTDOWN: "ControlledShutdown",
+    ALTER_PARTITION: "AlterPartition",
+    ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
+}
+"""The requests of brokers to their controller, by which the metrics count."""

@@ -12,23 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import (
-    AlterPartitionReassignmentsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
-    ElectLeadersResponse,
-    ListPartitionReassignmentsResponse,
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.messages import frame_of
 from controller.core.topic_requests import TOPIC_AUTHORIZATION_FAILED, EffectiveConfig
-from controller.endpoint.client_codec import (
-    ALTER_REASSIGNMENTS,
-    ELECT_LEADERS,
-    LIST_REASSIGNMENTS,
-    SERVED,
-)
+from controller.endpoint.client_codec import ELECT_LEADERS, SERVED
 from controller.endpoint.codec import (
     ADVERTISED,
     API_VERSIONS,
@@ -45,24 +37,46 @@ _KEYS: Final = struct.Struct(">hhh")
 # --- answers of brokers --------------------------------------------------------------------------
 
 
-def errors_of(header: RequestHeader, answer: bytes) -> set[int]:
+def first_error(header: RequestHeader, answer: bytes) -> int:
     """
-    Return the errors in a broker's answer to a request of ``SERVED``, without NONE.
+    Return the error in a broker's answer to a request of ``SERVED``; 0: none.
+
+    That of the whole request, else that of its first partition: a broker that refuses a request, or
+    is not the controller, says the same of all. Nothing else is decoded, however long it is.
 
     Args:
         header: The header of the request.
-        answer: The answer, without its length.
+        answer: The answer, without its length, or its beginning.
 
     Raises:
-        ProtocolError: it cannot be decoded.
+        RemoteProtocolError: it is malformed.
 
     """
-    body = _decoded(_RESPONSES[header.api_key], header.version, answer)
-    found = {getattr(body, "error_code", 0) or 0}
-    if header.api_key == ELECT_LEADERS:
-        rows = (p for t in body.replica_election_results for p in t.partition_result)
-        found |= {row.error_code for row in rows}
-    return found - {0}
+    cursor = Cursor(answer)
+    is_election = header.api_key == ELECT_LEADERS
+    is_flexible = not is_election or header.version >= _FIRST_FLEXIBLE_ELECTION
+    cursor.take(4 + int(is_flexible) + _THROTTLE_TIME)
+    has_error = not is_election or header.version >= _FIRST_WITH_ELECTION_ERROR
+    error = int.from_bytes(cursor.take(2), signed=True) if has_error else 0
+    if error or not is_election:
+        return error
+
+    def size(width: int) -> int:
+        return cursor.unsigned_varint() - 1 if is_flexible else int.from_bytes(cursor.take(width))
+
+    if size(4) <= 0:
+        return 0
+    cursor.text(size(2))
+    if size(4) <= 0:
+        return 0
+    cursor.take(4)
+    return int.from_bytes(cursor.take(2), signed=True)
+
+
+_THROTTLE_TIME: Final = 4
+_FIRST_WITH_ELECTION_ERROR: Final = 1
+"""The first version of ElectLeaders with an error of the whole request."""
+_FIRST_FLEXIBLE_ELECTION: Final = 2
 
 
 def _decoded(message: Any, version: int, answer: bytes) -> Any:  # noqa: ANN401 - kafka-python has no types
@@ -71,13 +85,6 @@ def _decoded(message: Any, version: int, answer: bytes) -> Any:  # noqa: ANN401 
         return message.decode(answer[at:], version=version)
     except Exception as error:  # kafka-python raises whatever the bytes cause
         raise ProtocolError(f"a broker's {message.__name__} v{version}: {error!r}") from error
-
-
-_RESPONSES: Final[Mapping[int, Any]] = {
-    ELECT_LEADERS: ElectLeadersResponse,
-    ALTER_REASSIGNMENTS: AlterPartitionReassignmentsResponse,
-    LIST_REASSIGNMENTS: ListPartitionReassignmentsResponse,
-}
 
 
 def error_for_broker(header: RequestHeader, answer: bytes) -> int:

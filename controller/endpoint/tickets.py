@@ -5,6 +5,10 @@ Each becomes an event with a number, the ticket, in the inbox; the answer comes 
 A request that the loop does not answer in time is answered NOT_CONTROLLER, and the peer sends it
 again: the core answers repeated requests by what is durable. So is every request while the role is
 not held; the loop lets brokers know the daemon as the controller later than that.
+
+Each request comes with the permission to make it, which is given for one tenure. A peer that was
+authorised before a claim, or whose request takes longer to decode than the tenure lasts, is not
+authorised in the tenure in which its request would arrive.
 """
 
 from __future__ import annotations
@@ -17,14 +21,17 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, overload
 
 from controller.core import broker_requests, client_requests
-from controller.core.broker_requests import BrokerAnswer, BrokerAsk
+from controller.core.broker_requests import BrokerAnswer, BrokerAsk, Permission
 from controller.core.client_requests import ClientAnswer, ClientAsk
 from controller.core.controllership.broker_asks import refused
 from controller.core.events import BrokerAsked, ClientAsked
+from controller.core.model import ControllerEpoch
 from controller.reactor.ports import Inbox
 
 ANSWER_S: Final = 25.0
 """How long an answer is awaited: brokers wait 30 s (``controller.socket.timeout.ms``)."""
+FIRST: Final = ControllerEpoch(0)
+"""Of a tenure that no claim began."""
 
 
 class _Waiting(NamedTuple):
@@ -48,8 +55,8 @@ class Tickets:
         self._answer_s = answer_s
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
-        self.is_held = False
-        """Whether the loop has the role."""
+        self.tenure: ControllerEpoch | None = None
+        """The tenure in which the loop has the role; None: it has not."""
         self.held_until = -math.inf
         """When the role ended last; the clock of the event loop, which is ``time.monotonic``."""
         self.post: Callable[[Callable[[], object]], None] = _nowhere
@@ -61,43 +68,61 @@ class Tickets:
         """Answer a request; ignored if the peer does not wait for it any more."""
         self.post(lambda: self._settle(ticket, response))
 
-    def serve(self) -> None:
-        """Pass on requests from now on: the role is held."""
-        self.is_held = True
+    def serve(self, epoch: ControllerEpoch = FIRST) -> None:
+        """
+        Pass on requests that are permitted from now on: the role is held.
+
+        Args:
+            epoch: Of the tenure, for which permissions are given.
+
+        """
+        self.tenure = epoch
 
     def refuse_all(self) -> None:
         """Answer NOT_CONTROLLER to all requests, until the role is held again."""
-        if self.is_held:
+        if self.tenure is not None:
             self.held_until = time.monotonic()
-        self.is_held = False
+        self.tenure = None
         self.post(self._refuse_waiting)
 
     # --- the server's thread -------------------------------------------------------------------
 
+    def is_current(self, permission: Permission) -> bool:
+        """Return whether the tenure for which a permission was given lasts."""
+        return permission.controller_epoch == self.tenure
+
     @overload
-    async def ask(self, request: BrokerAsk, within_s: float | None = None) -> BrokerAnswer: ...
-    @overload
-    async def ask(self, request: ClientAsk, within_s: float | None = None) -> ClientAnswer: ...
     async def ask(
-        self, request: BrokerAsk | ClientAsk, within_s: float | None = None
+        self, request: BrokerAsk, permission: Permission, within_s: float | None = None
+    ) -> BrokerAnswer: ...
+    @overload
+    async def ask(
+        self, request: ClientAsk, permission: Permission, within_s: float | None = None
+    ) -> ClientAnswer: ...
+    async def ask(
+        self,
+        request: BrokerAsk | ClientAsk,
+        permission: Permission,
+        within_s: float | None = None,
     ) -> BrokerAnswer | ClientAnswer:
         """
         Pass a request to the loop and wait for the answer.
 
         Args:
             request: The request.
+            permission: To make it; void as soon as its tenure ended.
             within_s: How long; by default ``ANSWER_S``, less than brokers wait.
 
         """
-        if not self.is_held:
+        if not self.is_current(permission):
             return _not_controller(request)
         ticket = next(self._numbers)
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting[ticket] = waiting
         if isinstance(request, BrokerAsk):
-            self._inbox.put(BrokerAsked(ticket, request))
+            self._inbox.put(BrokerAsked(ticket, request, permission))
         else:
-            self._inbox.put(ClientAsked(ticket, request))
+            self._inbox.put(ClientAsked(ticket, request, permission))
         try:
             async with asyncio.timeout(self._answer_s if within_s is None else within_s):
                 answer: BrokerAnswer | ClientAnswer = await waiting.answer

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from controller.core.broker_requests import Permission
 from controller.core.model import Zxid
 from controller.core.topic_requests import (
     INVALID_REQUEST,
@@ -83,12 +84,13 @@ class TopicDeletion:
         by_id = (self._name(topic) for topic in wanted.deleted)
         return tuple(dict.fromkeys([*wanted.names, *(n for n in by_id if n is not None)]))
 
-    async def answer(
+    async def answer(  # noqa: PLR0913 - a request, and the rights to it
         self,
         header: RequestHeader,
         wanted: TopicsWanted,
         seen: relayed_frames.SeenController,
         until: float,
+        permission: Permission,
         *,
         is_enabled: bool,
     ) -> tuple[bytes, int] | None:
@@ -100,6 +102,7 @@ class TopicDeletion:
             wanted: The request.
             seen: What the client may do with the topics that it names.
             until: When the client's time is over, on the clock of the event loop.
+            permission: For what the broker says that the client may do.
             is_enabled: Whether brokers delete topics (``delete.topic.enable``).
 
         """
@@ -116,7 +119,7 @@ class TopicDeletion:
         if permitted:
             request = DeleteTopics(permitted, wanted.timeout_s)
             within_s = max(until - now(), 0.0) + GRACE_S
-            answered = await self._tickets.ask(request, within_s)
+            answered = await self._tickets.ask(request, permission, within_s)
             if not isinstance(answered, DeleteTopicsResponse):
                 return None
             if answered.error:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from controller.core.broker_requests import Permission
 from controller.core.topic_requests import (
     NONE,
     REQUEST_TIMED_OUT,
@@ -141,6 +142,7 @@ class TopicService:
         wanted: TopicsWanted,
         seen: relayed_frames.SeenController,
         upstream: Upstream,
+        permission: Permission,
     ) -> tuple[bytes, int] | None:
         """
         Return the frame of the answer and its error; None: a broker has to answer.
@@ -150,13 +152,14 @@ class TopicService:
             wanted: The request.
             seen: What the client may do with the topics that it names.
             upstream: The broker that answers in the client's name.
+            permission: For what the broker says that the client may do.
 
         """
         now = asyncio.get_running_loop().time()
         until = now + min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S)
         if header.api_key == DELETE_TOPICS:
-            return await self._deleted(header, wanted, seen, until)
-        return await self._added(header, wanted, seen, upstream, until)
+            return await self._deleted(header, wanted, seen, until, permission)
+        return await self._added(header, wanted, seen, upstream, until, permission)
 
     async def _ask_brokers(self, question: Callable[[], Given], until: float) -> Given:
         """
@@ -180,6 +183,7 @@ class TopicService:
         wanted: TopicsWanted,
         seen: relayed_frames.SeenController,
         until: float,
+        permission: Permission,
     ) -> tuple[bytes, int] | None:
         """Answer a DeleteTopics."""
         try:
@@ -189,15 +193,18 @@ class TopicService:
             return topic_codec.encode_deletion(header, late), NONE
         if is_enabled is None:
             return None
-        return await self._deletion.answer(header, wanted, seen, until, is_enabled=is_enabled)
+        return await self._deletion.answer(
+            header, wanted, seen, until, permission, is_enabled=is_enabled
+        )
 
-    async def _added(
+    async def _added(  # noqa: PLR0913, PLR0917 - a request, and the rights to it
         self,
         header: RequestHeader,
         wanted: TopicsWanted,
         seen: relayed_frames.SeenController,
         upstream: Upstream,
         until: float,
+        permission: Permission,
     ) -> tuple[bytes, int] | None:
         """Answer a CreateTopics or CreatePartitions."""
         is_new = header.api_key == CREATE_TOPICS
@@ -206,7 +213,7 @@ class TopicService:
         if None in allowed.values() and True not in allowed.values():
             return None
         permitted = {name for name, is_in in allowed.items() if is_in}
-        given = await self._carried_out(wanted, permitted, until, is_new=is_new)
+        given = await self._carried_out(wanted, permitted, until, permission, is_new=is_new)
         if given is None:
             return None
         text = _CREATION_FORBIDDEN if is_new else _GROWTH_FORBIDDEN
@@ -222,7 +229,13 @@ class TopicService:
         return topic_codec.encode(header, given, effective), given.error
 
     async def _carried_out(
-        self, wanted: TopicsWanted, permitted: Collection[str], until: float, *, is_new: bool
+        self,
+        wanted: TopicsWanted,
+        permitted: Collection[str],
+        until: float,
+        permission: Permission,
+        *,
+        is_new: bool,
     ) -> TopicAnswer | None:
         """Return the answer for the permitted topics; None: a broker has to answer."""
         try:
@@ -240,7 +253,7 @@ class TopicService:
         if not request.topics:
             return given
         left_s = max(until - asyncio.get_running_loop().time(), 0.0)
-        answered = await self._tickets.ask(request, left_s + GRACE_S)
+        answered = await self._tickets.ask(request, permission, left_s + GRACE_S)
         return answered if isinstance(answered, type(given)) else None
 
     async def _creation(

@@ -247,7 +247,7 @@ class Reactor:
         if self._endpoint is None or not isinstance(event, events.ControllerClaimed):
             return
         if self.view.tenure.held is not None and engine_of(self.view).holds_role:
-            self._endpoint.serve()
+            self._endpoint.serve(self.view.tenure.held.epoch)
 
     def _refuse_waiting(self) -> None:
         """Answer brokers and clients that wait for the controller: another one is."""

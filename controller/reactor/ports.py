@@ -400,8 +400,14 @@ class ControllerEndpoint(Protocol):
         """Answer a request; ignored if the peer does not wait for it any more."""
         ...
 
-    def serve(self) -> None:
-        """Pass on requests from now on: the role is held."""
+    def serve(self, epoch: model.ControllerEpoch) -> None:
+        """
+        Pass on requests that are permitted from now on: the role is held.
+
+        Args:
+            epoch: Of the tenure, for which permissions are given.
+
+        """
         ...
 
     def refuse_all(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.core.apply import apply, issued, versions_moved
+from controller.core.broker_requests import Permission
 from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
 from controller.core.controls import Controls
 from controller.core.cycle import take_due
@@ -184,6 +185,12 @@ class Driver:
         for partition in self.assignments:
             self.history[partition] = []
             self.states[partition] = []
+
+    @property
+    def permission(self) -> Permission:
+        """The permission for a request in the present tenure, or of the first one outside any."""
+        held = self.view.tenure.held
+        return Permission("a peer", None, EPOCH if held is None else held.epoch)
 
     def observe(self, *events: Event) -> None:
         """Fold events and decide until nothing is due."""

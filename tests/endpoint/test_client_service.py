@@ -35,16 +35,16 @@ from controller.core.client_requests import (
     PartitionResult,
 )
 from controller.core.events import BrokerAsked, ClientAsked, Event
-from controller.core.model import BrokerId, TopicPartition, Zxid
+from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
 from controller.core.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
-from controller.endpoint import client_codec, codec, messages, relayed_frames
+from controller.endpoint import client_codec, codec, messages, relayed_frames, topic_codec
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.client_service import ClientService
 from controller.endpoint.peers import SMALL_FRAME, FrameMemory, Limits
 from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer
-from controller.endpoint.tickets import Tickets
+from controller.endpoint.tickets import FIRST, Tickets
 from controller.endpoint.topic_service import TopicService
 from controller.setting_values import HttpAddress
 from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
@@ -53,6 +53,8 @@ from tests.endpoint.serving import WITHIN_S, Counts, answer_of, eventually, fram
 
 OWN_ID = 1_000_000
 NOT_CONTROLLER = client_requests.NOT_CONTROLLER
+STALE_CONTROLLER_EPOCH = 11
+METADATA = 3
 CREATE, ALTER = 5, 7
 """Operations (``AclOperation``)."""
 
@@ -128,6 +130,15 @@ class Public:
     counts: Counts
     brokers: list[FakeBroker]
     relay: Relay
+    tickets: Tickets
+
+    def serve(self, epoch: ControllerEpoch = FIRST) -> None:
+        """Take the role."""
+        self.tickets.serve(epoch)
+
+    def lose(self) -> None:
+        """Lose the role."""
+        self.tickets.refuse_all()
 
     def exchange(self, *frames: bytes) -> list[bytes]:
         """Send requests over one connection and return the answers; empty where it is closed."""
@@ -178,7 +189,7 @@ def public(
         running.callback(server.stop)
         if is_held:
             tickets.serve()
-        yield Public(server, loop, counts, behind, relay)
+        yield Public(server, loop, counts, behind, relay, tickets)
 
 
 def answering(header: codec.RequestHeader, body: ApiMessage) -> bytes:
@@ -440,12 +451,149 @@ def test_client_of_a_broker_that_is_not_the_controller_has_to_connect_again() ->
         assert not closed
 
 
-def test_malformed_request_reaches_neither_broker_nor_loop() -> None:
-    """A broker would read something else than the daemon."""
+def test_malformed_request_does_not_reach_the_loop() -> None:
+    """A broker, which permits it first, would read something else than the daemon."""
     with public(lambda header, _: altered(header, NOT_CONTROLLER)) as served:
         assert served.exchange(alter_request() + b"\x00") == [b""]
-        assert not served.brokers[0].frames
         assert not served.loop.events
+
+
+# --- rights, at every instant ----------------------------------------------------------------
+
+
+def judged(header: codec.RequestHeader, error: int) -> bytes:
+    """Return a broker's answer to what brokers ask of their controller."""
+    if header.api_key == codec.CONTROLLED_SHUTDOWN:
+        error = STALE_CONTROLLER_EPOCH if error == NOT_CONTROLLER else error
+        shutdown = messages.ControlledShutdownResponse(
+            version=header.version, error_code=error, remaining_partitions=[]
+        )
+        return answering(header, shutdown)
+    if header.api_key == client_codec.ALTER_REASSIGNMENTS:
+        return altered(header, error)
+    return answering(
+        header,
+        messages.AlterPartitionResponse(
+            version=header.version, throttle_time_ms=0, error_code=error, topics=[]
+        ),
+    )
+
+
+def long_change(partitions: int = 50_000) -> bytes:
+    """Return a request of a leader that takes long to decode."""
+    rows = [(number, 0, [1], 0, 0) for number in range(partitions)]
+    return frame_of(
+        messages.AlterPartitionRequest(
+            version=1, broker_id=1, broker_epoch=1, topics=[("victim", rows)]
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "ask", [long_change(), request_frame(codec.CONTROLLED_SHUTDOWN, 3), alter_request()]
+)
+def test_request_that_came_before_the_claim_does_not_reach_the_loop_after_it(ask: bytes) -> None:
+    """No broker was asked whether the peer may: it is answered at once, and never waits."""
+    with public(lambda header, _: judged(header, NOT_CONTROLLER), is_held=False) as served:
+        with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
+            client.sendall(framed(ask))
+            time.sleep(0.02)
+            served.serve()
+            assert answer_of(client)
+        time.sleep(0.3)
+        assert not served.loop.events
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        request_frame(codec.ALTER_PARTITION, 3),
+        request_frame(codec.CONTROLLED_SHUTDOWN, 3),
+        alter_request(),
+    ],
+)
+def test_permission_of_one_tenure_is_void_in_the_next(ask: bytes) -> None:
+    """The broker took so long that another claim was made: the peer is to ask again."""
+    is_judged = threading.Event()
+
+    def slow(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        is_judged.wait(WITHIN_S)
+        return judged(header, NOT_CONTROLLER)
+
+    with public(slow) as served:
+        with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
+            client.sendall(framed(ask))
+            eventually(lambda: served.brokers[0].frames)
+            served.lose()
+            served.serve(ControllerEpoch(7))
+            is_judged.set()
+            assert answer_of(client)
+        assert not served.loop.events
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [long_change(), request_frame(codec.CONTROLLED_SHUTDOWN, 3), alter_request()],
+)
+def test_request_without_rights_is_not_decoded(ask: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it costs: a broker refuses it by its first bytes and its connection."""
+
+    def decoded(*_: object) -> None:
+        raise AssertionError
+
+    for module in (codec, client_codec):
+        monkeypatch.setattr(module, "read_request", decoded)
+    for is_held in (True, False):
+        with public(lambda header, _: judged(header, 31), is_held=is_held) as served:
+            (answer,) = served.exchange(ask)
+            assert answer
+            assert not served.loop.events
+
+
+def test_permission_names_the_broker_that_gave_it() -> None:
+    """And the tenure, which the loop compares with its own."""
+    with public(
+        lambda header, _: judged(header, NOT_CONTROLLER),
+        answer=lambda _: AlterPartitionResponse(0),
+    ) as served:
+        served.exchange(request_frame(codec.ALTER_PARTITION, 3))
+        (event,) = served.loop.events
+        assert event.permission.granted_by == served.brokers[0].id
+        assert event.permission.controller_epoch == served.tickets.tenure
+        assert event.permission.peer.endswith(" at 127.0.0.1")
+
+
+@pytest.mark.parametrize("operations", [(), (CREATE,)], ids=["without rights", "with rights"])
+def test_long_request_for_topics_is_read_only_with_a_right_on_the_cluster(
+    operations: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rights on topics are known only after their names are."""
+    read: list[bytes] = []
+
+    def noted(frame: bytes) -> tuple[codec.RequestHeader, topic_codec.TopicsWanted]:
+        read.append(frame)
+        return decode(frame)
+
+    decode = topic_codec.decode
+    monkeypatch.setattr(topic_codec, "decode", noted)
+    topics: list[object] = [(f"topic-{number}", 1, 1, [], []) for number in range(4_000)]
+    request = CreateTopicsRequest(version=2, topics=topics, timeout_ms=1, validate_only=False)
+    frame = frame_of(request)
+    assert len(frame) > SMALL_FRAME
+
+    def broker(header: codec.RequestHeader, given: bytes) -> bytes:
+        if header.api_key == client_codec.CREATE_TOPICS:
+            return given[4:8] + b"not controller"
+        return seen(header, OWN_ID, *operations)
+
+    with public(broker, answer=lambda _: CedeRoleResponse(NOT_CONTROLLER)) as served:
+        with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
+            client.sendall(framed(frame))
+            if operations:
+                eventually(lambda: read)
+            else:
+                assert answer_of(client)[4:] == b"not controller"
+        assert read == ([frame] if operations else [])
 
 
 def test_long_request_delays_no_other_peer() -> None:
@@ -455,29 +603,35 @@ def test_long_request_delays_no_other_peer() -> None:
     began = time.perf_counter()
     client_codec.decode(long, "c")
     decoding_s = time.perf_counter() - began
+
+    def broker(header: codec.RequestHeader, frame: bytes) -> bytes:
+        return altered(header, NOT_CONTROLLER) if frame == long else frame[4:8]
+
     with (
-        public(lambda _, frame: None if frame == long else frame[4:8]) as served,
+        public(broker, answer=lambda _: AlterReassignmentsResponse(0)) as served,
         socket.create_connection(served.server.address, timeout=WITHIN_S) as client,
         socket.create_connection(served.server.address, timeout=WITHIN_S) as other,
     ):
         client.sendall(framed(long))
         waits = []
-        while not any(frame == long for frame in served.brokers[0].frames):
+        while not served.loop.events:
             began = time.perf_counter()
             other.sendall(framed(struct.pack(">hhih", 60, 0, 9, -1)))
             assert answer_of(other)
             waits.append(time.perf_counter() - began)
         assert max(waits) < decoding_s / 2
-        assert answer_of(client) == b""
+        assert answer_of(client)
 
 
 def test_request_for_too_many_topics_closes_the_connection() -> None:
     """No tool creates so many at once, and KRaft permits 10,000."""
     topics: list[object] = [(f"topic-{number}", 1, 1, [], []) for number in range(60_000)]
     request = CreateTopicsRequest(version=2, topics=topics, timeout_ms=1, validate_only=False)
-    with public(lambda _, frame: frame[4:8]) as served:
+    with public(lambda header, _: seen(header, OWN_ID, CREATE)) as served:
         assert served.exchange(frame_of(request)) == [b""]
-        assert not served.brokers[0].frames
+        (asked,) = served.brokers[0].frames
+        assert codec.header_of(asked).api_key == METADATA
+        assert not served.loop.events
 
 
 @pytest.mark.parametrize("permitted", [True, False])
@@ -671,7 +825,7 @@ def test_long_frames_are_read_after_authentication_only(token: bytes, *, is_last
 
 def test_nothing_is_decoded_before_authentication() -> None:
     """A broker gets the request and closes the connection; any answer proves the authentication."""
-    malformed = alter_request() + b"\x00"
+    malformed = create_request() + b"\x00"
     with public(lambda _, frame: frame[4:8], is_sasl=True) as served:
         assert served.exchange(malformed, malformed) == [malformed[4:8], b""]
         assert served.brokers[0].frames == [malformed]

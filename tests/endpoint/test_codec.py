@@ -18,14 +18,17 @@ from controller.core.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionResponse,
+    BrokerAsk,
     ControlledShutdown,
     ControlledShutdownResponse,
     IsrChange,
     IsrResult,
     ProducerIdsResponse,
 )
+from controller.core.controllership.broker_asks import refused
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from controller.endpoint import codec, messages
+from controller.endpoint.codec import RequestHeader
 from controller.endpoint.strict_decoding import ELEMENTS_MAX
 from controller.errors import ProtocolError, RemoteProtocolError
 from tests.brokers.builders import ids
@@ -102,11 +105,35 @@ def test_topic_id_that_is_zero_is_refused() -> None:
         codec.decode(frame_of(message))
 
 
-@pytest.mark.parametrize(("version", "epoch"), [(1, -1), (2, EPOCH), (3, EPOCH)])
-def test_controlled_shutdown_has_an_epoch_from_version_2_on(version: int, epoch: int) -> None:
+@pytest.mark.parametrize(("version", "epoch"), [(1, None), (2, EPOCH), (3, EPOCH)])
+def test_controlled_shutdown_has_an_epoch_from_version_2_on(
+    version: int, epoch: BrokerEpoch | None
+) -> None:
     """Version 1 has none (KIP-380)."""
     _, request = codec.decode(request_frame(codec.CONTROLLED_SHUTDOWN, version))
-    assert request == ControlledShutdown(BrokerId(4), BrokerEpoch(epoch))
+    assert request == ControlledShutdown(BrokerId(4), epoch)
+
+
+def test_controlled_shutdown_with_an_epoch_of_minus_one_is_not_one_without() -> None:
+    """Every registration has an epoch: it is outdated, and moves no leadership."""
+    plain = messages.ControlledShutdownRequest(version=3, broker_id=4, broker_epoch=-1)
+    _, request = codec.decode(frame_of(plain))
+    assert request == ControlledShutdown(BrokerId(4), BrokerEpoch(-1))
+
+
+@pytest.mark.parametrize(
+    "key", [codec.CONTROLLED_SHUTDOWN, codec.ALTER_PARTITION, codec.ALLOCATE_PRODUCER_IDS]
+)
+def test_refusal_is_the_answer_that_consists_of_an_error(key: int) -> None:
+    """In every version, of the header alone."""
+    lowest, highest = codec.ADVERTISED[key]
+    for version in range(lowest, highest + 1):
+        header, request = codec.decode(request_frame(key, version))
+        assert isinstance(request, BrokerAsk)
+        assert codec.refusal(header, 41) == codec.encode(header, refused(request, 41))
+    for other in (RequestHeader(key, highest + 1, 1, None), RequestHeader(17, 1, 1, None)):
+        with pytest.raises(RemoteProtocolError):
+            codec.refusal(other, 41)
 
 
 def test_allocate_producer_ids_names_the_broker() -> None:

@@ -20,7 +20,6 @@ def test_every_frame_is_a_request_or_refused() -> None:
         "CreateTopicsResponse",
         "CreatePartitionsResponse",
         "DeleteTopicsResponse",
-        "Unclean",
         "AlterPartition",
         "ApiVersions",
         "ControlledShutdown",

@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataResponse
 
+from controller.core.broker_requests import Permission
 from controller.core.client_requests import CedeRole, CedeRoleResponse
 from controller.core.events import ClientAsked, Event
 from controller.core.topic_requests import (
@@ -33,7 +34,7 @@ from controller.core.topic_requests import (
     topic_answer,
 )
 from controller.endpoint import codec, relayed_frames, topic_codec
-from controller.endpoint.tickets import Tickets
+from controller.endpoint.tickets import FIRST, Tickets
 from controller.endpoint.topic_service import THREADS, TopicService, random_id
 from tests.core.builders import replicas
 from tests.endpoint.requests import frame_of
@@ -353,7 +354,13 @@ def test_requests_that_wait_for_brokers_delay_no_connection_and_end_in_time() ->
         requests = [topic_codec.decode(frame) for frame in frames]
         asking = [
             asyncio.create_task(
-                service.answer(header, wanted, rights, None)  # type: ignore[arg-type] # no broker is asked
+                service.answer(
+                    header,
+                    wanted,
+                    rights,
+                    None,  # type: ignore[arg-type] # no broker is asked
+                    Permission("a client", None, FIRST),
+                )
             )
             for header, wanted in requests
         ]

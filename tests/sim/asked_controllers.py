@@ -19,6 +19,7 @@ from controller.core.broker_requests import (
     ControlledShutdownResponse,
     IsrChange,
     IsrResult,
+    Permission,
     ProducerIdBlock,
     ProducerIdsResponse,
 )
@@ -26,7 +27,9 @@ from controller.core.client_requests import ClientAnswer
 from controller.core.controllership.broker_asks import refused
 from controller.core.events import BrokerAsked, ClientAsked
 from controller.core.model import (
+    BrokerEpoch,
     BrokerId,
+    ControllerEpoch,
     Endpoint,
     LeaderEpoch,
     LiveBroker,
@@ -41,6 +44,7 @@ from controller.core.topic_requests import (
     TopicAnswer,
     TopicAsk,
 )
+from controller.errors import ensure
 from controller.reactor.ports import SetData
 from controller.znodes import paths
 from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
@@ -57,6 +61,10 @@ if TYPE_CHECKING:
     from tests.sim.kafka_controller import KafkaController
 
 FIRST_PORT: Final = 7000
+LATE_EVERY: Final = 5
+"""How many requests pass for one that is late."""
+LATE_S: Final = 3.0
+"""How long a late request takes from its permission to the inbox."""
 
 Reply = Callable[[BrokerAnswer | None], None]
 """Called with the answer, or None where the connection ends without one."""
@@ -87,10 +95,11 @@ class SimEndpoint:
         self._waiting: dict[int, tuple[BrokerAsk, Reply]] = {}
         self._clients: dict[int, tuple[TopicAsk, TopicReply]] = {}
         self._tickets = 0
-        self._is_held = False
+        self._permitted: dict[int, ControllerEpoch] = {}
+        self._tenure: ControllerEpoch | None = None
         self.entry = LiveBroker(
             controller_id,
-            broker_requests.NO_EPOCH,
+            BrokerEpoch(-1),
             (Endpoint(LISTENER, "sim", port, "PLAINTEXT"),),
         )
         """What brokers hear of it."""
@@ -100,26 +109,34 @@ class SimEndpoint:
         if not self._daemon.is_alive:
             reply(None)
             return
-        if not self._is_held:
+        if self._tenure is None:
             reply(refused(request, broker_requests.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._waiting[self._tickets] = (request, reply)
-        self._daemon.put(BrokerAsked(self._tickets, request))
+        self._pass_on(BrokerAsked(self._tickets, request, _permission(self._tenure)))
 
     def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
         """Pass a client's request to the loop; a process that is gone refuses the connection."""
         if not self._daemon.is_alive:
             reply(None)
             return
-        if not self._is_held:
+        if self._tenure is None:
             reply(topic_requests.refused(request, topic_requests.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._clients[self._tickets] = (request, reply)
         for witness in self._fabric.topic_witnesses:
             witness.daemon_asked(self, self._tickets, request)
-        self._daemon.put(ClientAsked(self._tickets, request))
+        self._pass_on(ClientAsked(self._tickets, request, _permission(self._tenure)))
+
+    def _pass_on(self, event: BrokerAsked | ClientAsked) -> None:
+        """Pass it on, some late, as long ones are: their tenure may be over by then."""
+        self._permitted[event.ticket] = event.permission.controller_epoch
+        if event.ticket % LATE_EVERY:
+            self._daemon.put(event)
+        else:
+            self._fabric.schedule.call_in(LATE_S, lambda: self._daemon.put(event))
 
     @property
     def session(self) -> int:
@@ -128,6 +145,11 @@ class SimEndpoint:
 
     def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
         """Answer a request, after the rules about answers."""
+        permitted = self._permitted.pop(ticket, None)
+        ensure(
+            permitted == self._tenure or response.error == broker_requests.NOT_CONTROLLER,
+            f"request {ticket} was permitted in tenure {permitted}, not in {self._tenure}",
+        )
         if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse):
             self._answer_client(ticket, response)
             return
@@ -145,13 +167,13 @@ class SimEndpoint:
                 witness.daemon_answers(self, ticket, request, answer)
             reply(answer)
 
-    def serve(self) -> None:
+    def serve(self, epoch: ControllerEpoch) -> None:
         """Pass on requests from now on."""
-        self._is_held = True
+        self._tenure = epoch
 
     def refuse_all(self) -> None:
         """Answer NOT_CONTROLLER to all, until the role is held again."""
-        self._is_held = False
+        self._tenure = None
         for ticket, (asked, _) in list(self._clients.items()):
             refusal = topic_requests.refused(asked, topic_requests.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
@@ -161,13 +183,17 @@ class SimEndpoint:
 
     def close(self) -> None:
         """End the connections with the process."""
-        self._is_held = False
+        self._tenure = None
         clients, self._clients = self._clients, {}
         for _, answered in clients.values():
             answered(None)
         waiting, self._waiting = self._waiting, {}
         for _, reply in waiting.values():
             reply(None)
+
+
+def _permission(tenure: ControllerEpoch) -> Permission:
+    return Permission("a peer", None, tenure)
 
 
 class KafkaAsks:

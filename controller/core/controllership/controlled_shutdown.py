@@ -33,10 +33,10 @@ def answer_shutdown(
     broker = view.cluster.brokers.get(request.broker)
     if broker is None:
         return ControlledShutdownResponse(broker_requests.BROKER_NOT_AVAILABLE)
-    is_current = request.broker_epoch in {broker_requests.NO_EPOCH, broker.epoch}
-    if not is_current and request.broker_epoch < broker.epoch:
+    epoch = broker.epoch if request.broker_epoch is None else request.broker_epoch
+    if epoch < broker.epoch:
         return ControlledShutdownResponse(broker_requests.STALE_BROKER_EPOCH)
-    if not is_current or not view.tenure.accepted_by_broker or view.tenure.unseeded:
+    if epoch != broker.epoch or not view.tenure.accepted_by_broker or view.tenure.unseeded:
         return None  # Its registration, or what it leads, is being read.
     if view.tenure.shutting_down.get(broker.id) != broker.epoch:
         begun = ShutdownBegunRecord(broker.id, broker.epoch)

@@ -61,7 +61,7 @@ def answers(driver: Driver, ticket: int = 1) -> list[object]:
 
 def ask(driver: Driver, request: ClientAsk, ticket: int = 1) -> None:
     """Let a client ask."""
-    driver.observe(ClientAsked(ticket, request))
+    driver.observe(ClientAsked(ticket, request, driver.permission))
 
 
 def alter(targets: dict[int, tuple[int, ...] | None]) -> AlterReassignments:
@@ -421,9 +421,9 @@ def test_election_that_takes_too_long_times_out() -> None:
     ],
 )
 def test_only_the_controller_answers(request_: ClientAsk, expected: ClientAnswer) -> None:
-    """Also a daemon that leads, but has nothing to do."""
+    """Not one that a newer controller fenced."""
     driver = Driver({tp(): (1, 2)})
-    driver.observe(Deposed("the work is done"))
+    driver.view.tenure.fenced = "a test"
     ask(driver, request_)
     assert answers(driver) == [expected]
     assert not submissions(driver)
@@ -458,7 +458,7 @@ def test_role_is_kept_for_a_client_that_waits_for_what_is_written(*, is_written:
     driver.now = Instant(since + 4.9)
     ask(driver, alter({0: (3, 4)}))
     driver.now = Instant(since + CEDE_AFTER_S - 1.0)
-    driver.observe(ClientAsked(2, CedeRole("UpdateFeatures")))
+    driver.observe(ClientAsked(2, CedeRole("UpdateFeatures"), driver.permission))
     driver.now = Instant(since + CEDE_AFTER_S)
     driver.observe(TimerFired(LINGER_TIMER), TimerFired(CEDE_TIMER))
     assert not any(isinstance(e, ResignController) for e in driver.sent)

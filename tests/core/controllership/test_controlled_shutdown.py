@@ -14,6 +14,7 @@ from controller.core.broker_requests import (
     ControlledShutdown,
     ControlledShutdownResponse,
     IsrChange,
+    Permission,
 )
 from controller.core.controllership import duties
 from controller.core.effects import (
@@ -33,6 +34,7 @@ from controller.core.events import (
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
+    ControllerEpoch,
     LeaderEpoch,
     Replicas,
     TopicPartition,
@@ -41,7 +43,7 @@ from controller.core.model import (
 from controller.core.options import Options, TenurePolicy
 from controller.core.phases import Stopping, Syncing
 from controller.core.records import StateCreatedRecord, StateRecord
-from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 ONE = BrokerId(1)
 
@@ -55,7 +57,7 @@ class Asking:
     def shutdown(self, broker_id: int, ticket: int = 1) -> None:
         """Let a broker ask for a controlled shutdown."""
         request = ControlledShutdown(BrokerId(broker_id), broker(broker_id).epoch)
-        self.driver.observe(BrokerAsked(ticket, request))
+        self.driver.observe(BrokerAsked(ticket, request, self.driver.permission))
 
     def answer(self, ticket: int = 1) -> ControlledShutdownResponse:
         """Return the only answer to a ticket."""
@@ -225,15 +227,16 @@ def test_topic_that_is_to_be_deleted_is_left_alone() -> None:
     [
         (1, 1, broker_requests.STALE_BROKER_EPOCH),
         (9, 109, broker_requests.BROKER_NOT_AVAILABLE),
-        (1, -1, broker_requests.NONE),
+        (1, -1, broker_requests.STALE_BROKER_EPOCH),
+        (1, None, broker_requests.NONE),
     ],
-    ids=["an earlier registration", "unknown", "a version without an epoch"],
+    ids=["an earlier registration", "unknown", "no registration", "a version without an epoch"],
 )
-def test_registration_is_checked(broker_id: int, epoch: int, error: int) -> None:
+def test_registration_is_checked(broker_id: int, epoch: int | None, error: int) -> None:
     """A request of an earlier process must not move the leaderships of the present one."""
     a = asking({tp(): (1, 2, 3)})
-    request = ControlledShutdown(BrokerId(broker_id), BrokerEpoch(epoch))
-    a.driver.observe(BrokerAsked(1, request))
+    request = ControlledShutdown(BrokerId(broker_id), None if epoch is None else BrokerEpoch(epoch))
+    a.driver.observe(BrokerAsked(1, request, a.driver.permission))
     assert a.answer().error == error
     assert (a.state(tp())[0] == 1) == (error != broker_requests.NONE)
 
@@ -241,7 +244,7 @@ def test_registration_is_checked(broker_id: int, epoch: int, error: int) -> None
 def test_request_of_a_registration_that_is_not_read_yet_waits() -> None:
     """The broker restarted, and our view is older."""
     a = asking({tp(): (1, 2, 3)})
-    a.driver.observe(BrokerAsked(1, ControlledShutdown(ONE, BrokerEpoch(900))))
+    a.driver.observe(BrokerAsked(1, ControlledShutdown(ONE, BrokerEpoch(900)), a.driver.permission))
     assert not a.answers()
     registered = replace(broker(1), epoch=BrokerEpoch(900))
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: registered}))
@@ -306,10 +309,29 @@ def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
     a.driver.observe(StatesRead({tp(): alone}))
     a.shutdown(1)
     change = IsrChange("t", None, 0, known.leader_epoch, replicas(1, 2), 0, ZkVersion(1))
-    a.driver.observe(BrokerAsked(2, AlterPartition(ONE, broker(1).epoch, 1, (change,))))
+    a.driver.observe(
+        BrokerAsked(2, AlterPartition(ONE, broker(1).epoch, 1, (change,)), a.driver.permission)
+    )
     assert a.state(tp()) == (2, replicas(2), 1)
     back = IsrChange("t", None, 0, LeaderEpoch(1), replicas(2, 1), 0, ZkVersion(3))
-    a.driver.observe(BrokerAsked(3, AlterPartition(BrokerId(2), broker(2).epoch, 1, (back,))))
+    a.driver.observe(
+        BrokerAsked(
+            3, AlterPartition(BrokerId(2), broker(2).epoch, 1, (back,)), a.driver.permission
+        )
+    )
     (refused,) = a.answers(3)
     assert isinstance(refused, AlterPartitionResponse)
     assert refused.results[0].error == broker_requests.OPERATION_NOT_ATTEMPTED
+
+
+def test_request_that_was_permitted_in_another_tenure_moves_nothing() -> None:
+    """Rights are checked in the tenure in which the request has its effect, or not at all."""
+    a = asking({tp(n): (1, 2, 3) for n in range(6)})
+    before = dict(a.driver.view.tenure.states)
+    other = Permission("a peer", None, ControllerEpoch(EPOCH - 1))
+    for broker_id in (1, 2, 3):
+        request = ControlledShutdown(BrokerId(broker_id), broker(broker_id).epoch)
+        a.driver.observe(BrokerAsked(broker_id, request, other))
+    assert a.driver.view.tenure.states == before
+    assert not a.driver.view.tenure.heard
+    assert not a.driver.view.tenure.shutting_down

@@ -64,7 +64,7 @@ def deletion(*topics: str, topic_id: str | None = None, timeout_s: float = 20.0)
 
 def ask(driver: Driver, request: DeleteTopics, ticket: int = 1) -> None:
     """Let a client ask."""
-    driver.observe(ClientAsked(ticket, request))
+    driver.observe(ClientAsked(ticket, request, driver.permission))
 
 
 def answers(driver: Driver, ticket: int = 1) -> list[TopicAnswer]:
@@ -181,19 +181,20 @@ def test_topic_named_by_an_id_is_read_in_the_tenure_first() -> None:
     assert results(driver, 2) == {"t": 0}
 
 
-def test_request_that_precedes_the_news_of_the_claim_is_answered_in_the_tenure() -> None:
-    """Its topic is read in the tenure as well."""
+def test_request_of_a_former_tenure_is_dropped() -> None:
+    """It was permitted in that tenure only, and the endpoint answered it when that ended."""
     driver = driver_of({tp(): (1, 2)}, reads=False)
     identified(driver)
+    former = driver.permission
     driver.observe(Deposed("a new controller"), *driver.own_records())
     driver.sent.clear()
-    driver.fold(ClientAsked(1, deletion("t", topic_id=ID)))
+    driver.fold(ClientAsked(2, deletion("t", topic_id=ID), former))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert ReadTopics(("t",)) in driver.sent
-    assert not requested(driver)
+    driver.fold(ClientAsked(3, deletion("t", topic_id=ID), former))
     identified(driver)
     later(driver, 1)
-    assert results(driver) == {"t": 0}
+    assert not requested(driver)
+    assert not [e for e in driver.sent if isinstance(e, Respond)]
 
 
 def test_request_of_a_client_that_does_not_wait_is_written() -> None:
@@ -254,7 +255,7 @@ def test_write_that_zookeeper_rejects_otherwise_is_an_error() -> None:
 def test_role_that_is_lost_is_not_answered_by_us() -> None:
     """The client asks the next controller."""
     driver = driver_of({tp(): (1, 2)})
-    driver.observe(Deposed("a test"))
+    driver.view.tenure.fenced = "a test"
     ask(driver, deletion("t"))
     (answer,) = answers(driver)
     assert answer == DeleteTopicsResponse(41, (TopicResult("t", 41),))
@@ -270,11 +271,11 @@ def test_name_of_a_deleted_topic_is_free_when_the_topic_is_gone() -> None:
     )
     driver.observe(TopicsListed(frozenset({"t", "u", "new"})))
     ask(driver, deletion("t", "new"))
-    driver.observe(ClientAsked(2, again))
+    driver.observe(ClientAsked(2, again, driver.permission))
     assert answers(driver, 2)[0].results[0].error == 36
     assert not answers(driver, 1)
     driver.observe(TopicsListed(frozenset({"u", "new"})))
-    driver.observe(ClientAsked(3, again))
+    driver.observe(ClientAsked(3, again, driver.permission))
     assert answers(driver, 3)[0].results[0].error == 0
     later(driver, TIMEOUT_S + WRITE_S)
     assert results(driver) == {"t": 0, "new": 7}
@@ -284,7 +285,7 @@ def test_name_of_a_deleted_topic_is_free_when_the_topic_is_gone() -> None:
 def test_request_is_answered_once(timeout_s: float) -> None:
     """Also if the topic disappears in the same moment."""
     driver = driver_of({tp(): (1, 2)})
-    driver.fold(ClientAsked(1, deletion("t", timeout_s=timeout_s)))
+    driver.fold(ClientAsked(1, deletion("t", timeout_s=timeout_s), driver.permission))
     driver.observe(TopicsListed(frozenset()))
     assert results(driver) == {"t": 3}
     later(driver, TIMEOUT_S)

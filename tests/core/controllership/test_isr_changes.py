@@ -74,7 +74,7 @@ def answers(driver: Driver, ticket: int = 1) -> list[Respond]:
 
 def ask(driver: Driver, request: BrokerAsk, ticket: int = 1) -> None:
     """Let a broker ask."""
-    driver.observe(BrokerAsked(ticket, request))
+    driver.observe(BrokerAsked(ticket, request, driver.permission))
 
 
 def results(driver: Driver, ticket: int = 1) -> tuple[IsrResult, ...]:
@@ -585,7 +585,7 @@ def test_daemon_without_the_role_is_not_the_controller() -> None:
 def test_other_requests_are_refused_in_their_own_shape() -> None:
     """A broker cannot decode the answer to another request."""
     driver = Driver({tp(): (1, 2, 3)})
-    driver.observe(Deposed("a new controller"))
+    driver.view.role.engine = EngineName.DELEGATED
     ask(driver, ControlledShutdown(LEADER, broker(1).epoch))
     (sent,) = answers(driver)
     assert sent.response == broker_requests.ControlledShutdownResponse(
@@ -596,7 +596,7 @@ def test_other_requests_are_refused_in_their_own_shape() -> None:
 def test_election_of_the_same_cycle_precedes_the_request_of_the_former_leader() -> None:
     """Both write the state: the second would be rejected."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    driver.fold(BrokerAsked(1, asked(change(replicas(1, 2)))))
+    driver.fold(BrokerAsked(1, asked(change(replicas(1, 2))), driver.permission))
     driver.view.tenure.bounced[tp()] = {LEADER}
     driver.view.due.add((tp(),))
     driver.settle()

@@ -48,7 +48,7 @@ def opened(read: ProducerIdsRead | None = READ) -> Driver:
 def ask(driver: Driver, broker_id: int, ticket: int) -> None:
     """Let a broker ask, without a decision."""
     request = AllocateProducerIds(BrokerId(broker_id), broker(broker_id).epoch)
-    driver.fold(BrokerAsked(ticket, request))
+    driver.fold(BrokerAsked(ticket, request, driver.permission))
 
 
 def answers(driver: Driver) -> dict[int, ProducerIdsResponse]:
@@ -111,15 +111,20 @@ def test_answer_waits_until_the_znode_is_read_in_the_tenure() -> None:
     assert driver.view.tenure.producer_ids is None
 
 
-def test_request_that_precedes_the_news_of_the_claim_is_answered_in_the_tenure() -> None:
-    """``/controller`` names the daemon before that; without an answer the broker waits for 25 s."""
+def test_request_of_a_former_tenure_gets_no_ids() -> None:
+    """The endpoint answered it when that tenure ended; the broker asks again."""
     driver = opened()
+    former = driver.permission
+    request = AllocateProducerIds(BrokerId(1), broker(1).epoch)
     driver.observe(Deposed("a new controller"), *driver.own_records())
-    ask(driver, 1, 1)
+    driver.fold(BrokerAsked(1, request, former))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert driver.view.tenure.heard == {BrokerId(1): driver.now}
+    driver.fold(BrokerAsked(2, request, former))
+    assert not driver.view.tenure.heard
     driver.observe(READ)
-    assert answers(driver) == {1: ProducerIdsResponse(0, 5000, 1000)}
+    assert not answers(driver)
+    driver.observe(BrokerAsked(3, request, driver.permission))
+    assert answers(driver) == {3: ProducerIdsResponse(0, 5000, 1000)}
 
 
 def test_unreadable_znode_hands_out_nothing() -> None:
@@ -185,7 +190,7 @@ def test_deleted_znode_does_not_make_ids_available_again() -> None:
 def test_registration_is_checked(asking: AllocateProducerIds, error: int) -> None:
     """As in Kafka's controller."""
     driver = opened()
-    driver.observe(BrokerAsked(1, asking))
+    driver.observe(BrokerAsked(1, asking, driver.permission))
     assert answers(driver) == {1: ProducerIdsResponse(error)}
     assert not written(driver)
 

@@ -90,7 +90,7 @@ def test_bytes_that_producers_wrote_between_two_reports_do_not_count() -> None:
 def ask(driver: Driver) -> None:
     """Let the leader ask for something."""
     epoch = driver.view.cluster.brokers[LEADER].epoch
-    driver.observe(BrokerAsked(1, AlterPartition(LEADER, epoch, 1, ())))
+    driver.observe(BrokerAsked(1, AlterPartition(LEADER, epoch, 1, ()), driver.permission))
 
 
 def test_a_leader_that_asks_reaches_the_endpoint() -> None:

@@ -14,7 +14,6 @@ from controller.core.effects import ResignController, Respond, SendLeaderAndIsr
 from controller.core.events import (
     ClientAsked,
     DeletionsRead,
-    Deposed,
     StatesRead,
     TimerFired,
     TopicsListed,
@@ -74,7 +73,7 @@ def growth(
 
 def ask(driver: Driver, request: ClientAsk, ticket: int = 1) -> None:
     """Let a client ask."""
-    driver.observe(ClientAsked(ticket, request))
+    driver.observe(ClientAsked(ticket, request, driver.permission))
 
 
 def answers(driver: Driver, ticket: int = 1) -> list[ClientAnswer]:
@@ -319,7 +318,7 @@ def test_client_that_waits_keeps_the_role() -> None:
 def test_role_that_is_lost_is_not_answered_by_us() -> None:
     """The client asks the next controller."""
     driver = Driver({tp(): (1, 2)})
-    driver.observe(Deposed("a test"))
+    driver.view.tenure.fenced = "a test"
     ask(driver, creation(new()))
     (answer,) = answers(driver)
     assert answer.error == 41
@@ -352,7 +351,7 @@ def test_partitions_go_where_the_client_wants_them() -> None:
 def test_two_requests_for_one_topic_follow_each_other() -> None:
     """The second is judged by what the first left."""
     driver = Driver({tp(): (1, 2)})
-    driver.fold(ClientAsked(1, growth("t", 3)))
+    driver.fold(ClientAsked(1, growth("t", 3), driver.permission))
     ask(driver, growth("t", 2), ticket=2)
     later(driver, 1)
     assert results(driver, 1)["t"].error == 0
@@ -408,7 +407,7 @@ def test_topic_does_not_grow_in_the_cycle_in_which_a_step_of_it_begins(written: 
     """The step is not in the view yet; afterwards the topic has a reassignment in progress."""
     driver = Driver({tp(): (1, 2)})
     driver.view.session.topics["t"].read_in = driver.view.tenure.claim_generation
-    driver.fold(ClientAsked(1, growth("t", 2)))
+    driver.fold(ClientAsked(1, growth("t", 2), driver.permission))
     decided = client_asks.answer_clients(driver.view, driver.now, written)
     grows = any(isinstance(c.records[0], TopicGrownRecord) for c in decided.changes)
     assert grows is not bool(written)
