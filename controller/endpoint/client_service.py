@@ -33,7 +33,7 @@ from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, relayed_frames
 from controller.endpoint.broker_service import AskObserver, BrokerService
 from controller.endpoint.decoding_thread import DecodingThread
-from controller.endpoint.peers import SMALL_FRAME, Peer
+from controller.endpoint.peers import SMALL_FRAME, Answer, Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.topic_codec import TopicsWanted
@@ -57,6 +57,8 @@ What brokers and controllers send each other, and Produce, which may expect no a
 
 Clients send none of it here: the daemon leads no partition.
 """
+_LOOKED_INTO: Final = frozenset({codec.API_VERSIONS, codec.SASL_HANDSHAKE, codec.SASL_AUTHENTICATE})
+"""Requests that a broker answers before it knows the peer; the daemon looks into the answers."""
 _NO_CONTROLLER: Final = -1
 _STALE_CONTROLLER_EPOCH: Final = 11
 _CLUSTER_AUTHORIZATION_FAILED: Final = 31
@@ -129,7 +131,7 @@ class ClientService:
         self._is_sasl = is_sasl
         self._thread = DecodingThread()
 
-    async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> bytes | None:
+    async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> Answer | None:
         """Answer a request, or relay it."""
         key = header.api_key
         if key in UNRELAYED or key < 0:
@@ -151,9 +153,14 @@ class ClientService:
 
     async def _relayed(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> bytes:
+    ) -> Answer:
         """Let a broker answer, which also authenticates the peer."""
-        answer = await upstream.exchange(frame)
+        arriving = await upstream.begin(frame)
+        if header.api_key not in _LOOKED_INTO:
+            # Before authentication, a broker closes the connection instead.
+            peer.is_authenticated = True
+            return arriving
+        answer = await arriving.whole()
         if header.api_key == codec.API_VERSIONS:
             answer = relayed_frames.narrowed_api_versions(answer, header.version)
         elif header.api_key == codec.SASL_AUTHENTICATE:
@@ -161,22 +168,19 @@ class ClientService:
                 # An error is final for a client, and a broker may stop on it.
                 raise RemoteProtocolError("a broker refuses the credentials of a peer")
             peer.is_authenticated |= relayed_frames.ends_exchange(header, answer)
-        elif header.api_key != codec.SASL_HANDSHAKE:
-            # Before authentication, a broker closes the connection instead.
-            peer.is_authenticated = True
         return framed(answer)
 
     async def _upstream_of(self, peer: Peer) -> Upstream:
         known = peer.companion
         if not isinstance(known, Upstream):
-            known = peer.companion = await self._relay.connected()
+            known = peer.companion = await self._relay.connected(peer.address)
         return known
 
     # --- what the controller answers -----------------------------------------------------------
 
     async def _for_broker(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> bytes | None:
+    ) -> Answer | None:
         """
         Answer a broker as its controller, if another broker permits it to ask.
 
@@ -196,13 +200,14 @@ class ClientService:
 
     async def _as_controller(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> bytes | None:
+    ) -> Answer | None:
         """Answer as the controller what a broker permits and does not answer itself."""
         tenure = self._tickets.tenure
-        answer = await upstream.exchange(frame)
-        if relayed_frames.first_error(header, answer) != NOT_CONTROLLER:
+        arriving = await upstream.begin(frame)
+        if relayed_frames.first_error(header, arriving.head) != NOT_CONTROLLER:
             self._count(header, "by_broker")
-            return framed(answer)
+            return arriving
+        answer = await arriving.whole()
         who = _who(peer, header)
         permission = None if tenure is None else Permission(who, upstream.broker, tenure)
         if client_codec.is_unclean(header, frame):
@@ -225,7 +230,7 @@ class ClientService:
 
     async def _ceded(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> bytes | None:
+    ) -> Answer | None:
         """
         Carry out what concerns topics; give the role back for what only Kafka's controller can do.
 
@@ -250,7 +255,7 @@ class ClientService:
                 return await self._cede(peer, upstream, header, frame, permission)
         peer.is_left = seen.controller != upstream.broker
         self._count(header, "by_broker")
-        return framed(await upstream.exchange(frame))
+        return await upstream.begin(frame)
 
     async def _wanted(
         self, upstream: Upstream, header: codec.RequestHeader, frame: bytes
@@ -277,7 +282,7 @@ class ClientService:
         header: codec.RequestHeader,
         frame: bytes,
         permission: Permission | None,
-    ) -> bytes | None:
+    ) -> Answer | None:
         """
         Have the role given back, and ask the controller that brokers name then.
 
@@ -300,12 +305,14 @@ class ClientService:
         if not self._is_sasl and seen.controller not in {upstream.broker, self._own_id}:
             # Nothing of the client is bound to the former connection.
             with suppress(NoBrokerError):
-                peer.companion = await self._relay.connected(BrokerId(seen.controller))
+                peer.companion = await self._relay.connected(
+                    peer.address, BrokerId(seen.controller)
+                )
                 upstream.close()
                 upstream = peer.companion
         peer.is_left = seen.controller != upstream.broker
         self._count(header, "not_controller" if seen.controller == self._own_id else "ceded")
-        return framed(await upstream.exchange(frame))
+        return await upstream.begin(frame)
 
     async def _look(
         self, upstream: Upstream, topics: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ def build_endpoint(
         tickets.post = server.post
         return ListedEndpoint(server, tickets, entry_of(settings, server.address))
     limits = Limits()
-    memory = FrameMemory(limits.frames_bytes)
+    memory = FrameMemory(limits.frames_bytes, limits.address_bytes)
     relay = Relay(listeners_of(settings)[-1], memory, tls=_tls_of(settings))
     connections = ConnectionSettings(
         broker_endpoints.security_of(settings), broker_endpoints.listeners_of(settings), LIMITS

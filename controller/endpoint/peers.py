@@ -11,7 +11,7 @@ import asyncio
 import ssl
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -42,9 +42,13 @@ class Limits:
     frame_s: float = 30.0
     """From the first byte of a frame to its last, and to write an answer."""
     frames_bytes: int = 128 * 1024 * 1024
-    """Memory for what all requests have beyond ``SMALL_FRAME``; as much for answers of brokers."""
+    """
+    Memory for what all requests have beyond ``SMALL_FRAME``; as much for answers that are kept.
+
+    An answer of a broker that is passed on as it is takes none.
+    """
     address_bytes: int = 32 * 1024 * 1024
-    """The part of it for the requests of one address: two of the longest."""
+    """The part of each for one address: two of the longest requests."""
 
 
 @dataclass(slots=True)
@@ -77,6 +81,26 @@ class FrameMemory:
         self._by_address[address] -= size
         if not self._by_address[address]:
             del self._by_address[address]
+
+
+Answer = bytes | AsyncIterable[bytes]
+"""The frame of an answer with its length in front, at once or in parts."""
+
+
+async def write_all(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    """
+    Write a frame, and wait until the kernel has all of it.
+
+    Raises:
+        OSError: the connection is lost.
+
+    """
+    rest = memoryview(frame)
+    while rest:
+        # The transport copies what the kernel does not take at once: never a whole frame.
+        writer.write(rest[:SMALL_FRAME])
+        rest = rest[SMALL_FRAME:]
+        await writer.drain()
 
 
 class Companion(Protocol):
@@ -178,22 +202,21 @@ class Peer:
             parts.append(part)
         return b"".join(parts)
 
-    async def send(self, frame: bytes) -> None:
+    async def send(self, answer: Answer) -> None:
         """
-        Write a frame, and wait until the kernel has all of it.
+        Write an answer, and wait until the kernel has all of it.
 
         Raises:
-            TimeoutError: the peer does not read.
+            TimeoutError: the peer does not read, or the parts of the answer do not come.
             OSError: the connection is lost.
 
         """
-        rest = memoryview(frame)
         async with asyncio.timeout(self.limits.frame_s):
-            while rest:
-                # The transport copies what the kernel does not take at once: never a whole frame.
-                self.writer.write(rest[:SMALL_FRAME])
-                rest = rest[SMALL_FRAME:]
-                await self.writer.drain()
+            if isinstance(answer, bytes):
+                await write_all(self.writer, answer)
+            else:
+                async for part in answer:
+                    await write_all(self.writer, part)
         if self.companion is not None:
             self.companion.release()
         self._is_used()

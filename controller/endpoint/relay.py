@@ -11,14 +11,14 @@ import asyncio
 import itertools
 import ssl
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core.model import BrokerId, LiveBroker
-from controller.endpoint.peers import SMALL_FRAME, FrameMemory
-from controller.errors import RemoteProtocolError
+from controller.endpoint.peers import SMALL_FRAME, FrameMemory, write_all
+from controller.errors import RemoteProtocolError, ensure
 
 CONNECT_S: Final = 5.0
 """For a connection to a broker; the next one is tried then."""
@@ -46,18 +46,41 @@ class Upstream:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     memory: FrameMemory
+    address: str
+    """Of the client."""
     first_s: float
     """How long the first answer is awaited."""
     has_answered: bool = False
     """Whether it answered any request."""
+    _left: int = 0
+    """Bytes of the present answer that were not read."""
     _reserved: int = 0
     """Memory of the answer that is being read or sent to the client."""
 
     async def exchange(self, frame: bytes, within_s: float = ANSWER_S) -> bytes:
         """
-        Send a request and return the answer, both without their length.
+        Send a request and return the whole answer, both without their length.
 
-        The memory of the answer stays reserved until ``release``, ``close`` or the next exchange.
+        The memory of the answer stays reserved until ``release``, ``close`` or the next request.
+
+        Args:
+            frame: The request.
+            within_s: How long the answer is awaited, if it is not the first.
+
+        Raises:
+            TimeoutError: the broker does not answer; the connection is closed.
+            RemoteProtocolError: the answer is too long, or belongs to another request.
+            OSError: the connection is lost.
+
+        """
+        arriving = await self.begin(frame, within_s)
+        return await arriving.whole(within_s)
+
+    async def begin(self, frame: bytes, within_s: float = ANSWER_S) -> ArrivingAnswer:
+        """
+        Send a request and return the answer as soon as its beginning is there.
+
+        It has to be read to its end, whole or in parts, before the next request.
 
         Args:
             frame: The request.
@@ -70,30 +93,64 @@ class Upstream:
 
         """
         self.release()
+        ensure(not self._left, "the answer before was not read")
+        async with self._within(within_s if self.has_answered else self.first_s):
+            self.writer.write(_LENGTH.pack(len(frame)))
+            await write_all(self.writer, frame)
+            (size,) = _LENGTH.unpack(await self._read(_LENGTH.size))
+            if not _LENGTH.size <= size <= ANSWER_MAX:
+                raise RemoteProtocolError(f"a broker's answer of {size} bytes")
+            head = await self._read(min(size, SMALL_FRAME))
+        if head[:4] != frame[4:8]:
+            raise RemoteProtocolError("a broker's answer to another request")
+        self.has_answered = True
+        self._left = size - len(head)
+        return ArrivingAnswer(head, size, self)
+
+    @asynccontextmanager
+    async def _within(self, limit_s: float) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(within_s if self.has_answered else self.first_s):
-                self.writer.write(framed(frame))
-                await self.writer.drain()
-                (size,) = _LENGTH.unpack(await self._read(_LENGTH.size))
-                if not _LENGTH.size <= size <= ANSWER_MAX:
-                    raise RemoteProtocolError(f"a broker's answer of {size} bytes")
-                self.hold(size)
-                answer = await self._read(size)
+            async with asyncio.timeout(limit_s):
+                yield
         except TimeoutError:
             # The answer may still come. It would be taken for the answer to the next request of
             # the daemon's own, all of which have the same correlation id.
             self.close()
             raise
-        if answer[:4] != frame[4:8]:
-            raise RemoteProtocolError("a broker's answer to another request")
-        self.has_answered = True
-        return answer
 
     async def _read(self, size: int) -> bytes:
         try:
             return await self.reader.readexactly(size)
         except asyncio.IncompleteReadError as error:
             raise ConnectionResetError("the broker closed the connection") from error
+
+    async def rest(self, size: int, within_s: float) -> bytes:
+        """
+        Return the rest of an answer of this size, whose memory is reserved.
+
+        Raises:
+            TimeoutError: it does not come; the connection is closed.
+            RemoteProtocolError: other answers need the memory.
+            OSError: the connection is lost.
+
+        """
+        self.hold(size)
+        async with self._within(within_s):
+            read = await self._read(self._left)
+        self._left = 0
+        return read
+
+    async def next_part(self) -> bytes:
+        """
+        Return the next part of an answer; empty at its end.
+
+        Raises:
+            OSError: the connection is lost.
+
+        """
+        part = await self._read(min(self._left, SMALL_FRAME))
+        self._left -= len(part)
+        return part
 
     def hold(self, size: int) -> None:
         """
@@ -105,18 +162,52 @@ class Upstream:
         """
         self.release()
         if size > SMALL_FRAME:
-            self.memory.take(size)
+            self.memory.take(size, self.address)
             self._reserved = size
 
     def release(self) -> None:
         """Release the memory of the answer."""
-        self.memory.give_back(self._reserved)
+        self.memory.give_back(self._reserved, self.address)
         self._reserved = 0
 
     def close(self) -> None:
         """Close it at once."""
         self.writer.transport.abort()
         self.release()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivingAnswer:
+    """
+    An answer of a broker whose beginning is there.
+
+    Iterated over, it gives the frame for the client in parts, each read when the one before is
+    sent: a client that reads slowly takes no memory for the rest.
+    """
+
+    head: bytes
+    """The answer without its length, or its first ``SMALL_FRAME`` bytes."""
+    size: int
+    """Of the whole answer."""
+    _upstream: Upstream
+
+    async def whole(self, within_s: float = ANSWER_S) -> bytes:
+        """
+        Return the whole answer without its length; see ``Upstream.rest``.
+
+        Args:
+            within_s: How long its rest is awaited.
+
+        """
+        if len(self.head) == self.size:
+            return self.head
+        return self.head + await self._upstream.rest(self.size, within_s)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the frame, with its length in front, in parts."""
+        yield _LENGTH.pack(self.size) + self.head
+        while part := await self._upstream.next_part():
+            yield part
 
 
 @dataclass(slots=True)
@@ -140,9 +231,13 @@ class Relay:
     def update_controller(self, controller: BrokerId | None) -> None:
         """Ignore which broker is the controller."""
 
-    async def connected(self, wanted: BrokerId | None = None) -> Upstream:
+    async def connected(self, address: str, wanted: BrokerId | None = None) -> Upstream:
         """
         Connect to a broker: to the wanted one, else to one after the other in turn.
+
+        Args:
+            address: Of the client, which has a share of the memory of answers.
+            wanted: The broker to connect to.
 
         Raises:
             NoBrokerError: none can be reached.
@@ -153,10 +248,10 @@ class Relay:
         first = next(self._turns)
         for n in range(min(TRIES, len(ids))):
             with suppress(OSError, TimeoutError):
-                return await self._connect(brokers[ids[(first + n) % len(ids)]])
+                return await self._connect(brokers[ids[(first + n) % len(ids)]], address)
         raise NoBrokerError("no broker can be reached for a client")
 
-    async def _connect(self, broker: LiveBroker) -> Upstream:
+    async def _connect(self, broker: LiveBroker, address: str) -> Upstream:
         endpoint = next((e for e in broker.endpoints if e.listener == self.listener), None)
         if endpoint is None:
             raise NoBrokerError(f"broker {broker.id} has no listener {self.listener}")
@@ -164,7 +259,9 @@ class Relay:
             reader, writer = await asyncio.open_connection(
                 endpoint.host, endpoint.port, ssl=None if self.tls is None else self.tls()
             )
-        return Upstream(broker.id, reader, writer, self.memory, self.first_s)
+        # Not 0: with it, a TLS transport would stop an empty buffer.
+        writer.transport.set_write_buffer_limits(high=1)
+        return Upstream(broker.id, reader, writer, self.memory, address, self.first_s)
 
 
 def framed(frame: bytes) -> bytes:

@@ -25,7 +25,7 @@ import structlog
 
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, UnauthenticatedError
-from controller.endpoint.peers import SMALL_FRAME, FrameMemory, Limits, Peer
+from controller.endpoint.peers import SMALL_FRAME, Answer, FrameMemory, Limits, Peer
 from controller.errors import InvalidInputError, ProtocolError
 from controller.setting_values import HttpAddress
 
@@ -50,7 +50,7 @@ class Service(Protocol):
         """Lowest and highest version by API key, as ApiVersions lists them."""
         ...
 
-    async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> bytes | None:
+    async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> Answer | None:
         """
         Return the answer to a request, with its length in front; None: close the connection.
 
@@ -257,7 +257,7 @@ class EndpointServer:
                 peer.was_served = True
                 within_s = self._limits.idle_s
 
-    async def _answer(self, peer: Peer, frame: bytes) -> bytes | None:
+    async def _answer(self, peer: Peer, frame: bytes) -> Answer | None:
         header = codec.header_of(frame)
         if header.api_key != codec.API_VERSIONS or self._fallback is not None:
             return await self._service_of(header).answer(peer, header, frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import struct
 import time
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from controller.core.broker_requests import AlterPartitionResponse, BrokerAnswer
 from controller.core.events import BrokerAsked, Event
@@ -110,6 +112,12 @@ def eventually(is_so: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def resident_bytes() -> int:
+    """Return the memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
 def framed(frame: bytes) -> bytes:
     """Return a frame with its length in front."""
     return struct.pack(">i", len(frame)) + frame
@@ -125,10 +133,10 @@ def answer_of(connection: socket.socket) -> bytes:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    found = b""
+    found = bytearray()
     while len(found) < size:
-        part = connection.recv(size - len(found))
+        part = connection.recv(min(size - len(found), 2**20))
         if not part:
             return b""
         found += part
-    return found
+    return bytes(found)

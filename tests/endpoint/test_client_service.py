@@ -42,14 +42,20 @@ from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.client_service import ClientService
 from controller.endpoint.peers import SMALL_FRAME, FrameMemory, Limits
-from controller.endpoint.relay import Relay
+from controller.endpoint.relay import Relay, Upstream
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.tickets import FIRST, Tickets
 from controller.endpoint.topic_service import TopicService
 from controller.setting_values import HttpAddress
 from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
 from tests.endpoint.requests import frame_of, request_frame
-from tests.endpoint.serving import WITHIN_S, Counts, answer_of, eventually, framed
+from tests.endpoint.serving import (
+    WITHIN_S,
+    Counts,
+    answer_of,
+    eventually,
+    framed,
+)
 
 OWN_ID = 1_000_000
 NOT_CONTROLLER = client_requests.NOT_CONTROLLER
@@ -293,7 +299,7 @@ def test_late_answer_is_not_taken_for_that_to_the_next_request() -> None:
 
     async def ask_twice(relay: Relay) -> None:
         request = relayed_frames.metadata_request()
-        upstream = await relay.connected()
+        upstream = await relay.connected("a client")
         with pytest.raises(TimeoutError):
             await upstream.exchange(request)
         is_late.set()
@@ -313,21 +319,66 @@ def test_no_broker_at_all_closes_the_connection() -> None:
         assert served.exchange(struct.pack(">hhih", 60, 0, 9, -1)) == [b""]
 
 
-def test_answer_takes_memory_until_the_client_has_it() -> None:
-    """Answers that clients do not read share a limited memory; one that does not fit is refused."""
-    size = 8 * 2**20  # More than the kernel keeps for a connection.
+def test_answer_that_a_client_does_not_read_takes_no_memory() -> None:
+    """It is passed on in parts, and the rest stays with the broker: others get their answers."""
+    size = 16 * 2**20  # More than the kernel keeps for a connection.
     sent = struct.pack(">hhih", 60, 0, 9, -1)
     with public(lambda _, frame: frame[4:8] + bytes(size - 4)) as served:
-        memory = served.relay.memory = FrameMemory(2 * size - 1)
-        with unread(served, sent) as slow:
-            eventually(lambda: memory.used == size)
-            assert served.exchange(sent) == [b""]
-            assert served.counts.refused == {"protocol": 1}
-            assert len(answer_of(slow)) == size
-            eventually(lambda: not memory.used)
+        memory = served.relay.memory = FrameMemory(2**20)
+        with ExitStack() as slow:
+            unread_ones = [slow.enter_context(unread(served, sent)) for _ in range(3)]
+            eventually(lambda: len(served.brokers[0].frames) == 3)
             assert [len(answer) for answer in served.exchange(sent, sent)] == [size, size]
-        with unread(served, sent):
-            eventually(lambda: memory.used == size)
+            assert not memory.used
+            assert len(answer_of(unread_ones[0])) == size
+        assert not served.counts.refused
+
+
+def test_connection_that_ends_within_an_answer_ends_that_of_the_client() -> None:
+    """What is missing cannot be made up; the client asks again."""
+    whole = struct.pack(">i", 9) + bytes(3 * SMALL_FRAME)
+    sent = struct.pack(">hhih", 60, 0, 9, -1)
+
+    async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4 + len(sent))
+        writer.write(struct.pack(">i", len(whole)) + whole[:-1])
+        writer.close()
+        await writer.wait_closed()
+
+    async def ask() -> list[bytes]:
+        listening = await asyncio.start_server(broken, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        upstream = Upstream(BrokerId(1), reader, writer, FrameMemory(2**20), "a client", 5.0)
+        arriving = await upstream.begin(sent)
+        parts = aiter(arriving)
+        read = [await anext(parts) for _ in range(3)]
+        with pytest.raises(ConnectionError):
+            await anext(parts)
+        upstream.close()
+        listening.close()
+        return read
+
+    assert b"".join(asyncio.run(ask())) == struct.pack(">i", len(whole)) + whole[: 3 * SMALL_FRAME]
+
+
+def test_answers_of_the_daemon_that_are_not_read_have_a_share_for_each_address() -> None:
+    """A client that reads nothing takes none of the others' memory."""
+    waiting = [PartitionResult(TopicPartition("t", n), 39, "x" * 100) for n in range(60_000)]
+    given = AlterReassignmentsResponse(0, tuple(waiting))
+    size = len(client_codec.encode(codec.header_of(alter_request()), given))
+    with public(
+        lambda header, _: altered(header, NOT_CONTROLLER), answer=lambda _: given
+    ) as served:
+        memory = served.relay.memory = FrameMemory(3 * size, size)
+        with unread(served, alter_request()):
+            eventually(lambda: memory.used > size - 10)
+            assert served.exchange(alter_request()) == [b""]
+            assert served.counts.refused == {"protocol": 1}
+            with socket.create_connection(
+                served.server.address, timeout=WITHIN_S, source_address=("127.0.0.2", 0)
+            ) as other:
+                other.sendall(framed(alter_request()))
+                assert len(answer_of(other)) == size - 4
         eventually(lambda: not memory.used)
 
 
