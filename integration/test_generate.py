@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,3 +56,28 @@ def test_a_proposal_is_carried_out(
     assert done.code == 0, done.stdout
     await_end(cluster, targets, within_s=120)
     assert generated(cluster, topic, *spec)["proposed"]["partitions"] == []
+
+
+@pytest.mark.any_cluster
+@pytest.mark.parametrize("engine", ["native", "delegated"])
+def test_what_kafkas_tool_generates_is_executed_as_it_is(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path, engine: str
+) -> None:
+    """With its headings, and in UTF-16 as a Windows shell writes it."""
+    topic = make_topic({0: (1, 2)})
+    topics, plan = tmp_path / "topics.json", tmp_path / "generated.txt"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
+    flags = ("--generate", "--broker-list", "3", "--topics-to-move-json-file", str(topics))
+    wrong = run_reassigner("execute", str(topics), "--zookeeper", cluster.zookeeper_connect)
+    assert wrong.code == 1
+    assert "this is a file of topics" in wrong.stdout
+    refused = cluster.reassign_partitions(*flags)
+    assert "replication factor" in refused.stdout.lower()
+    flags = (*flags[:2], "3,2", *flags[3:])
+    plan.write_text(cluster.reassign_partitions(*flags).stdout, encoding="utf-16", newline="\r\n")
+    daemons.start("--engine", engine)
+    where = ("--zookeeper", cluster.zookeeper_connect)
+    done = run_reassigner("execute", str(plan), "--wait", *where)
+    assert done.code == 0, done.stdout
+    assert "the proposed assignment of the tool's output was taken" in done.stdout
+    assert set(cluster.replicas(topic, 0)) == {2, 3}

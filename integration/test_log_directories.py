@@ -226,6 +226,30 @@ def test_replicas_end_in_the_named_directories_and_the_stock_tool_sees_it(
         assert f"Reassignment of replica {topic}-1-2 completed successfully." in ours.stdout
 
 
+def test_the_way_back_that_execute_prints_restores_the_directories(
+    cluster: Cluster, row: Row, daemons: Daemons, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Its whole output, with the headings, is the plan that leads back."""
+    topic = make_topic({0: [1, 2]})
+    fill(cluster, [(topic, 0)], 2)
+    start(daemons, row)
+    before = {b: where(cluster, topic, 0, b) for b in (1, 2)}
+    there = plan_entry(cluster, topic, 0, [1, 3], [1 - before[1][0], 1])
+    path = tmp_path / "plan.json"
+    for text in (json.dumps({"version": 1, "partitions": [there]}), ""):
+        if text:
+            path.write_text(text)
+        done = reassigner(cluster, "execute", str(path), "--wait", "--timeout", "60")
+        assert done.code == 0, done.stdout
+        path.write_text(done.stdout)
+        if text:
+            judge_places(cluster, [there])
+    assert "the current assignment of the tool's output was taken" in done.stdout
+    assert cluster.replicas(topic, 0) == [1, 2]
+    # Broker 2 got a new replica, in any directory.
+    assert where(cluster, topic, 0, 1) == before[1]
+
+
 def test_directory_that_a_broker_does_not_have_is_refused(
     cluster: Cluster, row: Row, daemons: Daemons, make_topic: MakeTopic
 ) -> None:
