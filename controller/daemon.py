@@ -9,6 +9,7 @@ If one of them ends, the process ends, and a standby takes over.
 from __future__ import annotations
 
 import gc
+import secrets
 import socket
 import sys
 import time
@@ -138,6 +139,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         view=ClusterView(
             replace(
                 settings.options(),
+                id_seed=secrets.token_bytes(16),
                 endpoint=None if endpoint is None else endpoint.entry,
                 serves_clients=endpoint is not None and bool(endpoint.followers),
             )
@@ -145,7 +147,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         store=zookeeper.store,
         channels=brokers.channels,
         configs=brokers.configs,
-        deletion_settings=brokers.configs,
+        broker_settings=brokers.configs,
         sizes=brokers.sizes,
         reassignments=brokers.reassignments,
         directories=brokers.directories,

@@ -18,7 +18,7 @@ from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
 from controller.brokers.topic_configs import TopicConfigQuery
-from controller.brokers.versions import BY_PROTOCOL, versions_of
+from controller.brokers.versions import BY_PROTOCOL, WITHOUT_IDS
 from controller.clocks import MonotonicClock
 from controller.core.events import (
     LeaderAndIsrAnswered,
@@ -37,6 +37,7 @@ from controller.core.model import (
     TopicConfig,
     TopicPartition,
 )
+from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.reactor.ports import (
     LeaderAndIsr,
     LeaderAndIsrState,
@@ -125,25 +126,27 @@ def seen(state: LeaderAndIsrState) -> UpdateMetadataState:
         state.partition_epoch,
         state.replicas,
         (),
-        None,
+        state.topic_id,
     )
 
 
-def assign(
+def assign(  # noqa: PLR0913, PLR0917 - who sends, and what
     controller: SeizedController,
     channels: BrokerChannels,
     inbox: QueueInbox,
     state: LeaderAndIsrState,
     new: Replicas = (),
+    protocol: str = BEFORE_FEATURES,
 ) -> list[LeaderAndIsrAnswered]:
     """Send a state to its replicas, after everybody has seen it, and return their answers."""
     live = controller.brokers()
     for broker in live:
-        metadata = UpdateMetadata(controller.epoch, (seen(state),), tuple(live.values()))
+        metadata = UpdateMetadata(controller.epoch, (seen(state),), tuple(live.values()), protocol)
         channels.send(broker, metadata)
     for broker in state.replicas:
         sent = replace(state, is_new=broker in new)
-        channels.send(broker, LeaderAndIsr(controller.epoch, (sent,), (live[state.leader],)))
+        request = LeaderAndIsr(controller.epoch, (sent,), (live[state.leader],), protocol)
+        channels.send(broker, request)
     events = [inbox.next() for _ in range(len(live) + len(state.replicas))]
     assert not [e for e in events if getattr(e, "error", NONE) != NONE]
     return [e for e in events if isinstance(e, LeaderAndIsrAnswered)]
@@ -220,27 +223,27 @@ def test_request_for_a_former_incarnation_of_a_broker_is_refused(
     assert event.error == 77
 
 
-@pytest.mark.parametrize("protocol", [since for since, _ in BY_PROTOCOL])
-def test_every_version_is_understood(
-    topic: TopicPartition, controller: SeizedController, inbox: QueueInbox, protocol: str
+@pytest.mark.parametrize(
+    "protocol", [since for since, versions in BY_PROTOCOL if versions >= WITHOUT_IDS]
+)
+@pytest.mark.parametrize("topic_id", [None, "c29tZXRoaW5nIGVsc2UgIQ"])
+def test_every_version_is_understood(  # noqa: PLR0913, PLR0917 - the fixtures
+    topic: TopicPartition,
+    controller: SeizedController,
+    channels: BrokerChannels,
+    inbox: QueueInbox,
+    protocol: str,
+    topic_id: str | None,
 ) -> None:
-    """A broker takes the requests of each protocol from the oldest to its own."""
-    channels = BrokerChannels(inbox, ChannelOptions(CONTROLLER, cap=versions_of(protocol)))
-    channels.start()
-    for live in controller.brokers().values():
-        channels.open(live)
-    try:
-        fence(controller, channels, inbox)
-        state = controller.change(topic)
-        answers = assign(controller, channels, inbox, state)
-        assert [r.error for a in answers for r in a.results] == [NONE]
-        stop = StopReplicaState(state.partition, state.leader_epoch, delete=True)
-        channels.send(ONE, StopReplica(controller.epoch, (stop,)))
-        stopped = inbox.next()
-        assert isinstance(stopped, StopReplicaAnswered)
-        assert [r.error for r in stopped.results] == [NONE]
-    finally:
-        channels.stop()
+    """A broker takes the requests of each protocol, and its answers are understood."""
+    state = replace(controller.change(topic), topic_id=topic_id)
+    answers = assign(controller, channels, inbox, state, protocol=protocol)
+    assert [(r.partition, r.error) for a in answers for r in a.results] == [(topic, NONE)]
+    stop = StopReplicaState(state.partition, state.leader_epoch, delete=True)
+    channels.send(ONE, StopReplica(controller.epoch, (stop,), protocol))
+    stopped = inbox.next()
+    assert isinstance(stopped, StopReplicaAnswered)
+    assert [r.error for r in stopped.results] == [NONE]
 
 
 def test_effective_settings_are_read_while_we_are_the_controller(

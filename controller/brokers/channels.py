@@ -28,7 +28,7 @@ from controller.brokers.connections import Connection, ConnectionLimits, Gate, c
 from controller.brokers.controller_requests import Encoder
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
-from controller.brokers.versions import NATIVE_VERSIONS, Versions, common_versions
+from controller.brokers.versions import common_versions, sent_versions
 from controller.core.model import BrokerEpoch, BrokerId, Instant, LiveBroker
 from controller.errors import NativeRefusedError, ProtocolError, TransientError
 from controller.reactor.ports import BrokerRequest, Inbox
@@ -67,8 +67,6 @@ class ChannelOptions:
     controller_id: BrokerId
     security: Security = field(default_factory=Security)
     listeners: ListenerChoice = field(default_factory=ListenerChoice)
-    cap: Versions = NATIVE_VERSIONS
-    """The versions that the inter-broker protocol of the cluster allows."""
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     backoff: Backoff = Backoff()
     may_send: Callable[[], bool] = lambda: True
@@ -262,7 +260,7 @@ class _Channel:
 
     async def _answer(self, connection: Connection, request: BrokerRequest) -> responses.Answered:
         try:
-            versions = common_versions(connection.understood, self._options.cap)
+            versions = common_versions(connection.understood, sent_versions(request.protocol))
         except NativeRefusedError as refusal:
             # This incarnation of the broker will not serve another version: a retry is useless.
             return self._unsendable(request, responses.UNSUPPORTED_VERSION, refusal)

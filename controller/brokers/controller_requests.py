@@ -77,10 +77,7 @@ class Encoder:
             case ports.StopReplica():
                 message = stop_replica_request(request, versions.stop_replica, sender)
             case ports.UpdateMetadata():
-                version = versions.update_metadata
-                if request.states and request.states[0].topic_id is None:
-                    version = min(version, WITHOUT_IDS.update_metadata)
-                return self._update_metadata(request, version, sender)
+                return self._update_metadata(request, versions.update_metadata, sender)
             case _:
                 assert_never(request)
         return messages.frame_of(message)

@@ -1,7 +1,7 @@
 """
 Effective topic settings (DescribeConfigs), implementing ``reactor.ports.TopicConfigs``.
 
-Also the setting of each broker that permits the deletion of topics (``DeletionSettings``).
+Also the settings of each broker that matter to a controller (``BrokerSettings``).
 
 Any live broker can answer. An admin client is no alternative: librdkafka sends the request to the
 controller, and in a tenure clients can reach none.
@@ -28,8 +28,15 @@ from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core import model
-from controller.core.events import DeletionSettingRead, TopicConfigsRead
-from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
+from controller.core.events import BrokerSettingsRead, TopicConfigsRead
+from controller.core.protocol_versions import parse_protocol
+from controller.errors import (
+    BrokerUnreachableError,
+    ControllerError,
+    InvalidInputError,
+    ProtocolError,
+    TransientError,
+)
 from controller.reactor.ports import Inbox
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
@@ -43,6 +50,7 @@ TOPIC: Final = 2
 BROKER: Final = 4
 """``ConfigResource.Type.BROKER``."""
 DELETION: Final = "delete.topic.enable"
+PROTOCOL: Final = "inter.broker.protocol.version"
 VERSION_MAX: Final = 3
 """Version 4 only changes the encoding; since version 1 values of all sources are reported."""
 TOPICS_AT_ONCE: Final = 1_000
@@ -119,8 +127,8 @@ class TopicConfigQuery(PooledQuery):
         wanted = dict.fromkeys(topics)
         self._io.post(lambda: self._enqueue(wanted, asked))
 
-    def describe_deletion(self, brokers: Sequence[model.LiveBroker]) -> None:
-        """Query each broker in the background; see ``reactor.ports.DeletionSettings``."""
+    def describe_brokers(self, brokers: Sequence[model.LiveBroker]) -> None:
+        """Query each broker in the background; see ``reactor.ports.BrokerSettings``."""
         for broker in brokers:
             self._io.post(_bound(self._spawn_setting, broker))
 
@@ -214,22 +222,25 @@ class TopicConfigQuery(PooledQuery):
         self._io.spawn(lambda: self._describe_setting(broker))
 
     async def _describe_setting(self, broker: model.LiveBroker) -> None:
-        """Report what a broker says of ``delete.topic.enable``: only it knows its own settings."""
+        """Report what a broker says of its settings: only it knows its own."""
         enabled: bool | None = None
+        protocol: str | None = None
         problem = ""
         try:
             connection = await self._connected(broker)
             _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
-            request = _request(((BROKER, str(broker.id)),), (DELETION,), min(highest, VERSION_MAX))
+            wanted = (DELETION, PROTOCOL)
+            request = _request(((BROKER, str(broker.id)),), wanted, min(highest, VERSION_MAX))
             answer = await connection.ask(frame_of(request))
             values = {c.name: c.value for result in answer.results for c in result.configs}
             enabled = {"true": True, "false": False}.get((values.get(DELETION) or "").lower())
+            protocol = _protocol(values.get(PROTOCOL))
             codes = [r.error_code for r in answer.results if r.error_code]
             problem = "" if enabled is not None else f"error {codes}" if codes else "no value"
         except (TransientError, ProtocolError) as error:
             problem = str(error)
             self._close(broker.id)
-        self._inbox.put(DeletionSettingRead(broker.id, broker.epoch, enabled, problem))
+        self._inbox.put(BrokerSettingsRead(broker.id, broker.epoch, enabled, problem, protocol))
 
     async def _ask(
         self, broker: model.LiveBroker, topics: Sequence[str]
@@ -241,6 +252,13 @@ class TopicConfigQuery(PooledQuery):
         answer = await connection.ask(frame_of(request))
         found = {r.resource_name: _settings_of(r) for r in answer.results}
         return {t: found.get(t, "the broker did not answer for it") for t in topics}
+
+
+def _protocol(text: str | None) -> str | None:
+    try:
+        return text if text is not None and parse_protocol(text) else None
+    except InvalidInputError:
+        return None
 
 
 def _bound(job: Callable[[model.LiveBroker], None], broker: model.LiveBroker) -> Callable[[], None]:

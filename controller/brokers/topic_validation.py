@@ -25,9 +25,16 @@ from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.messages import frame_of
 from controller.brokers.new_topic_settings import DefaultSetting, defaults_of, described
-from controller.brokers.topic_configs import BROKER, DELETION, DESCRIBE_CONFIGS, TOPIC, VERSION_MAX
-from controller.brokers.versions import is_protocol_at_least
+from controller.brokers.topic_configs import (
+    BROKER,
+    DELETION,
+    DESCRIBE_CONFIGS,
+    PROTOCOL,
+    TOPIC,
+    VERSION_MAX,
+)
 from controller.core.model import BrokerId, LiveBroker
+from controller.core.protocol_versions import WITH_STORED_IDS, is_protocol_at_least
 from controller.core.topic_requests import (
     INVALID_CONFIG,
     INVALID_REQUEST,
@@ -50,7 +57,6 @@ CREATE_POLICY: Final = "create.topic.policy.class.name"
 ALTER_POLICY: Final = "alter.config.policy.class.name"
 NUM_PARTITIONS: Final = "num.partitions"
 REPLICATION_FACTOR: Final = "default.replication.factor"
-PROTOCOL: Final = "inter.broker.protocol.version"
 FOR_NEW_TOPICS: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
 """Settings of brokers that change with a restart only."""
 
@@ -92,7 +98,7 @@ class TopicValidation:
             return TopicDefaults(
                 int(first.get(NUM_PARTITIONS) or ""),
                 int(first.get(REPLICATION_FACTOR) or ""),
-                is_protocol_at_least(first.get(PROTOCOL) or "", "2.8-IV0"),
+                is_protocol_at_least(first.get(PROTOCOL) or "", WITH_STORED_IDS),
             )
         except (ValueError, InvalidInputError) as error:
             _log("topic_defaults_unreadable", error=str(error))

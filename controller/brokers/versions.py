@@ -1,19 +1,22 @@
 """
 The choice of the version of each controller request.
 
-Kafka's controller does not negotiate: the inter-broker protocol of the cluster determines the
-versions. Here, the lower of that version and the broker's highest is used. Pure.
+Kafka's controller does not negotiate: its inter-broker protocol determines the versions. Here, the
+lower of that version and the broker's highest is used. Below protocol 2.6 the versions of 2.6 are
+sent to brokers that understand them, whatever they are configured with: they fence a StopReplica by
+its leader epoch. Pure.
 
 Invariant: ``controller_requests`` can build the chosen version, and the broker serves it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from controller.errors import InvalidInputError, NativeRefusedError
+from controller.core.protocol_versions import BEFORE_FEATURES, parse_protocol
+from controller.errors import NativeRefusedError
 
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
@@ -28,16 +31,6 @@ class Versions(NamedTuple):
     stop_replica: int
     update_metadata: int
 
-
-class _Protocol(NamedTuple):
-    """An inter-broker protocol version; without ``-IVn`` it is the last of its release."""
-
-    major: int
-    minor: int
-    internal: int
-
-
-_LAST: Final = 1_000_000
 
 BY_PROTOCOL: Final[tuple[tuple[str, Versions], ...]] = (
     ("1.0-IV0", Versions(1, 0, 4)),
@@ -55,32 +48,6 @@ BY_PROTOCOL: Final[tuple[tuple[str, Versions], ...]] = (
 LOWEST: Final = BY_PROTOCOL[0][1]
 """The oldest versions that ``controller_requests`` builds."""
 
-NATIVE_CAP: Final = "2.6"
-"""The last release in which leaders write the ISR to ZooKeeper, which native requires."""
-
-_WRITTEN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(?:-IV(\d{1,4}))?")
-
-
-def _parsed(protocol: str) -> _Protocol:
-    match = _WRITTEN.fullmatch(protocol.strip())
-    if match is None:
-        raise InvalidInputError(
-            f"{protocol!r} is not an inter-broker protocol version such as 2.6 or 2.4-IV1"
-        )
-    major, minor, internal = match.groups()
-    return _Protocol(int(major), int(minor), _LAST if internal is None else int(internal))
-
-
-def is_protocol_at_least(protocol: str, least: str) -> bool:
-    """
-    Return whether an inter-broker protocol is another one, or a later one.
-
-    Raises:
-        InvalidInputError: one of them is not a protocol version.
-
-    """
-    return _parsed(protocol) >= _parsed(least)
-
 
 def versions_of(protocol: str) -> Versions:
     """
@@ -90,8 +57,8 @@ def versions_of(protocol: str) -> Versions:
         InvalidInputError: the text is not a protocol version.
         NativeRefusedError: the protocol is older than the oldest supported.
     """
-    wanted = _parsed(protocol)
-    fitting = [versions for since, versions in BY_PROTOCOL if _parsed(since) <= wanted]
+    wanted = parse_protocol(protocol)
+    fitting = [versions for since, versions in BY_PROTOCOL if parse_protocol(since) <= wanted]
     if not fitting:
         raise NativeRefusedError(
             f"inter-broker protocol {protocol} is older than {BY_PROTOCOL[0][0]},"
@@ -100,19 +67,14 @@ def versions_of(protocol: str) -> Versions:
     return fitting[-1]
 
 
-NATIVE_VERSIONS: Final = versions_of(NATIVE_CAP)
-"""The highest versions that the native engine sends."""
-
-WITHOUT_IDS: Final = NATIVE_VERSIONS
+WITHOUT_IDS: Final = versions_of(BEFORE_FEATURES)
 """The highest versions for topics without an id: none of later ones is needed for them."""
 
-ENDPOINT_VERSIONS: Final = versions_of("3.3")
-"""
-The highest versions that the native engine sends where it serves the requests of brokers.
 
-Brokers accept them at every inter-broker protocol (LeaderAndIsr, 3.9). Later versions add only what
-a controller without KRaft leaves at its default.
-"""
+@lru_cache(maxsize=64)
+def sent_versions(protocol: str) -> Versions:
+    """Return the highest versions that are sent where the inter-broker protocol is this one."""
+    return versions_of(max(protocol, BEFORE_FEATURES, key=parse_protocol))
 
 
 def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) -> Versions:
@@ -121,7 +83,7 @@ def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) ->
 
     Args:
         understood: Lowest and highest version by API key, from the broker's ApiVersions response.
-        cap: The versions that the cluster's inter-broker protocol allows (``versions_of``).
+        cap: The versions that the cluster's inter-broker protocol allows (``sent_versions``).
 
     Raises:
         NativeRefusedError: one of the requests has no version that both sides serve.

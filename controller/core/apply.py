@@ -62,6 +62,11 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             entries[partition.partition] = assignment
             wakeups.orphans_concerned(view, partition)
             isr_health.judge(view, partition)
+        case records.TopicIdRecord(topic=topic, topic_id=topic_id):
+            view.session.id_written(topic, topic_id)
+            # First states wait for it.
+            entries = view.session.topics[topic].partitions
+            view.due.add(TopicPartition(topic, number) for number in entries)
         case records.StateRecord():
             written = model.PartitionState(
                 leader=record.leader,
@@ -438,7 +443,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
                 tenure.client_asks[ticket] = replace(pending, results=results)
         case effects.ResignController():
             tenure.resigning = True
-        case effects.DescribeDeletionSetting(brokers=brokers):
+        case effects.DescribeBrokerSettings(brokers=brokers):
             deletion_facts.setting_asked(view, brokers, now)
         case effects.ReadTopicTrees(topics=topics):
             tenure.trees_asked.update(topics)
@@ -467,7 +472,10 @@ def versions_moved(
     """
     session = view.session
     for name in topics:
-        session.topics[name].version = model.ZkVersion(session.topics[name].version + 1)
+        topic = session.topics[name]
+        topic.version = model.ZkVersion(topic.version + 1)
+        if topic.lacks_id and topic.topic_id is not None:
+            session.id_written(name, topic.topic_id)
     if legacy and view.intake.legacy is not None:
         view.intake.legacy.version = model.ZkVersion(view.intake.legacy.version + 1)
     if queue and view.intake.queue is not None:

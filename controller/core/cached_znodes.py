@@ -21,6 +21,9 @@ class Topic:
     version: model.ZkVersion
     czxid: model.Zxid
     topic_id: str | None
+    """The id in the znode, or the last known one where a write of others left it out."""
+    lacks_id: bool = False
+    """Whether the znode has no id."""
     stale: bool = False
     """A write was rejected: nothing of this topic is decided before it is read again."""
     invalidated_in: int = 0
@@ -46,9 +49,23 @@ class Topic:
         self.stale, self.invalidated_in = True, generation
 
     @classmethod
-    def of(cls, read: model.TopicAssignment) -> Topic:
-        """Return a topic znode as it was read."""
-        return cls(dict(read.partitions), read.version, read.czxid, read.topic_id)
+    def of(cls, read: model.TopicAssignment, known_id: str | None = None) -> Topic:
+        """
+        Return a topic znode as it was read.
+
+        Args:
+            read: The content.
+            known_id: The id of the same topic, for content that has none: a tool of before 2.8
+                wrote it, and brokers would refuse another id for their logs.
+
+        """
+        return cls(
+            dict(read.partitions),
+            read.version,
+            read.czxid,
+            read.topic_id or known_id,
+            lacks_id=read.topic_id is None,
+        )
 
 
 @dataclass(slots=True)

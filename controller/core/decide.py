@@ -233,7 +233,9 @@ def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decisi
             continue
         owes = work.has_excluded(partition) and not view.tenure.is_acknowledged(partition)
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
-        if owes and is_late and not leader_bounced(view, due, partition):
+        state = view.tenure.states.get(partition)
+        is_refused = state is not None and (state.leader, partition) in view.tenure.id_conflicts
+        if owes and is_late and not is_refused and not leader_bounced(view, due, partition):
             replicas = view.receivers(view.serving_replicas(partition), partition)
             following += duties.send_leader_and_isr(view, partition, replicas)
     if view.tenure.refusers:

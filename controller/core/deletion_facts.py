@@ -24,7 +24,7 @@ from controller.core.model import (
 from controller.core.pending_deletions import is_leader_withheld, orphans_of, replicas_of
 from controller.core.records import PartitionZnodesDeletedRecord
 from controller.core.scheduling import isr_health
-from controller.core.state.process import DeletionSetting
+from controller.core.state.process import KnownSettings
 from controller.core.state.tenure import DeletedTopic, TopicDeletion
 from controller.core.view import ClusterView
 
@@ -222,12 +222,16 @@ def znodes_deleted(view: ClusterView, record: PartitionZnodesDeletedRecord) -> N
         view.tenure.topic_trees[record.topic] = tree._replace(below=left)
 
 
-def setting_read(view: ClusterView, event: events.DeletionSettingRead) -> None:
-    """Note what a broker says of the deletion of topics."""
-    settings = view.cluster.deletion_settings
+def setting_read(view: ClusterView, event: events.BrokerSettingsRead) -> None:
+    """Note what a broker says of its settings."""
+    settings = view.cluster.broker_settings
     known = settings.get(event.broker)
     if known is not None and known.epoch == event.broker_epoch:
-        settings[event.broker] = known._replace(is_enabled=event.is_enabled, is_known=True)
+        settings[event.broker] = known._replace(
+            deletes_topics=event.deletes_topics,
+            is_known=True,
+            protocol=event.protocol or known.protocol,
+        )
     _serve_undeletable(view)
 
 
@@ -250,14 +254,17 @@ def _serve_again(view: ClusterView, topic: str) -> None:
 
 def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Instant) -> None:
     """Note that brokers were asked; those that are gone are forgotten."""
-    settings = view.cluster.deletion_settings
+    settings = view.cluster.broker_settings
     for gone in settings.keys() - view.cluster.brokers.keys():
         del settings[gone]
     for broker in brokers:
         before = settings.get(broker.id)
         # One that did not answer is asked again, and stands for a refusal meanwhile.
         has_failed = before is not None and before.epoch == broker.epoch and before.is_known
-        settings[broker.id] = DeletionSetting(broker.epoch, None, is_known=has_failed, asked_at=now)
+        protocol = before.protocol if before is not None and before.epoch == broker.epoch else None
+        settings[broker.id] = KnownSettings(
+            broker.epoch, None, is_known=has_failed, asked_at=now, protocol=protocol
+        )
 
 
 def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:

@@ -107,8 +107,8 @@ class DescribeTopicConfigs:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeDeletionSetting:
-    """Ask brokers whether topics may be deleted: ``DeletionSettingRead`` follows for each."""
+class DescribeBrokerSettings:
+    """Ask brokers for the settings that matter to a controller: ``BrokerSettingsRead`` follows."""
 
     brokers: tuple[model.LiveBroker, ...]
 
@@ -281,7 +281,7 @@ Effect = (
     | ReadStates
     | ReadTopics
     | DescribeTopicConfigs
-    | DescribeDeletionSetting
+    | DescribeBrokerSettings
     | ReadTopicTrees
     | ReadSubmissions
     | ReadAccepted

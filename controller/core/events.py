@@ -451,16 +451,18 @@ class TopicConfigsRead:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletionSettingRead:
-    """Whether a broker's controller deletes topics (``delete.topic.enable``)."""
+class BrokerSettingsRead:
+    """Settings of a broker that change with a restart only, and matter to a controller."""
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch
-    """A broker reads the setting when it starts."""
-    is_enabled: bool | None
-    """None: it did not answer."""
+    """A broker reads the settings when it starts."""
+    deletes_topics: bool | None
+    """``delete.topic.enable``; None: it did not answer."""
     problem: str = ""
     """Why it did not answer."""
+    protocol: str | None = None
+    """``inter.broker.protocol.version``; None: it did not answer, or with none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,7 +543,7 @@ Event = (
     | LogDirsDescribed
     | LogDirsAltered
     | TopicConfigsRead
-    | DeletionSettingRead
+    | BrokerSettingsRead
     | BrokerAsked
     | ClientAsked
     | ReassignmentsSubmitted

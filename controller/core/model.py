@@ -37,6 +37,14 @@ LEADER_DURING_DELETE: Final = BrokerId(-2)
 The leader in UpdateMetadata for a partition that is being deleted: brokers remove it from the
 metadata they serve.
 """
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""
+The leader recovery state after an unclean election, until its leader says otherwise (KIP-704).
+
+The leader is the only member of the ISR meanwhile.
+"""
+
 EPOCH_DURING_DELETE: Final = LeaderEpoch(-2)
 """The leader epoch in StopReplica for a replica whose topic is being deleted: never fenced."""
 

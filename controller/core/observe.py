@@ -70,8 +70,9 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             topic_reads.deletions_read(view, event, now)
         case events.TopicTreesRead():
             deletion_facts.trees_read(view, event)
-        case events.DeletionSettingRead():
+        case events.BrokerSettingsRead():
             deletion_facts.setting_read(view, event)
+            topic_reads.follow_protocol(view)
         case events.IsrNotificationsRead():
             view.cluster.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
@@ -110,6 +111,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             tenure_reset.end_session(view, now)
         case events.ControllerClaimed():
             tenure_reset.begin_tenure(view, event, now)
+            topic_reads.follow_protocol(view)
         case events.ClaimFailed():
             view.tenure.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
@@ -206,6 +208,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
         tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}
         work.orphans_failed = {o for o in work.orphans_failed if o.broker not in gone}
         tenure.offline = {(b, p) for b, p in tenure.offline if b not in gone}
+        tenure.id_conflicts = {(b, p) for b, p in tenure.id_conflicts if b not in gone}
         for partition, reassignment in work.reassignments.items():
             phase = reassignment.phase
             if isinstance(phase, phases.Stopping) and phase.waiting & left:
@@ -222,6 +225,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
         disk_space.invalidate_disks(view)
     view.role.orphans_after = START
     view.role.orphans_left.clear()
+    topic_reads.follow_protocol(view)
 
 
 def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:

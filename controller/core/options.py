@@ -78,6 +78,8 @@ class Options:
     """Never a broker id."""
     endpoint: LiveBroker | None = None
     """Where brokers reach this daemon as their controller; None: nowhere."""
+    id_seed: bytes = b""
+    """Random bytes of this process, from which the ids of topics without one are derived."""
     serves_clients: bool = False
     """Whether clients may find the endpoint: what it does not answer is relayed to a broker."""
     step_size: int | None = 1

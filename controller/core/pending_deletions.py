@@ -27,10 +27,10 @@ def is_enabled(view: ClusterView) -> bool | None:
     """
     undecided = False
     for broker in view.cluster.brokers.values():
-        known = view.cluster.deletion_settings.get(broker.id)
+        known = view.cluster.broker_settings.get(broker.id)
         if known is None or known.epoch != broker.epoch or not known.is_known:
             undecided = True
-        elif not known.is_enabled:
+        elif not known.deletes_topics:
             return False
     return None if undecided else True
 
@@ -71,11 +71,11 @@ def is_leader_withheld(view: ClusterView, topic: str) -> bool:
 
 def _is_disabled(view: ClusterView) -> bool:
     """Return whether every live broker says that it deletes no topics."""
-    settings = view.cluster.deletion_settings
+    settings = view.cluster.broker_settings
     return bool(view.cluster.brokers) and all(
         (known := settings.get(broker.id)) is not None
         and known.epoch == broker.epoch
-        and known.is_enabled is False
+        and known.deletes_topics is False
         for broker in view.cluster.brokers.values()
     )
 

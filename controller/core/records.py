@@ -27,6 +27,14 @@ class AssignmentRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicIdRecord:
+    """The id of a topic whose znode has none, merged with assignments of the batch."""
+
+    topic: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class StateRecord:
     """
     A compare-and-set of a partition's state.
@@ -524,6 +532,7 @@ class PaceRecord:
 
 Record = (
     AssignmentRecord
+    | TopicIdRecord
     | StateRecord
     | StateCreatedRecord
     | IsrRecord

@@ -15,6 +15,7 @@ from controller.core import (
     events,
     model,
     options,
+    protocols,
     unclean_election,
     wakeups,
 )
@@ -180,6 +181,25 @@ def read_in_tenure(view: ClusterView, topics: Iterable[str]) -> None:
             view.due.overtaken_topics.add(name)
 
 
+def follow_protocol(view: ClusterView) -> None:
+    """
+    Have the requests of the tenure follow the protocol of the brokers that are live now.
+
+    Where brokers are sent topic ids from now on, they are sent everything again: they keep their
+    leader epochs, and take the ids that their logs lack. Topics without an id get one, once they
+    are read in this tenure.
+    """
+    if not engines.holds_role(view):
+        return
+    had_ids = protocols.sends_ids(view)
+    view.tenure.protocol = protocols.protocol_of(view)
+    if protocols.sends_ids(view) and not had_ids:
+        known = view.tenure.states.keys() - view.tenure.seeding
+        view.due.seeded.update(dict.fromkeys(sorted(known)))
+    if protocols.assigns_ids(view):
+        read_in_tenure(view, sorted(view.session.without_id))
+
+
 def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
     """Have reassignments examined whose partition is missing."""
     view.due.add(
@@ -222,7 +242,7 @@ def _topic(
                 _await_state(view, partition, assignment)
             if assignment.is_reassigning and partition not in view.work.reassignments:
                 tenure.may_have_foreign = True
-    topic = Topic.of(read)
+    topic = Topic.of(read, None if known is None else known.topic_id)
     topic.stale, topic.invalidated_in = was_stale and invalidated_in > 0, invalidated_in
     topic.read_in = read_generation if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)

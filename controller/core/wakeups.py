@@ -38,7 +38,7 @@ DIRECTORIES_TIMER: Final = "log_directories"
 ASKS_TIMER: Final = "asks"
 """A request of a broker or a client has waited for what it depends on."""
 SETTING_TIMER: Final = "deletion_setting"
-"""A broker that did not say whether topics may be deleted is asked again."""
+"""A broker that did not say its settings is asked again."""
 AWAY_TIMER: Final = "deletion_away"
 """The deletion of a topic waited long enough for brokers with orphans of it."""
 SEEN_TIMER: Final = "order_seen"
@@ -173,7 +173,7 @@ _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     events.StateChanged: (),
     events.DeletionsRead: ("tenure", "plan", "capacity", "deletions"),
     events.TopicTreesRead: ("deletions",),
-    events.DeletionSettingRead: ("tenure", "plan", "capacity", "deletions"),
+    events.BrokerSettingsRead: ("tenure", "plan", "capacity", "deletions"),
     events.IsrNotificationsRead: (),
     events.LogDirEventsRead: (),
     events.PreferredElectionRead: (),
@@ -238,6 +238,7 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
 _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     # partitions
     records.AssignmentRecord: (),
+    records.TopicIdRecord: (),
     records.StateRecord: (),
     records.StateCreatedRecord: (),
     records.IsrRecord: (),

@@ -70,6 +70,8 @@ class _Draft:
     changes: list[records.Change] = field(default_factory=list)
     own: list[tuple[records.Change, Operation]] = field(default_factory=list)
     topics: dict[str, dict[int, model.PartitionAssignment]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    """Ids that topics get."""
     relied_on: dict[str, list[records.Change]] = field(default_factory=dict)
     """Changes that are valid only while a topic znode is as it was read."""
     submissions: dict[records.SubmissionReliedRecord, list[records.Change]] = field(
@@ -145,6 +147,7 @@ class Batcher:
         self._view = view
         self._topics: dict[str, dict[int, model.PartitionAssignment]] = {}
         self._versions: dict[str, model.ZkVersion] = {}
+        self._ids: dict[str, str] = {}
         self._legacy = _Plan(paths.LEGACY_PLAN, view.intake.legacy)
         self._queue = _Plan(paths.QUEUE, view.intake.queue)
         self._shards = view.tenure.shards
@@ -214,6 +217,8 @@ class Batcher:
                 if topic not in draft.topics:
                     size += self._topic_size(topic)
                 size += _ASSIGNMENT_BYTES
+            elif isinstance(record, records.TopicIdRecord) and record.topic not in draft.topics:
+                size += self._topic_size(record.topic)
             elif isinstance(record, records.LegacyEntryRecord):
                 size += self._legacy.size(draft.legacy)
             elif isinstance(record, records.QueueEntryEndedRecord):
@@ -238,6 +243,12 @@ class Batcher:
                 draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
                 entry = draft.topics.setdefault(topic, {})
                 entry[record.partition.partition] = record.assignment
+                path = paths.topic_path(topic)
+            elif isinstance(record, records.TopicIdRecord):
+                topic = record.topic
+                draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
+                draft.topics.setdefault(topic, {})
+                draft.ids[topic] = record.topic_id
                 path = paths.topic_path(topic)
             elif isinstance(record, records.LegacyEntryRecord):
                 draft.plans += 0 if draft.legacy else self._legacy.whole_size()
@@ -264,6 +275,7 @@ class Batcher:
             batch.operations.append(Check(path, submission.version))
             batch.owners.append(tuple(relying))
         for name, entries in draft.topics.items():
+            self._ids.update(draft.ids)
             batch.operations.append(self._topic_write(name, entries))
             batch.owners.append(draft.owners(paths.topic_path(name)))
         batch.legacy = self._merge(batch, self._legacy, draft.legacy, draft)
@@ -304,7 +316,8 @@ class Batcher:
         partitions.update(entries)
         version = self._versions.get(name, topic.version)
         self._versions[name] = model.ZkVersion(version + 1)
-        assignment = model.TopicAssignment(partitions, version, topic.czxid, topic.topic_id)
+        topic_id = self._ids.get(name, topic.topic_id)
+        assignment = model.TopicAssignment(partitions, version, topic.czxid, topic_id)
         return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
 
 

@@ -52,7 +52,7 @@ class Reactor:
         configs: ports.TopicConfigs,
         clock: ports.Clock,
         observer: ports.Observer,
-        deletion_settings: ports.DeletionSettings | None = None,
+        broker_settings: ports.BrokerSettings | None = None,
         sizes: ports.Sizes | None = None,
         reassignments: ports.Reassignments | None = None,
         directories: ports.Directories | None = None,
@@ -71,7 +71,7 @@ class Reactor:
             configs: Effective topic settings.
             clock: Monotonic time.
             observer: Called for every event, change and request.
-            deletion_settings: Whether brokers permit to delete topics; None: that stays unknown.
+            broker_settings: Whether brokers permit to delete topics; None: that stays unknown.
             sizes: Sizes of replicas on disk; None: they stay unknown.
             reassignments: The cluster's own controller, for the delegated engine.
             directories: Log directories of brokers; None: no entry that names one is accepted.
@@ -91,7 +91,7 @@ class Reactor:
         self._configs = configs
         self._clock = clock
         self._observer = observer
-        self._deletion_settings = deletion_settings
+        self._broker_settings = broker_settings
         self._sizes = sizes
         self._alter_queue = AlterQueue(reassignments)
         self._placements = PlacementQueue(directories, self.put)
@@ -313,8 +313,8 @@ class Reactor:
                 self._reads.add(effect)
             case effects.DescribeTopicConfigs(topics=topics):
                 self._configs.describe(topics, self.view.cluster.config_question)
-            case effects.DescribeDeletionSetting(brokers=brokers):
-                self._describe_deletion(brokers)
+            case effects.DescribeBrokerSettings(brokers=brokers):
+                self._describe_brokers(brokers)
             case effects.ReadTopicTrees(topics=topics):
                 self._store.read_topic_trees(topics)
             case effects.ReadSubmissions(names=names):
@@ -362,13 +362,13 @@ class Reactor:
             case _:
                 assert_never(effect)
 
-    def _describe_deletion(self, brokers: Iterable[LiveBroker]) -> None:
-        if self._deletion_settings is not None:
-            self._deletion_settings.describe_deletion(tuple(brokers))
+    def _describe_brokers(self, brokers: Iterable[LiveBroker]) -> None:
+        if self._broker_settings is not None:
+            self._broker_settings.describe_brokers(tuple(brokers))
             return
         for broker in brokers:
             self.put(
-                events.DeletionSettingRead(
+                events.BrokerSettingsRead(
                     broker.id, broker.epoch, None, "its settings are not read"
                 )
             )

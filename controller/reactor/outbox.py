@@ -296,19 +296,24 @@ class Outbox:
 def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]:
     if view.tenure.held is None:
         return
-    epoch = view.tenure.held.epoch
+    epoch, protocol = view.tenure.held.epoch, view.tenure.protocol
     live = view.announced_brokers
     if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):
-        yield ports.UpdateMetadata(epoch, (), live)
-    if batch.leader_and_isr:
-        states = tuple(batch.leader_and_isr.values())
-        leaders = {s.leader for s in states}
-        yield ports.LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
+        yield ports.UpdateMetadata(epoch, (), live, protocol)
+    # The answers as of version 5 name topics by their ids only.
+    for has_id in (True, False):
+        states = tuple(
+            s for s in batch.leader_and_isr.values() if (s.topic_id is not None) == has_id
+        )
+        if states:
+            leaders = {s.leader for s in states}
+            leading = tuple(b for b in live if b.id in leaders)
+            yield ports.LeaderAndIsr(epoch, states, leading, protocol)
     for update in shared_metadata.updates_of(batch.metadata):
-        yield ports.UpdateMetadata(epoch, update, live)
+        yield ports.UpdateMetadata(epoch, update, live, protocol)
     for stops, most in ((batch.stop, LEADER_AND_ISR_CHUNK), (batch.delete, DELETED_CHUNK)):
         for stopped in shared_metadata.chunks(tuple(stops.values()), most):
-            yield ports.StopReplica(epoch, stopped)
+            yield ports.StopReplica(epoch, stopped, protocol)
 
 
 def _first_request(

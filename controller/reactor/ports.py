@@ -19,6 +19,7 @@ from controller.core.broker_requests import BrokerAnswer
 from controller.core.client_requests import ClientAnswer
 from controller.core.effects import SubmitReassignments
 from controller.core.events import Event
+from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 
@@ -225,6 +226,7 @@ class LeaderAndIsrState:
     removing_replicas: model.Replicas
     is_new: bool
     topic_id: str | None
+    """Sent as of version 5; one request has states with ids only, or without."""
     leader_recovery_state: int = 0
     """1 while the leader recovers from an unclean election (KIP-704); sent as of version 6."""
 
@@ -236,6 +238,8 @@ class LeaderAndIsr:
     controller_epoch: model.ControllerEpoch
     states: tuple[LeaderAndIsrState, ...]
     live_leaders: tuple[model.LiveBroker, ...]
+    protocol: str = BEFORE_FEATURES
+    """The inter-broker protocol that determines the version of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +264,8 @@ class UpdateMetadata:
     controller_epoch: model.ControllerEpoch
     states: tuple[UpdateMetadataState, ...]
     live_brokers: tuple[model.LiveBroker, ...]
+    protocol: str = BEFORE_FEATURES
+    """The inter-broker protocol that determines the version of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +283,8 @@ class StopReplica:
 
     controller_epoch: model.ControllerEpoch
     states: tuple[StopReplicaState, ...]
+    protocol: str = BEFORE_FEATURES
+    """The inter-broker protocol that determines the version of the request."""
 
 
 BrokerRequest = LeaderAndIsr | UpdateMetadata | StopReplica
@@ -329,11 +337,11 @@ class TopicConfigs(Protocol):
         ...
 
 
-class DeletionSettings(Protocol):
-    """The setting ``delete.topic.enable`` of brokers (DescribeConfigs)."""
+class BrokerSettings(Protocol):
+    """Settings of brokers that change with a restart only (DescribeConfigs)."""
 
-    def describe_deletion(self, brokers: Sequence[model.LiveBroker]) -> None:
-        """Ask each broker in the background: a ``DeletionSettingRead`` follows for each."""
+    def describe_brokers(self, brokers: Sequence[model.LiveBroker]) -> None:
+        """Ask each broker in the background: a ``BrokerSettingsRead`` follows for each."""
         ...
 
 

@@ -269,7 +269,9 @@ class LogEvents:
                 yield from self._unreadable_events("state", states)
             case events.TopicConfigsRead(configs=configs):
                 yield from self._unreadable_events("topic_config", configs)
-            case events.DeletionSettingRead(is_enabled=enabled) if not enabled:
+            case events.BrokerSettingsRead(deletes_topics=enabled) if (
+                not enabled and view.session.deletions
+            ):
                 yield warning(
                     "deletion_not_enabled",
                     broker=event.broker,

@@ -12,8 +12,8 @@ from typing import Final
 from controller.core import model
 from controller.znodes import json_documents as documents
 
-RECOVERY_STATES: Final = (0, 1)
-"""RECOVERED and RECOVERING (KIP-704); the key is absent when it is RECOVERED."""
+RECOVERY_STATES: Final = (model.RECOVERED, model.RECOVERING)
+"""The key is absent when the state is RECOVERED."""
 
 
 def decode_state(  # noqa: PLR0911 - one return per reason

@@ -17,11 +17,12 @@ from controller.brokers.topic_configs import (
     DESCRIBE_CONFIGS,
     LIMITS,
     MIN_INSYNC_REPLICAS,
+    PROTOCOL,
     UNCLEAN_LEADER_ELECTION,
     TopicConfigQuery,
     topic_config_of,
 )
-from controller.core.events import DeletionSettingRead, TopicConfigsRead
+from controller.core.events import BrokerSettingsRead, TopicConfigsRead
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -149,27 +150,46 @@ def test_each_broker_says_whether_topics_may_be_deleted(
     def answer(received: Received) -> Answer:
         (asked,) = received.message.resources
         assert (asked.resource_type, asked.resource_name) == (BROKER, "3")
-        assert list(asked.configuration_keys) == [DELETION]
-        return Answer(_described(received.version, [(0, None, BROKER, "3", [(DELETION, value)])]))
+        assert list(asked.configuration_keys) == [DELETION, PROTOCOL]
+        configs = [(DELETION, value), (PROTOCOL, "3.9-IV0")]
+        return Answer(_described(received.version, [(0, None, BROKER, "3", configs)]))
 
     with FakeBroker(3, answer, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)}) as fake:
         broker = fake.registration()
-        configs.describe_deletion([broker])
+        configs.describe_brokers([broker])
         event = inbox.next()
-    assert isinstance(event, DeletionSettingRead)
+    assert isinstance(event, BrokerSettingsRead)
     assert (event.broker, event.broker_epoch) == (broker.id, broker.epoch)
-    assert event.is_enabled is says
+    assert event.deletes_topics is says
     assert (event.problem == "") is (says is not None)
+    assert event.protocol == "3.9-IV0"
+
+
+@pytest.mark.parametrize("value", [None, "", "latest"])
+def test_what_is_no_protocol_is_no_answer(
+    configs: TopicConfigQuery, inbox: CollectingInbox, value: str | None
+) -> None:
+    """The other setting is read nevertheless."""
+
+    def answer(received: Received) -> Answer:
+        configs = [(DELETION, "true"), (PROTOCOL, value)]
+        return Answer(_described(received.version, [(0, None, BROKER, "3", configs)]))
+
+    with FakeBroker(3, answer, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)}) as fake:
+        configs.describe_brokers([fake.registration()])
+        event = inbox.next()
+    assert isinstance(event, BrokerSettingsRead)
+    assert (event.deletes_topics, event.protocol) == (True, None)
 
 
 def test_a_broker_that_cannot_be_reached_says_nothing(
     configs: TopicConfigQuery, inbox: CollectingInbox
 ) -> None:
     """The answer has the reason."""
-    configs.describe_deletion([unreachable(1)])
+    configs.describe_brokers([unreachable(1)])
     event = inbox.next()
-    assert isinstance(event, DeletionSettingRead)
-    assert event.is_enabled is None
+    assert isinstance(event, BrokerSettingsRead)
+    assert event.deletes_topics is None
     assert event.problem
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from controller.brokers.versions import (
     BY_PROTOCOL,
-    NATIVE_CAP,
     Versions,
     common_versions,
+    sent_versions,
     versions_of,
 )
 from controller.errors import InvalidInputError, NativeRefusedError
@@ -28,7 +28,7 @@ KAFKA_3_9 = {4: (0, 7), 5: (0, 4), 6: (0, 8)}
         ("2.4-IV0", (3, 1, 5)),
         ("2.4", (4, 2, 6)),
         ("2.5-IV0", (4, 2, 6)),
-        (NATIVE_CAP, (4, 3, 6)),
+        ("2.6", (4, 3, 6)),
         ("2.8-IV0", (4, 3, 6)),
         ("2.8", (5, 3, 7)),
         ("3.3-IV3", (6, 3, 7)),
@@ -62,6 +62,21 @@ def test_protocols_are_listed_in_ascending_order() -> None:
         for low, high in itertools.pairwise(rows)
         for below, above in zip(low, high, strict=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        ("2.3", (4, 3, 6)),
+        ("2.6", (4, 3, 6)),
+        ("2.7", (4, 3, 6)),
+        ("2.8", (5, 3, 7)),
+        ("3.9", (7, 4, 8)),
+    ],
+)
+def test_requests_follow_the_protocol(protocol: str, expected: tuple[int, int, int]) -> None:
+    """As from Kafka's controller; but a StopReplica always has leader epochs, where understood."""
+    assert sent_versions(protocol) == expected
 
 
 def test_newer_broker_is_spoken_to_as_the_protocol_says() -> None:

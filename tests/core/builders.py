@@ -19,7 +19,7 @@ from controller.core.controls import Controls
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
-    DescribeDeletionSetting,
+    DescribeBrokerSettings,
     DescribeTopicConfigs,
     Effect,
     ReadStates,
@@ -31,12 +31,12 @@ from controller.core.effects import (
 )
 from controller.core.events import (
     AppliedThrottlesRead,
+    BrokerSettingsRead,
     BrokersRead,
     CancellationRead,
     ClaimGuardsRead,
     ControllerClaimed,
     ControlsRead,
-    DeletionSettingRead,
     DeletionsRead,
     Deposed,
     Event,
@@ -84,13 +84,26 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord, StateRecord
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    LegacyEntryRecord,
+    StateRecord,
+    TopicIdRecord,
+)
 from controller.core.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)
 WALL_S = 1_700_000_000.0
 """What the wall clock says when a test begins."""
+ENTRY = Endpoint("PLAINTEXT", "controller", 9999, "PLAINTEXT")
+SERVING = Options(
+    id_seed=b"seed",
+    endpoint=LiveBroker(BrokerId(1000000), BrokerEpoch(0), (ENTRY,)),
+    serves_clients=True,
+)
+"""Settings of a daemon that serves brokers of 2.7 and later."""
 
 
 def replicas(*ids: int) -> Replicas:
@@ -142,6 +155,8 @@ class Driver:
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     deletes_topics: bool | None = None
     """What brokers say of ``delete.topic.enable``; None: nothing."""
+    protocol: str | None = None
+    """Their protocol as brokers say it, empty: nothing; None: they are of before 2.7."""
 
     def __post_init__(self) -> None:
         """Read the cluster and claim the role."""
@@ -158,7 +173,7 @@ class Driver:
                 replicas(*ids)
             )
         self.observe(
-            BrokersRead({BrokerId(b): broker(b) for b in self.brokers}),
+            BrokersRead({BrokerId(b): self.registration(b) for b in self.brokers}),
             TopicsListed(frozenset(by_topic)),
             TopicsRead({t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}),
             *self.nothing_asked(),
@@ -278,6 +293,7 @@ class Driver:
         """Apply a change as if it had become durable on its own."""
         self.changes.append(change)
         topics = {r.partition.topic for r in change.records if isinstance(r, AssignmentRecord)}
+        topics |= {r.topic for r in change.records if isinstance(r, TopicIdRecord)}
         legacy = any(isinstance(r, LegacyEntryRecord) for r in change.records)
         versions_moved(self.view, topics, legacy=legacy)
         for record in change.records:
@@ -310,7 +326,10 @@ class Driver:
                     TopicsRead(
                         {
                             name: TopicAssignment(
-                                dict(t.partitions), t.version, t.czxid, t.topic_id
+                                dict(t.partitions),
+                                t.version,
+                                t.czxid,
+                                None if t.lacks_id else t.topic_id,
                             )
                             for name, t in found.items()
                         }
@@ -324,9 +343,10 @@ class Driver:
             case DescribeTopicConfigs(topics=topics) if self.answers_configs:
                 known = {t: self.configs[t] for t in topics if t in self.configs}
                 self.fold(TopicConfigsRead(known))
-            case DescribeDeletionSetting(brokers=asked):
+            case DescribeBrokerSettings(brokers=asked):
                 for one in asked:
-                    self.fold(DeletionSettingRead(one.id, one.epoch, self.deletes_topics))
+                    says = BrokerSettingsRead(one.id, one.epoch, self.deletes_topics)
+                    self.fold(replace(says, protocol=self.protocol or None))
             case ReadTopicTrees(topics=topics):
                 self.fold(TopicTreesRead({name: self.tree(name) for name in topics}))
             case DescribeTopicConfigs() | ReadStates():
@@ -342,6 +362,10 @@ class Driver:
         parent = f"/brokers/topics/{topic}/partitions"
         below = (p for n in known.partitions for p in (f"{parent}/{n}/state", f"{parent}/{n}"))
         return TopicTree(known.czxid, known.version, (*below, parent), has_configs=True)
+
+    def registration(self, broker_id: int, epoch: int = 100) -> LiveBroker:
+        """Return the registration of a broker of this protocol."""
+        return replace(broker(broker_id, epoch), has_features=self.protocol is not None)
 
     def epoch(self, broker_id: BrokerId) -> BrokerEpoch:
         """Return the epoch the broker registered with."""

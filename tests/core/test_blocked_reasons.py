@@ -8,8 +8,8 @@ from controller.core.apply import apply, issued
 from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.cached_znodes import PlanNode
 from controller.core.cycle import take_due
-from controller.core.effects import DescribeDeletionSetting
-from controller.core.events import DeletionSettingRead, TopicConfigsRead
+from controller.core.effects import DescribeBrokerSettings
+from controller.core.events import BrokerSettingsRead, TopicConfigsRead
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -148,8 +148,8 @@ def test_a_pending_topic_deletion_is_waited_for() -> None:
     view = a_view(1).with_reassignment(tp(), (4,)).view
     view.session.deletions = frozenset({"going"})
     for live in view.cluster.brokers.values():
-        issued(view, DescribeDeletionSetting((live,)), Instant(0.0))
-        observe(view, DeletionSettingRead(live.id, live.epoch, is_enabled=None), Instant(0.0))
+        issued(view, DescribeBrokerSettings((live,)), Instant(0.0))
+        observe(view, BrokerSettingsRead(live.id, live.epoch, deletes_topics=None), Instant(0.0))
     assert waits_for(view) == Blocked(BlockedBy.TOPIC_DELETION, "topic deletion is pending: going")
 
 

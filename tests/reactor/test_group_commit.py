@@ -24,6 +24,7 @@ from controller.core.model import (
     Replicas,
     RequestId,
     Route,
+    TopicAssignment,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -50,6 +51,7 @@ from controller.core.records import (
     SpecEndedRecord,
     SpecRecord,
     SubmissionEndedRecord,
+    TopicIdRecord,
 )
 from controller.core.requests.completion import conclude
 from controller.core.state.tenure import Tenure
@@ -62,6 +64,7 @@ from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.outcome_parts import decode_accepted, decode_ended
+from controller.znodes.topics import decode_topic
 
 MAX_OPERATIONS = Options().multi_operations
 R1, R2 = RequestId("request_0000000001"), RequestId("request_0000000002")
@@ -263,6 +266,29 @@ def test_the_write_of_a_topic_is_check_enough() -> None:
     assert [type(op) for op in first.operations if op.path == paths.topic_path("t")] == [SetData]
     assert second.operations[0] == Check(paths.topic_path("t"), ZkVersion(4))
     assert second.owners[0] == tuple(c for c in second.changes)
+
+
+def test_id_of_a_topic_is_written_with_its_steps() -> None:
+    """In one write of the topic znode, and in every later one of the same decision."""
+    step = PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    many = [accepted(tp(n)) for n in range(MAX_OPERATIONS + 1)]
+    first, second = batches(
+        with_topic(),
+        [TopicIdRecord("t", "i" * 22)],
+        [AssignmentRecord(tp(0), step)],
+        *many,
+        [AssignmentRecord(tp(1), step)],
+    )
+    written = [
+        (op.version, decode_topic(op.data, op.version, Zxid(5)))
+        for batch in (first, second)
+        for op in batch.operations
+        if isinstance(op, SetData) and op.path == paths.topic_path("t")
+    ]
+    assert [version for version, _ in written] == [3, 4]
+    found = [read for _, read in written if isinstance(read, TopicAssignment)]
+    assert [read.topic_id for read in found] == ["i" * 22, "i" * 22]
+    assert found[-1].partitions[0] == found[-1].partitions[1] == step
 
 
 # --- the queue -----------------------------------------------------------------------------------

@@ -116,6 +116,24 @@ def test_a_recovering_leader_is_sent_so() -> None:
     assert [s.leader_recovery_state for s in states] == [1, 0]
 
 
+def test_topics_with_and_without_an_id_are_sent_apart() -> None:
+    """The answers as of version 5 name topics by their ids only."""
+    driver, outbox = opened(2)
+    driver.view.session.topics["u"] = replace(driver.view.session.topics["t"], topic_id="u" * 22)
+    driver.view.tenure.states[tp(0, "u")] = driver.view.tenure.states[tp(0)]
+    driver.view.tenure.protocol = "3.9"
+    for partition in (tp(0), tp(0, "u"), tp(1)):
+        outbox.add_leader_and_isr(driver.view, partition, replicas(2), ())
+    outbox.add_update_metadata(driver.view, (tp(0), tp(0, "u")), None)
+    requests = drain(driver, outbox, BrokerId(2))
+    assert [[s.partition for s in states] for states in states_sent(requests)] == [
+        [tp(0, "u")],
+        [tp(0), tp(1)],
+    ]
+    assert [type(r) for r in requests] == [LeaderAndIsr, LeaderAndIsr, UpdateMetadata]
+    assert {r.protocol for r in requests} == {"3.9"}
+
+
 def test_a_member_of_the_isr_is_never_new() -> None:
     """The member lost its log with a disk, and would lead with an empty one."""
     driver, outbox = opened(1)

@@ -340,7 +340,7 @@ class ScenarioCluster:
                 store=ports.store,
                 channels=ports.channels,
                 configs=ports.configs,
-                deletion_settings=ports.configs,
+                broker_settings=ports.configs,
                 sizes=SimSizes(world.fabric, inbox) if options.min_free is not None else None,
                 clock=ports.clock,
                 observer=SilentObserver(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from controller.core.events import DeletionSettingRead, TopicConfigsRead
+from controller.core.events import BrokerSettingsRead, TopicConfigsRead
 from controller.core.model import ConfigQuestion, LiveBroker, TopicConfig
 from controller.reactor.ports import Inbox
 
@@ -42,7 +42,7 @@ class SimConfigs:
 
         self._fabric.schedule.call_between(*DESCRIBE_S, look)
 
-    def describe_deletion(self, brokers: Sequence[LiveBroker]) -> None:
+    def describe_brokers(self, brokers: Sequence[LiveBroker]) -> None:
         """Have each broker say whether topics may be deleted."""
         for broker in brokers:
             self._fabric.schedule.call_between(*DESCRIBE_S, self._setting(broker))
@@ -51,7 +51,7 @@ class SimConfigs:
         def answer() -> None:
             failed = self._fabric.schedule.random.random() < self.failure_rate
             says = None if failed else self._fabric.deletes_topics
-            self._inbox.put(DeletionSettingRead(broker.id, broker.epoch, says))
+            self._inbox.put(BrokerSettingsRead(broker.id, broker.epoch, says))
 
         return answer
 

@@ -9,8 +9,9 @@ level-triggered: a partition whose leader is not live needs an election, whateve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
-from controller.core import effects, model, unclean_election
+from controller.core import effects, model, protocols, unclean_election
 from controller.core.controllership.deletion_yields import owes_a_yield
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.partition import context, leader_selection, orphans
@@ -214,9 +215,14 @@ def _elect(
         if state.leader == model.NO_LEADER:
             return None
         return _write(view, partition, state, model.NO_LEADER, state.isr)
-    is_clean = leader in state.isr
-    isr = _remaining(view, partition, state, leader, bounced) if is_clean else (leader,)
-    return _write(view, partition, state, leader, isr)
+    if leader in state.isr:
+        isr = _remaining(view, partition, state, leader, bounced)
+        return _write(view, partition, state, leader, isr)
+    is_marked = protocols.marks_recovery(view)
+    recovery = model.RECOVERING if is_marked else state.leader_recovery_state
+    return _write(
+        view, partition, replace(state, leader_recovery_state=recovery), leader, (leader,)
+    )
 
 
 def hand_over(

@@ -61,13 +61,6 @@ def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
             f"broker {ids(single)} has only the listener {endpoint.endpoints[0].listener}: clients "
             "would take the controller endpoint for a broker"
         )
-    with_id = [name for name, t in view.session.topics.items() if t.topic_id is not None]
-    if with_id and len(with_id) < len(view.session.topics):
-        other = min(view.session.topics.keys() - set(with_id))
-        yield (
-            f"topic {other} has no topic id, and others have one: the next election of a Kafka "
-            "controller gives it one"
-        )
 
 
 def _unlisted(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator[str]:

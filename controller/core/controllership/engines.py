@@ -17,6 +17,7 @@ from controller.core.controllership import (
     housekeeping,
     state_polling,
     topic_deletions,
+    topic_ids,
 )
 from controller.core.controllership.broker_membership import channels, inform_joined
 from controller.core.controllership.cluster_loading import follow_watches, seed, send_reads
@@ -106,6 +107,7 @@ class NativeEngine:
         return [
             opened,
             seed(view, due, now),
+            topic_ids.assign_ids(view),
             send_reads(view, due),
             inform_joined(view, due),
             repair_placements(view, due.partitions),
@@ -136,8 +138,10 @@ class NativeEngine:
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
     ) -> Change | None:
         """Elect leaders, and take dead brokers out of the ISR."""
-        if partition in view.tenure.stateless and is_misplaced(view, partition):
-            return None  # ``repair_placements`` creates it.
+        if partition in view.tenure.stateless and (
+            is_misplaced(view, partition) or topic_ids.is_id_awaited(view, partition.topic)
+        ):
+            return None  # ``repair_placements`` creates it, or it is examined with its id.
         return duties.repair(view, partition, bounced)
 
     def advance(

@@ -42,6 +42,8 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
         match record:
             case records.AssignmentRecord(partition=partition):
                 topics[partition.topic] = None
+            case records.TopicIdRecord(topic=topic):
+                topics[topic] = None
             case records.DeletionRequestedRecord(result=result):
                 # The topic is gone, or its deletion is already requested.
                 topics[result.name] = None

@@ -37,7 +37,6 @@ NO_STATE: Final = model.PartitionState(
 """What an error about an unknown partition carries."""
 FIRST_TO_JUDGE_REPLICAS: Final = 1
 """Before this version, the controller accepts every ISR, and leaders know no error for it."""
-RECOVERED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +111,8 @@ def _error_of(  # noqa: PLR0911 - one return per case
         return broker_requests.INVALID_UPDATE_VERSION
     if asked.version < FIRST_TO_JUDGE_REPLICAS:
         return None
-    is_recovering = recovery != RECOVERED
-    if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == RECOVERED):
+    is_recovering = recovery != model.RECOVERED
+    if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == model.RECOVERED):
         return broker_requests.INVALID_REQUEST
     others = (broker for broker in change.isr if broker != state.leader)
     if not all(_is_eligible(view, partition, broker) for broker in others):

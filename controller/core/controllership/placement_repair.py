@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from controller.core.controllership import duties
+from controller.core.controllership.topic_ids import is_id_awaited
 from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
 from controller.core.records import AssignmentRecord, Change, Decision
 from controller.core.view import ClusterView
@@ -24,7 +25,11 @@ from controller.core.view import ClusterView
 
 def repair_placements(view: ClusterView, partitions: Iterable[TopicPartition]) -> Decision:
     """Return the new replicas and first states of the partitions that are placed on the daemon."""
-    misplaced = [p for p in partitions if p in view.tenure.stateless and is_misplaced(view, p)]
+    misplaced = [
+        p
+        for p in partitions
+        if p in view.tenure.stateless and is_misplaced(view, p) and not is_id_awaited(view, p.topic)
+    ]
     if not misplaced:
         return Decision()
     load = Counter(b for _, a in view.session.assignments() for b in a.replicas)

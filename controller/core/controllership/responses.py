@@ -29,6 +29,8 @@ NONE: Final = 0
 STALE_CONTROLLER_EPOCH: Final = 11
 """On a request: a newer controller exists. On a partition: it already has this leader epoch."""
 KAFKA_STORAGE_ERROR: Final = 56
+INCONSISTENT_TOPIC_ID: Final = 103
+"""On a partition: the broker has a log of another topic of that name there."""
 CLUSTER_AUTHORIZATION_FAILED: Final = 31
 UNSUPPORTED_VERSION: Final = 35
 LASTING: Final = {
@@ -143,15 +145,14 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
         return
     for partition, epoch, error in event.results:
         if error == KAFKA_STORAGE_ERROR:
-            if (event.broker, partition) not in tenure.offline:
-                tenure.offline.add((event.broker, partition))
-                view.due.add((partition,))
-                wakeups.orphans_concerned(view, partition)
+            _replica_offline(view, event.broker, partition)
+            continue
+        if error == INCONSISTENT_TOPIC_ID:
+            _id_refused(view, event.broker, partition)
             continue
         repeated = error == STALE_CONTROLLER_EPOCH
-        if (error == NONE or repeated) and (event.broker, partition) in tenure.offline:
-            tenure.offline.discard((event.broker, partition))
-            unclean_election.note_candidate(view, partition)
+        if error == NONE or repeated:
+            _replica_served(view, event.broker, partition)
         state = tenure.states.get(partition)
         if state is None:
             continue
@@ -171,6 +172,27 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
             tenure.acked[partition] = (event.broker, epoch)
             view.due.add((partition,))
             wakeups.asks_concerned(view)
+
+
+def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
+    if (broker, partition) not in view.tenure.offline:
+        view.tenure.offline.add((broker, partition))
+        view.due.add((partition,))
+        wakeups.orphans_concerned(view, partition)
+
+
+def _id_refused(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
+    """Note that a broker does not apply what it is sent: its log is of another topic."""
+    if (broker, partition) not in view.tenure.id_conflicts:
+        view.tenure.id_conflicts.add((broker, partition))
+        view.due.add((partition,))
+
+
+def _replica_served(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
+    view.tenure.id_conflicts.discard((broker, partition))
+    if (broker, partition) in view.tenure.offline:
+        view.tenure.offline.discard((broker, partition))
+        unclean_election.note_candidate(view, partition)
 
 
 def _is_ours(view: ClusterView, state: PartitionState) -> bool:

@@ -12,7 +12,7 @@ leads.
 
 from __future__ import annotations
 
-from controller.core import effects, options, pending_deletions, records
+from controller.core import effects, options, pending_deletions, protocols, records
 from controller.core.controllership import (
     client_asks,
     deletion_yields,
@@ -265,8 +265,9 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     until = deletion_yields.claim_due(view)
     if engine.holds_role and now < until:
         return (effects.SetTimer(DELETION_TIMER, until),)
-    if now < role.retry_claim_at:
-        return (effects.SetTimer(CLAIM_TIMER, role.retry_claim_at),)
+    until = max(role.retry_claim_at, protocols.awaited_until(view) if engine.holds_role else START)
+    if now < until:
+        return (effects.SetTimer(CLAIM_TIMER, until),)
     return engine.begin(view, now)
 
 

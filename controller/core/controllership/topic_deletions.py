@@ -54,25 +54,32 @@ How long a deletion waits for a broker that is not live and has an orphan of the
 It may only restart. Later its log stays on the disk, as it does with Kafka's controller.
 """
 ASK_AGAIN_S: Final = 30.0
-"""When a broker that did not answer is asked for its setting again, in seconds."""
+"""When a broker that did not answer is asked for its settings again, in seconds."""
+ASK_NEW_AGAIN_S: Final = 2.0
+"""The same for one that registered within that time: it may not listen yet."""
 
 
 def ask_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Ask the brokers whose setting is needed and not known."""
-    if not (due.deletions and view.session.deletions and view.role.leading):
+    """Ask the brokers whose settings are needed and not known."""
+    if not (due.deletions and view.role.leading):
         return Decision()
     wanted: list[LiveBroker] = []
     again: list[Instant] = []
     for broker in view.cluster.brokers.values():
-        known = view.cluster.deletion_settings.get(broker.id)
+        if not (broker.has_features or view.session.deletions):
+            continue
+        known = view.cluster.broker_settings.get(broker.id)
         if known is None or known.epoch != broker.epoch:
             wanted.append(broker)
-        elif known.is_enabled is None:
-            if now >= known.asked_at + ASK_AGAIN_S:
+        elif known.deletes_topics is None:
+            since = view.cluster.registered.get(broker.id)
+            is_new = since is not None and now < since + ASK_AGAIN_S
+            due_at = known.asked_at + (ASK_NEW_AGAIN_S if is_new else ASK_AGAIN_S)
+            if now >= due_at:
                 wanted.append(broker)
-            again.append(Instant(max(known.asked_at + ASK_AGAIN_S, now + 1.0)))
+            again.append(Instant(max(due_at, now + 1.0)))
     timer = (effects.SetTimer(wakeups.SETTING_TIMER, min(again)),) if again else ()
-    asked = (effects.DescribeDeletionSetting(tuple(wanted)),) if wanted else ()
+    asked = (effects.DescribeBrokerSettings(tuple(wanted)),) if wanted else ()
     return Decision(effects=(*asked, *timer))
 
 

@@ -180,8 +180,24 @@ def _not_in_isr(
     dead = tuple(r for r in lagging if not view.is_live(r, partition))
     if dead:
         return _broker_dead(view, dead, f"replica {ids(dead)} is not live")
+    conflict = id_conflict(view, partition, lagging)
+    if conflict is not None:
+        return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, conflict)
     detail = f"replica {ids(lagging)} is not in ISR"
     return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, detail, is_copying)
+
+
+def id_conflict(
+    view: ClusterView, partition: TopicPartition, replicas: Iterable[BrokerId]
+) -> str | None:
+    """Return which of these brokers refuse the topic's id, as a sentence; None: none does."""
+    refusing = [b for b in replicas if (b, partition) in view.tenure.id_conflicts]
+    if not refusing:
+        return None
+    return (
+        f"broker {ids(refusing)} has a log of another topic of this name and refuses the topic id "
+        "(INCONSISTENT_TOPIC_ID)"
+    )
 
 
 def drop_gate(

@@ -21,7 +21,13 @@ from __future__ import annotations
 
 from controller.core import effects, model, phases, records
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
-from controller.core.partition.gates import begin_gate, ids, leader_missing, leader_unassigned
+from controller.core.partition.gates import (
+    begin_gate,
+    id_conflict,
+    ids,
+    leader_missing,
+    leader_unassigned,
+)
 from controller.core.partition.orphans import left_behind
 from controller.core.partition.placing import ReplicaPlacement
 from controller.core.reassignments import Reassignment
@@ -148,11 +154,12 @@ class NativeContext(ReplicaPlacement):
             self.view.tenure.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
         )
         if not acked:
-            return Blocked(
-                BlockedBy.LEADER_ACK,
+            detail = (
                 f"leader {self.state.leader} has not acknowledged leader epoch "
-                f"{self.state.leader_epoch}",
+                f"{self.state.leader_epoch}"
             )
+            conflict = id_conflict(self.view, self.partition, (self.state.leader,))
+            return Blocked(BlockedBy.LEADER_ACK, conflict or detail)
         dropping = self.assignment.removing_replicas
         serving = {self.state.leader, *self.state.isr}
         ensure(

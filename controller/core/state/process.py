@@ -26,15 +26,17 @@ class Departure(NamedTuple):
     """The topic, as a later one of the same name has nothing to do with it."""
 
 
-class DeletionSetting(NamedTuple):
-    """Whether a broker deletes topics when it is the controller, in one registration."""
+class KnownSettings(NamedTuple):
+    """The settings of a broker that matter to a controller, in one registration."""
 
     epoch: model.BrokerEpoch
-    is_enabled: bool | None
-    """None: it was asked, and has not answered or cannot."""
+    deletes_topics: bool | None
+    """Whether it deletes topics when it is the controller; None: it has not answered or cannot."""
     is_known: bool
     """Whether it answered, or will not."""
     asked_at: Instant
+    protocol: str | None = None
+    """Its inter-broker protocol; None: it has not answered or cannot."""
 
 
 @dataclass(slots=True)
@@ -44,8 +46,13 @@ class ClusterHistory:
     brokers: dict[BrokerId, model.LiveBroker] = field(default_factory=dict)
     registered: dict[BrokerId, Instant] = field(default_factory=dict)
     """When brokers were seen to register; not of those that the first read showed."""
-    deletion_settings: dict[BrokerId, DeletionSetting] = field(default_factory=dict)
-    """What brokers said of ``delete.topic.enable``, while a topic deletion was pending."""
+    broker_settings: dict[BrokerId, KnownSettings] = field(default_factory=dict)
+    """
+    What brokers said of their settings.
+
+    Those below inter-broker protocol 2.7 are asked while a topic deletion is pending, all others as
+    soon as they register.
+    """
     read_generation: int = 0
     """
     How often cached reads were invalidated, by a claim or a rejected write.

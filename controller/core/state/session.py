@@ -25,6 +25,8 @@ class SessionState:
     topics: dict[str, Topic] = field(default_factory=dict)
     names_by_id: dict[str, str] = field(default_factory=dict)
     """The names of these topics by their ids."""
+    without_id: set[str] = field(default_factory=set)
+    """Those whose znode has no id."""
     missing_topics: set[str] = field(default_factory=set)
     """Listed topics whose znode was missing when it was read; they were requested again."""
     asked_topics: set[str] = field(default_factory=set)
@@ -72,6 +74,14 @@ class SessionState:
         self.topics[name] = topic
         if topic.topic_id is not None:
             self.names_by_id[topic.topic_id] = name
+        if topic.lacks_id:
+            self.without_id.add(name)
+
+    def id_written(self, name: str, topic_id: str) -> None:
+        """Note that the znode of a topic has this id now."""
+        self._forget_id(name)
+        self.topics[name].topic_id, self.topics[name].lacks_id = topic_id, False
+        self.names_by_id[topic_id] = name
 
     def pop_topic(self, name: str) -> Topic | None:
         """Remove a topic, and return what was known of it."""
@@ -79,6 +89,7 @@ class SessionState:
         return self.topics.pop(name, None)
 
     def _forget_id(self, name: str) -> None:
+        self.without_id.discard(name)
         known = self.topics.get(name)
         topic_id = None if known is None else known.topic_id
         if topic_id is not None and self.names_by_id.get(topic_id) == name:

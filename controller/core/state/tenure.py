@@ -19,6 +19,7 @@ from controller.core.directory_ledger import DirectoryLedger
 from controller.core.disk_ledger import DiskLedger
 from controller.core.model import BrokerId, Instant, LeaderEpoch, TopicPartition
 from controller.core.pending_queue import PendingQueue
+from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.core.reassignments import START
 
 
@@ -112,6 +113,8 @@ class TenureState:
     """
     Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before that.
     """
+    protocol: str = BEFORE_FEATURES
+    """The inter-broker protocol that the requests of this tenure follow."""
     refusers: dict[BrokerId, int] = field(default_factory=dict)
     """Brokers that refuse the requests of this tenure, by error code, until they accept again."""
     idle_since: Instant | None = None
@@ -139,6 +142,12 @@ class TenureState:
     refreshing: set[TopicPartition] = field(default_factory=set)
     offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas whose log directory failed."""
+    id_conflicts: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
+    """
+    Replicas that their brokers refuse, as they have a log of another topic of that name there.
+
+    They do not apply what they are sent until that log is removed and the broker restarts.
+    """
     bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
     """
     Brokers that came or went while a partition's topic or state was unknown or invalid.

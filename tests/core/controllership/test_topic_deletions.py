@@ -20,9 +20,9 @@ from controller.core.effects import (
     SendUpdateMetadata,
 )
 from controller.core.events import (
+    BrokerSettingsRead,
     ControllerClaimed,
     ControlsRead,
-    DeletionSettingRead,
     DeletionsRead,
     Deposed,
     LogDirEventsRead,
@@ -478,7 +478,7 @@ def test_a_marker_that_is_older_than_its_topic_is_only_removed() -> None:
     anew = TopicAssignment({0: PartitionAssignment(replicas(3, 4))}, ZkVersion(0), Zxid(77))
     driver.observe(TopicsListed(frozenset({"t", "other", "new"})), TopicsRead({"new": anew}))
     for known in driver.view.cluster.brokers.values():
-        driver.fold(DeletionSettingRead(known.id, known.epoch, is_enabled=True))
+        driver.fold(BrokerSettingsRead(known.id, known.epoch, deletes_topics=True))
     driver.settle()
     assert wrote(driver, DeletionBegunRecord) == 0
 
