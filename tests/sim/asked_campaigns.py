@@ -31,6 +31,8 @@ NOTABLE: Final = (
     "shut_down_cleanly",
     "ask_forgotten",
     "client_satisfied",
+    "topic_without_id",
+    "topic_id_learnt",
     "creation_completed_by_another_daemon",
     "creation_completed_by_another_broker",
 )

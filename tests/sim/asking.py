@@ -27,6 +27,7 @@ from controller.core.broker_requests import (
 )
 from controller.core.lost_asks import FORGETTING
 from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
+from tests.sim.fabric import FIRST_WITH_IDS
 
 if TYPE_CHECKING:
     from tests.sim.asked_controllers import AskedController
@@ -210,8 +211,8 @@ class BrokerAsks:
             return False
         replica = self._broker.hosted[partition]
         epoch, version = LeaderEpoch(replica.leader_epoch), ZkVersion(replica.partition_epoch)
-        is_by_id = self._fabric.has_topic_ids
-        name, topic_id = (None, replica.topic_id) if is_by_id else (partition.topic, None)
+        topic_id = replica.log.topic_id if self._fabric.has_topic_ids else None
+        name = partition.topic if topic_id is None else None
         change = IsrChange(name, topic_id, partition.partition, epoch, isr, 0, version)
         self._isr_changes[partition] = change
         for witness in self._fabric.ask_witnesses:
@@ -246,6 +247,8 @@ class BrokerAsks:
             return None
         changes = tuple(self._isr_changes.values())
         version = self._fabric.alter_partition_version
+        if any(change.topic is not None for change in changes):
+            version = min(version, FIRST_WITH_IDS - 1)
         asked = AlterPartition(self._broker.id, self._broker.epoch, version, changes)
         self._isr_asked = asked
         return asked

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.model import BrokerEpoch, BrokerId, TopicPartition
+from controller.core.protocol_versions import WITH_SENT_IDS, is_protocol_at_least
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,
@@ -205,6 +206,7 @@ class SimBroker:
             endpoints = (f"PLAINTEXT://sim:{port}", f"{LISTENER}://sim:{port + 1000}")
             protocols = {"PLAINTEXT": "PLAINTEXT", LISTENER: "PLAINTEXT"}
             registration |= {"endpoints": endpoints, "listener_security_protocol_map": protocols}
+            registration |= {"version": 5, "features": {}}
         if self.rack is not None:
             registration["rack"] = self.rack
         return json.dumps(registration).encode()
@@ -385,7 +387,11 @@ class SimBroker:
         self.controller_epoch = request.controller_epoch
         match request:
             case LeaderAndIsr():
-                results = tuple((s.partition, self._accept(s)) for s in request.states)
+                has_ids = is_protocol_at_least(request.protocol, WITH_SENT_IDS)
+                results = tuple(
+                    (s.partition, self._accept(s, s.topic_id if has_ids else None))
+                    for s in request.states
+                )
                 if any(error == codes.UNKNOWN_SERVER_ERROR for _, error in results):
                     return Answer(codes.UNKNOWN_SERVER_ERROR)
                 return Answer(codes.NONE, results)
@@ -409,14 +415,31 @@ class SimBroker:
             else:
                 self.metadata[state.partition] = CachedLeader(state.leader, state.leader_epoch)
 
-    def _accept(self, state: LeaderAndIsrState) -> int:  # noqa: PLR0911 - one per rule of Kafka's
+    def _known_already(self, state: LeaderAndIsrState, topic_id: str | None) -> int | None:
+        """Return the answer where the broker has this state, a newer one, or another topic."""
+        partition = state.partition
+        replica, log = self.hosted.get(partition), self.logs.get(partition)
+        if log is not None and topic_id is not None and log.topic_id not in {None, topic_id}:
+            self._fabric.strike("topic_id_refused")
+            return codes.INCONSISTENT_TOPIC_ID
+        if replica is None or state.leader_epoch > replica.leader_epoch:
+            return None
+        is_same = state.leader_epoch == replica.leader_epoch
+        if is_same and topic_id is not None and log is not None and log.topic_id is None:
+            self._fabric.strike("topic_id_learnt")
+            log.topic_id = topic_id
+            return codes.NONE
+        return codes.STALE_CONTROLLER_EPOCH
+
+    def _accept(self, state: LeaderAndIsrState, topic_id: str | None) -> int:  # noqa: PLR0911 - one per rule of Kafka's
         """Become leader or follower (``ReplicaManager.becomeLeaderOrFollower``)."""
         partition = state.partition
         replica = self.hosted.get(partition)
         if self._is_offline(partition):
             return codes.KAFKA_STORAGE_ERROR
-        if replica is not None and state.leader_epoch <= replica.leader_epoch:
-            return codes.STALE_CONTROLLER_EPOCH
+        known = self._known_already(state, topic_id)
+        if known is not None:
+            return known
         if self.id not in state.replicas:
             # Up to Kafka 2.8, it takes a partition without a log for one on a failed disk.
             self.refused |= {partition} - self.logs.keys()
@@ -429,6 +452,7 @@ class SimBroker:
         if log is None:
             self.refused.add(partition)
             return codes.KAFKA_STORAGE_ERROR
+        log.topic_id = log.topic_id or topic_id
         if replica is None:
             replica = self.hosted[partition] = HostedReplica(log)
         replica.log = log
@@ -445,7 +469,6 @@ class SimBroker:
         replica.leader_epoch = state.leader_epoch
         replica.controller_epoch = state.controller_epoch
         replica.partition_epoch = state.partition_epoch
-        replica.topic_id = state.topic_id
         replica.isr = state.isr
         replica.wanted = None
         replica.replicas = state.replicas

@@ -51,7 +51,9 @@ class SimConfigs:
         def answer() -> None:
             failed = self._fabric.schedule.random.random() < self.failure_rate
             says = None if failed else self._fabric.deletes_topics
-            self._inbox.put(BrokerSettingsRead(broker.id, broker.epoch, says))
+            protocol = None if failed else self._fabric.protocol
+            read = BrokerSettingsRead(broker.id, broker.epoch, says, protocol=protocol)
+            self._inbox.put(read)
 
         return answer
 

@@ -13,6 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartition
+from controller.core.protocol_versions import (
+    BEFORE_FEATURES,
+    WITH_RECOVERY,
+    is_protocol_at_least,
+)
 from controller.reactor.ports import StopReplica
 
 if TYPE_CHECKING:
@@ -126,6 +131,18 @@ class Fabric:
     def has_topic_ids(self) -> bool:
         """Whether topics are created with an id (protocol 2.8 and later)."""
         return self.asks and self.alter_partition_version >= FIRST_WITH_IDS
+
+    @property
+    def protocol(self) -> str:
+        """The inter-broker protocol of every broker."""
+        if not self.asks:
+            return BEFORE_FEATURES
+        return "3.9" if self.has_topic_ids else "2.7"
+
+    @property
+    def marks_recovery(self) -> bool:
+        """Whether controllers mark unclean elections (KIP-704)."""
+        return is_protocol_at_least(self.protocol, WITH_RECOVERY)
 
     def strike(self, what: str) -> None:
         """Count what took effect: what is drawn may never do."""

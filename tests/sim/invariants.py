@@ -10,6 +10,7 @@ our own records ``record_rules``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
@@ -118,8 +119,26 @@ class Invariants:
         for partition in self._znodes.states:
             self._data.nothing_is_lost(partition)
         self.records.nothing_is_left()
+        self._ids_are_everywhere()
         if self.topics is not None:
             self.topics.judge_end()
+
+    def _ids_are_everywhere(self) -> None:
+        """Judge that all topics have ids, and each log that of its topic, where there are ids."""
+        for name, topic in self._znodes.topics.items() if self._fabric.has_topic_ids else ():
+            held = {
+                log.topic_id
+                for broker in self._fabric.brokers.values()
+                for partition, log in broker.logs.items()
+                if partition.topic == name
+                and log.is_online
+                and broker.id in self._znodes.replicas(partition)
+            }
+            self.judge.ensure(
+                topic.topic_id is not None and held <= {topic.topic_id},
+                f"{name} has the id {topic.topic_id}, its logs have {held}",
+                Rule.LOGS_HAVE_IDS,
+            )
 
     def sent(self, to: BrokerId, request: LeaderAndIsr) -> None:
         """Judge that the states in a LeaderAndIsr of the daemon are durable."""
@@ -301,8 +320,13 @@ class Invariants:
         self.judge.ensure(
             not missing, f"{topic} lost partitions {sorted(missing)}", Rule.NO_PARTITION_LOST
         )
+        if after.topic_id is None and transaction.session == NO_SESSION:
+            # A tool of before 2.8 wrote it. It is the same topic, and no other id is right.
+            self._znodes.topics[topic] = after = replace(after, topic_id=before.topic_id)
         self.judge.ensure(
-            before.topic_id == after.topic_id, f"{topic} got another topic id", Rule.SAME_TOPIC_ID
+            before.topic_id in {None, after.topic_id},
+            f"{topic} got another topic id",
+            Rule.SAME_TOPIC_ID,
         )
         for number, assignment in after.partitions.items():
             old = before.partitions.get(number)

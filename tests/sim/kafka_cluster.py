@@ -9,10 +9,12 @@ LeaderAndIsr first, then UpdateMetadata, then StopReplica, as ``ControllerBroker
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
     NO_LEADER,
+    RECOVERING,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
@@ -121,11 +123,19 @@ class KafkaCluster:
             read = read_topic(znode)
             if isinstance(read, str):
                 continue
-            self.topics[name] = read
+            self.topics[name] = read = self._with_id(name, read)
             for number, assignment in read.partitions.items():
                 partition = TopicPartition(name, number)
                 watch = self.watch() if assignment.is_reassigning else None
                 self._read_state(partition, watch)
+
+    def _with_id(self, name: str, read: TopicAssignment) -> TopicAssignment:
+        """Write the id of a topic that has none (``KafkaController.processTopicIds``)."""
+        if read.topic_id is not None or not self._fabric.has_topic_ids:
+            return read
+        named = replace(read, topic_id=f"k{self.zookeeper.zxid:021}")
+        self.write([Put(paths.topic_path(name), encode_topic(named))])
+        return named
 
     def _read_state(self, partition: TopicPartition, watch: Watch | None) -> None:
         znode = self.zookeeper.get(paths.state_path(partition), watch)
@@ -173,12 +183,14 @@ class KafkaCluster:
     def write_state(self, partition: TopicPartition, leader: BrokerId, isr: Replicas) -> None:
         """Set a state: always with the next leader epoch."""
         before = self.states[partition]
+        is_marked = self._fabric.marks_recovery and not set(isr) <= set(before.isr)
         after = PartitionState(
             leader=leader,
             leader_epoch=LeaderEpoch(before.leader_epoch + 1),
             isr=isr,
             controller_epoch=self.epoch,
             version=ZkVersion(before.version + 1),
+            leader_recovery_state=RECOVERING if is_marked else before.leader_recovery_state,
         )
         self.write([SetData(paths.state_path(partition), _encode(after), before.version)])
         self.states[partition] = after
@@ -237,6 +249,7 @@ class KafkaCluster:
                     removing_replicas=assignment.removing_replicas,
                     is_new=broker in new,
                     topic_id=self.topics[partition.topic].topic_id,
+                    leader_recovery_state=state.leader_recovery_state,
                 )
         self.publish(partition, self._links)
 
@@ -292,7 +305,10 @@ class KafkaCluster:
         """Send what was gathered."""
         live = tuple(self.live.values())
         for broker, states in self._leader_and_isr.items():
-            self._send(broker, LeaderAndIsr(self.epoch, tuple(states.values()), live))
+            self._send(
+                broker,
+                LeaderAndIsr(self.epoch, tuple(states.values()), live, self._fabric.protocol),
+            )
         for broker, seen in self._metadata.items():
             self._send(broker, UpdateMetadata(self.epoch, tuple(seen.values()), live))
         for broker, stops in self._stops.items():
@@ -342,5 +358,5 @@ def _encode(state: PartitionState) -> bytes:
         leader_epoch=state.leader_epoch,
         isr=state.isr,
         controller_epoch=state.controller_epoch,
-        leader_recovery_state=0,
+        leader_recovery_state=state.leader_recovery_state,
     )

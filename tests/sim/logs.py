@@ -31,13 +31,15 @@ class Future:
 class Log:
     """Records of one replica on one disk."""
 
-    __slots__ = ("directory", "high_watermark", "is_online", "records")
+    __slots__ = ("directory", "high_watermark", "is_online", "records", "topic_id")
 
     def __init__(self, directory: int) -> None:
         self.directory = directory
         self.is_online = True
         self.records: list[Record] = []
         self.high_watermark = 0
+        self.topic_id: str | None = None
+        """Kept with the log, from the first LeaderAndIsr that has one (KIP-516)."""
 
     @property
     def end(self) -> int:

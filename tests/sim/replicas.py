@@ -30,7 +30,6 @@ class HostedReplica:
     leader_epoch: int = -1
     controller_epoch: int = 0
     partition_epoch: int = -1
-    topic_id: str | None = None
     isr: Replicas = ()
     replicas: Replicas = ()
     is_fetching: bool = False

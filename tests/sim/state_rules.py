@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core.model import (
     NO_LEADER,
+    RECOVERED,
     BrokerId,
     PartitionState,
     TopicPartition,
@@ -150,6 +151,11 @@ class StateRules:
         )
         if before is None:
             return
+        self._judge.ensure(
+            after.leader_recovery_state == RECOVERED or len(after.isr) == 1,
+            f"{partition}: {after} is recovering",
+            Rule.RECOVERING_ALONE,
+        )
         if not set(after.isr) <= set(before.isr):
             self._elected_uncleanly(transaction, partition, before, after)
         if transaction.session in self._daemons:

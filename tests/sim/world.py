@@ -54,6 +54,8 @@ DIRECTORIES: Final = (
     "/config/brokers",
     paths.CONFIG_CHANGES,
 )
+WITHOUT_ID: Final = 0.25
+"""How likely a topic is created by a tool of before 2.8, which writes no id."""
 SETTLED_S: Final = 60.0
 """The time in which a cluster elects its controller and the leaders of new topics."""
 
@@ -168,7 +170,8 @@ class World:
         """
         Create a topic as CreateTopics does: settings and znode; a controller does the rest.
 
-        Before that, an operator deletes what brokers kept of an earlier topic with the name.
+        Before that, an operator deletes what brokers kept of an earlier topic with the name. A tool
+        of before 2.8 writes no topic id.
         """
         for broker in self.brokers.values():
             broker.discard_strays(name)
@@ -176,6 +179,9 @@ class World:
         self.fabric.former_configs.pop(name, None)
         partitions = {n: PartitionAssignment(_ids(r)) for n, r in assignment.items()}
         topic_id = f"{self.zookeeper.zxid:022}" if self.fabric.has_topic_ids else None
+        if topic_id is not None and self.schedule.random.random() < WITHOUT_ID:
+            topic_id = None
+            self.fabric.strike("topic_without_id")
         data = encode_topic(TopicAssignment(partitions, ZkVersion(0), Zxid(0), topic_id))
         self.zookeeper.transact(NO_SESSION, [Make(paths.topic_path(name), data)])
         if produce:
