@@ -130,6 +130,10 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "A partition's entry in its topic znode.",
         {**PARTITION, "assignment": (OBJECT, "replicas, adding_replicas, removing_replicas (ids)")},
     ),
+    "topic_id": Kind(
+        "The id of a topic whose znode had none.",
+        {"topic": (TEXT, "its name"), "topic_id": (TEXT, "the id")},
+    ),
     "state": Kind(
         "A compare-and-set of a partition's state.",
         {
