@@ -75,6 +75,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 controller_epoch=record.controller_epoch,
                 version=model.ZkVersion(record.expected_version + 1),
                 leader_recovery_state=record.leader_recovery_state,
+                mzxid=_newest_registration(view),
             )
             _state_written(view, record.partition, written, now)
             if record.partition in work.reassignments:
@@ -87,7 +88,6 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 isr=record.isr,
                 leader_recovery_state=record.leader_recovery_state,
                 version=model.ZkVersion(before.version + 1),
-                mzxid=model.UNKNOWN_ZXID,
             )
             _state_written(view, partition, written, now)
             dead = set(record.isr) - cluster.brokers.keys()
@@ -149,6 +149,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 isr=record.isr,
                 controller_epoch=record.controller_epoch,
                 version=model.ZkVersion(0),
+                mzxid=_newest_registration(view),
             )
             isr_health.judge(view, partition)
             view.due.add((partition,))
@@ -247,6 +248,15 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         case _:
             request_records.fold_request_record(view, record, now)
             wakeups.asks_concerned(view)
+
+
+def _newest_registration(view: ClusterView) -> model.Zxid:
+    """
+    Return a transaction before a write of this cycle: the newest registration of a live broker.
+
+    The write was decided with these brokers. One that is read later counts as registered after it.
+    """
+    return model.Zxid(max((b.epoch for b in view.cluster.brokers.values()), default=0))
 
 
 def _state_written(

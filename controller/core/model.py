@@ -77,7 +77,11 @@ class PartitionState:
     version: ZkVersion
     leader_recovery_state: int = 0
     mzxid: Zxid = UNKNOWN_ZXID
-    """Its last write as it was read; unknown where that is a write of this tenure."""
+    """
+    Its last write as it was read; a broker with a later registration registered after that.
+
+    Of a leader epoch that this tenure wrote: the newest registration that was known at the write.
+    """
 
 
 @dataclass(frozen=True, slots=True)

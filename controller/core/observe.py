@@ -23,7 +23,7 @@ from controller.core import (
     wakeups,
 )
 from controller.core.applied_throttles import broker_entity
-from controller.core.broker_requests import PendingAsk
+from controller.core.broker_requests import NO_EPOCH, BrokerAsk, PendingAsk
 from controller.core.cached_znodes import PlanNode
 from controller.core.client_requests import ClientAsk, PendingClientAsk
 from controller.core.controllership import responses
@@ -160,11 +160,24 @@ def _request_arrived(
     if held is None or event.permission.controller_epoch != held.epoch:
         return
     if isinstance(event, events.BrokerAsked):
-        view.tenure.asks[event.ticket] = PendingAsk(event.request, now)
-        view.tenure.heard[event.request.broker] = now
+        request = _of_registration(view, event.request)
+        view.tenure.asks[event.ticket] = PendingAsk(request, now)
+        view.tenure.heard[request.broker] = now
     else:
         view.tenure.client_asks[event.ticket] = PendingClientAsk(event.request, now)
         _read_for(view, event.request)
+
+
+def _of_registration(view: ClusterView, request: BrokerAsk) -> BrokerAsk:
+    """
+    Return a request with the registration of its broker, also where its version has none.
+
+    So it ends with the registration: a broker that is back does not shut down.
+    """
+    known = view.cluster.brokers.get(request.broker)
+    if known is None or request.broker_epoch != NO_EPOCH:
+        return request
+    return replace(request, broker_epoch=known.epoch)
 
 
 def _read_for(view: ClusterView, asked: ClientAsk) -> None:

@@ -6,6 +6,7 @@ A read that was under way at a claim, or that a write of ours overtook, is dropp
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from controller.core import deletion_facts, events, lost_asks, model, unclean_election, wakeups
@@ -48,7 +49,7 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
             known = tenure.states.get(partition)
             if known is not None and read.version < known.version:
                 continue
-            tenure.states[partition] = read
+            tenure.states[partition] = _since_its_epoch(read, known)
             if known is None:
                 _state_appeared(view, partition, None if was_distrusted else read, now)
             unclean_election.note_leader(view, partition, known)
@@ -69,6 +70,21 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
             tenure.unreadable_states[partition] = read
         view.due.partitions[partition] = None
     wakeups.asks_concerned(view)
+
+
+def _since_its_epoch(
+    read: model.PartitionState, known: model.PartitionState | None
+) -> model.PartitionState:
+    """
+    Return a state as read, with the older transaction where its leader epoch was known before.
+
+    What fences requests is the leader epoch; its leader may have changed the ISR since.
+    """
+    if known is None or known.leader_epoch != read.leader_epoch:
+        return read
+    if known.mzxid == model.UNKNOWN_ZXID or read.mzxid <= known.mzxid:
+        return read
+    return replace(read, mzxid=known.mzxid)
 
 
 def _state_appeared(

@@ -26,11 +26,13 @@ class Link:
     Attributes:
         port: Where clients connect.
         behind: Where the server listens.
+        swallowed: How many pieces of data a black hole took so far.
     """
 
     def __init__(self) -> None:
         self.port = ReservedPort()
         self.behind = ReservedPort()
+        self.swallowed = 0
         self._lock = threading.Lock()
         self._flowing = threading.Event()
         self._ends: set[socket.socket] = set()
@@ -100,6 +102,9 @@ class Link:
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(_CHUNK_BYTES):
+                if not self._flowing.is_set():
+                    with self._lock:
+                        self.swallowed += 1
                 self._flowing.wait()
                 target.sendall(data)
         with self._lock:

@@ -109,6 +109,9 @@ class ScenarioCluster:
             "broker-shut-down": self._broker_shut_down,
             "broker-up": self._broker_up,
             "broker-restart": self._broker_restart,
+            "broker-replaced": self._broker_replaced,
+            "hold-requests": self._hold_requests,
+            "deliver-requests": lambda _: self._world.fabric.network.deliver(),
             "stop-fetching": self._stop_fetching,
             "resume-fetching": self._resume_fetching,
             "free-space": self._free_space,
@@ -225,6 +228,17 @@ class ScenarioCluster:
         for broker in _brokers(command):
             self._world.brokers[broker].kill()
             self._world.brokers[broker].start()
+
+    def _broker_replaced(self, command: Command) -> None:
+        """Restart brokers with empty disks."""
+        for broker in map(self._world.brokers.__getitem__, _brokers(command)):
+            broker.kill()
+            for directory in broker.directories:
+                broker.empty_directory(directory)
+            broker.start()
+
+    def _hold_requests(self, command: Command) -> None:
+        self._world.fabric.network.cut.update(_brokers(command))
 
     def _stop_fetching(self, command: Command) -> None:
         for broker in _brokers(command):

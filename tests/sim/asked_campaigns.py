@@ -28,6 +28,7 @@ NOTABLE: Final = (
     *AskRule,
     *TopicRule,
     "broker_shut_down",
+    "log_lost_behind_cut",
     "shut_down_cleanly",
     "ask_forgotten",
     "client_satisfied",
@@ -40,6 +41,8 @@ NOTABLE: Final = (
 OF_NETWORK: Final = ("answer_lost", "request_doubled", "old_address")
 """Lost answers, requests that arrive twice, and those to a daemon without the role."""
 SHUT_DOWN_WEIGHT: Final = 4
+CUT_WEIGHT: Final = 4
+"""Of logs that are lost while requests of leaders are held up."""
 CLIENTS_ASK_EVERY_S: Final = 3.0
 
 
@@ -58,7 +61,9 @@ def asked_plot_of(seed: int) -> Plot:
     plot = plot_of(seed)
     weights = plot.weights
     if weights.broker_killed:
-        weights = replace(weights, broker_shut_down=SHUT_DOWN_WEIGHT)
+        weights = replace(
+            weights, broker_shut_down=SHUT_DOWN_WEIGHT, log_lost_behind_cut=CUT_WEIGHT
+        )
     options = replace(plot.options, engine=EngineName.NATIVE)
     return replace(
         plot,

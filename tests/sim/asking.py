@@ -140,8 +140,15 @@ class AskChannel:
                 is_over = True
                 self._answered(answer, request, done, incarnation)
 
-        known, fabric = self._known, self._fabric
-        transmit(fabric, lambda reply: known.ask(asked, reply), once, fabric.network.loss)
+        known, network = self._known, self._fabric.network
+
+        def send() -> None:
+            transmit(self._fabric, lambda reply: known.ask(asked, reply), once, network.loss)
+
+        if broker.id in network.cut:
+            network.held.append(send)
+        else:
+            send()
         self._fabric.schedule.call_in(TIMEOUT_S, lambda: once(None))
 
     def _answered(

@@ -30,6 +30,12 @@ PASSING_S: Final = (0.5, 6.0)
 """The duration of a fault that ends by itself."""
 WITHOUT_DISK_S: Final = (4.0, 20.0)
 """The time after which the failed disk of a broker that restarted without it is repaired."""
+UNTIL_REJOINING_S: Final = (0.2, 2.0)
+"""The time in which leaders ask for a broker that is back to be in sync again."""
+WHILE_CUT_S: Final = 20.0
+"""The delay of every fetch of a broker that lost its logs, until their requests were handled."""
+UNTIL_WHOLE_S: Final = (0.5, 5.0)
+"""The time until their requests arrive, once a daemon has heard of the broker's restart."""
 MEMBER_LOST_S: Final = (0.2, 12.0)
 """The time in which clients of a lost ZooKeeper server find another; some lose their session."""
 MEMBER_SHARE: Final = 1 / 3
@@ -65,6 +71,7 @@ class BrokerFaults:
             "broker_lost": lambda: self._away(SimBroker.kill, LOST_S),
             "requests_refused": self._refuse_requests,
             "ensemble_member_lost": self._lose_member,
+            "log_lost_behind_cut": self._lose_log_behind_cut,
         }
 
     def heal(self) -> None:
@@ -74,6 +81,7 @@ class BrokerFaults:
         world.fabric.network.loss = 0.0
         world.fabric.network.late_s.clear()
         world.fabric.network.refusing.clear()
+        self._mend()
         world.fabric.kafka_crash_rate = 0.0
         for broker in world.brokers.values():
             broker.replication.extra_fetch_s = 0.0
@@ -208,6 +216,68 @@ class BrokerFaults:
         self._world.schedule.call_between(*BOUNCE_S, restart)
         self._world.schedule.call_between(*WITHOUT_DISK_S, repair)
         return True
+
+    def _lose_log_behind_cut(self) -> bool:
+        """
+        Let a broker be back and lose its logs while requests to have it in the ISR are held up.
+
+        Only the way from the leaders to the controller is cut. Their requests, older than the loss,
+        arrive when the broker is back once more, and before it has copied.
+        """
+        broker, network = self._a_broker(), self._world.fabric.network
+        is_failing = any(b.offline_directories for b in self._world.brokers.values())
+        if broker is None or broker.asks is None or network.cut or is_failing:
+            return False
+        schedule = self._world.schedule
+        network.cut |= self._world.brokers.keys() - {broker.id}
+        broker.stop()
+
+        def lose() -> None:
+            if network.cut and broker.is_alive and not broker.offline_directories:
+                broker.kill()
+                self._lose_unneeded(broker)
+                broker.replication.extra_fetch_s = WHILE_CUT_S
+                schedule.call_between(*BOUNCE_S, return_)
+            else:
+                self._mend()
+
+        def return_() -> None:
+            broker.start()
+            since = schedule.now()
+            schedule.call_between(*UNTIL_WHOLE_S, lambda: self._mend_when_heard(since))
+
+        schedule.call_between(*BOUNCE_S, broker.start)
+        schedule.call_between(*UNTIL_REJOINING_S, lose)
+        return True
+
+    def _lose_unneeded(self, broker: SimBroker) -> None:
+        """Replace the disks of a broker that is down by empty ones, where no ISR counts on them."""
+        for directory in broker.directories:
+            lost = [p for p, log in broker.logs.items() if log.directory == directory]
+            states = [self._world.state(p) for p in lost]
+            if lost and all(s is not None and broker.id not in s.isr for s in states):
+                broker.empty_directory(directory)
+                self._world.fabric.strike("log_lost_behind_cut")
+
+    def _mend_when_heard(self, since: float) -> None:
+        """Let the requests arrive once a daemon with the role knows who registered at a time."""
+        world = self._world
+        controller = world.zookeeper.get(paths.CONTROLLER)
+        session = -1 if controller is None else controller.ephemeral_owner
+        if not world.invariants.is_daemon(session) or world.invariants.had_to_hear(session, since):
+            self._mend()
+        else:
+            world.schedule.call_in(1.0, lambda: self._mend_when_heard(since))
+
+    def _mend(self) -> None:
+        network = self._world.fabric.network
+        if network.cut:
+            self._world.schedule.call_in(WHILE_CUT_S, self._fetch_at_once)
+        network.deliver()
+
+    def _fetch_at_once(self) -> None:
+        for broker in self._world.brokers.values():
+            broker.replication.extra_fetch_s = 0.0
 
     def _repair(self, broker: SimBroker) -> None:
         """Repair failed disks of a broker that is down, or replace those without needed logs."""

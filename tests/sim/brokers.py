@@ -293,6 +293,15 @@ class SimBroker:
         for log in self.logs.values():
             log.is_online = True
 
+    def empty_directory(self, directory: int) -> None:
+        """Mount an empty disk in place of one while the process is down."""
+        self.futures = {
+            p: f
+            for p, f in self.futures.items()
+            if directory not in {f.directory, self.logs[p].directory}
+        }
+        self.logs = {p: log for p, log in self.logs.items() if log.directory != directory}
+
     def replace_directories(self) -> None:
         """Mount empty disks in place of the failed directories while the process is down."""
         lost = [p for p, log in self.logs.items() if not log.is_online]

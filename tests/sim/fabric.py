@@ -76,6 +76,17 @@ class Network:
     """Brokers whose answers take up to so much longer; the request was carried out long before."""
     refusing: set[BrokerId] = field(default_factory=set)
     """Brokers that do not allow daemons what only a controller may."""
+    cut: set[BrokerId] = field(default_factory=set)
+    """Brokers whose requests do not reach the controller; its requests reach them."""
+    held: list[Callable[[], None]] = field(default_factory=list)
+    """What they sent meanwhile: it arrives when the network is whole again."""
+
+    def deliver(self) -> None:
+        """Make the network whole: what was held arrives."""
+        self.cut.clear()
+        held, self.held = self.held, []
+        for send in held:
+            send()
 
 
 @dataclass(slots=True)

@@ -61,6 +61,7 @@ class Weights:
     broker_lost: int = 0
     requests_refused: int = 0
     broker_shut_down: int = 0
+    log_lost_behind_cut: int = 0
 
 
 LATENT: Final = frozenset(
@@ -82,6 +83,7 @@ LATENT: Final = frozenset(
         "broker_bounced_at_claim",
         "role_taken_in_commit",
         "requests_refused",
+        "log_lost_behind_cut",
     }
 )
 """Faults that take effect later, if at all, and are counted where they do."""

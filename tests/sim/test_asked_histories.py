@@ -309,3 +309,71 @@ def test_daemon_that_dies_before_the_repair_leaves_it_to_the_next() -> None:
     assert replica in world.brokers
     # Only a plan changes the replicas of partitions that have a state.
     assert CONTROLLER_ID in world.topic("auto").partitions[0].replicas
+
+
+def lose_log_behind_cut(world: World) -> None:
+    """Let broker 3 be back, be asked for, and restart without its logs; the requests are held."""
+    network, broker = world.fabric.network, world.brokers[BrokerId(3)]
+    broker.stop()
+    world.run_for(1.0)
+    network.cut |= world.brokers.keys() - {broker.id}
+    broker.start()
+    world.run_for(3.0)
+    assert network.held
+    broker.kill()
+    for directory in broker.directories:
+        broker.empty_directory(directory)
+    fall_behind(world, broker.id)
+
+
+def is_back_when_it_has_copied(world: World, epoch: int) -> None:
+    """Ensure that held requests add no empty replica, at this leader epoch, and later ones do."""
+    world.fabric.network.deliver()
+    world.run_for(1.5)
+    state = world.state(tp())
+    assert state is not None
+    assert (state.isr, state.leader_epoch) == (replicas(1, 2), epoch)
+    catch_up(world, 3)
+    world.run_until(lambda: isr_of(world, "t") == replicas(1, 2, 3), within_s=15.0)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_request_that_is_older_than_the_loss_of_a_log_adds_no_empty_replica(version: int) -> None:
+    """Only the leader's way to the daemon was cut; the daemon wrote the state."""
+    world, _ = held(version)
+    lose_log_behind_cut(world)
+    before = world.state(tp())
+    assert before is not None
+    world.brokers[BrokerId(3)].start()
+    world.run_for(2.0)
+    is_back_when_it_has_copied(world, before.leader_epoch + 1)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_daemon_that_dies_before_it_raises_the_epoch_leaves_it_to_the_next(version: int) -> None:
+    """The registration is newer than the state."""
+    world = World(1, brokers=4, asks=True, has_kafka_controllers=False)
+    world.fabric.alter_partition_version = version
+    world.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]}, min_insync_replicas=2)
+    daemon = world.add_daemon(reactors(HOLDING))
+    world.settle()
+    world.producer.start()
+    lose_log_behind_cut(world)
+    before = world.state(tp())
+    assert before is not None
+    daemon.crash()
+    world.brokers[BrokerId(3)].start()
+    world.run_for(1.0)
+    world.add_daemon(reactors(HOLDING))
+    world.run_until(lambda: (world.state(tp()) or before).version > before.version, within_s=30.0)
+    is_back_when_it_has_copied(world, before.leader_epoch + 1)
+
+
+def test_replica_whose_broker_is_dead_enters_no_isr_by_an_old_request() -> None:
+    """Leaders of the first version know no such error; it may be back without its log."""
+    world, _ = held(version=0)
+    lose_log_behind_cut(world)
+    world.run_for(10.0)
+    world.fabric.network.deliver()
+    world.run_for(5.0)
+    assert isr_of(world, "t") == replicas(1, 2)

@@ -164,7 +164,10 @@ def _isr_answer(
                 results += [judged] if is_final else []
                 # Not judged again: the replica may be eligible by then, without its log.
                 is_urgent = is_urgent or judged.error in lost_asks.REFUSALS
-            case IsrRecord(partition=partition):
+            case (
+                IsrRecord(partition=TopicPartition() as partition)
+                | Change(partition=TopicPartition() as partition)
+            ):
                 is_written = True
                 if partition not in found.taken:
                     found.taken.add(partition)
@@ -193,7 +196,9 @@ def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -
     return is_old and partition not in view.tenure.seeding
 
 
-def _written(record: IsrRecord) -> Change:
+def _written(record: IsrRecord | Change) -> Change:
     """Return the change of an ISR; clients and the other brokers hear of it."""
+    if isinstance(record, Change):
+        return record
     sent = effects.SendUpdateMetadata((record.partition,))
     return Change((record,), (sent,), partition=record.partition)

@@ -106,15 +106,22 @@ def _raise_epoch(
     The same where a leader may wait for an answer that it will not get (``lost_asks``). Where a
     bounce cannot be judged yet, the write waits for it: it would say that the broker is in sync.
     """
-    if view.tenure.bounced.get(partition) or view.due.held.get(partition):
-        return None
     if (
         partition in view.tenure.asking_anew
         or _may_lack_a_log(view, partition, state)
         or may_have_asked_before(view, partition, state)
     ):
-        return _write(view, partition, state, state.leader, state.isr)
+        return next_epoch(view, partition, state)
     return None
+
+
+def next_epoch(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+) -> Change | None:
+    """Return the write of the next leader epoch alone; None while a bounce cannot be judged yet."""
+    if view.tenure.bounced.get(partition) or view.due.held.get(partition):
+        return None
+    return _write(view, partition, state, state.leader, state.isr)
 
 
 def _may_lack_a_log(
@@ -135,25 +142,34 @@ def may_have_asked_before(
     """
     Return whether the leader's request may be older than the restart of a replica outside the ISR.
 
-    A leader repeats AlterPartition until a controller answers. Meanwhile the replica may have lost
-    its log (KIP-903). A raised leader epoch fences such a request; the next one follows a fetch of
-    the replica with that epoch. False where the epoch is not raised: the topic is being deleted, or
-    it is to be deleted and its leader is not live. States that this tenure wrote do not count,
-    unless the leader was told in their leader epoch that a request is not carried out.
+    A leader repeats AlterPartition until a controller answers; below inter-broker protocol 2.7 its
+    own write waits while it has no connection to ZooKeeper. Meanwhile the replica may have lost its
+    log (KIP-903). A raised leader epoch fences both; the next request follows a fetch of the
+    replica with that epoch. Once raised, the state is newer than every registration, so each
+    registration raises it once, and another daemon that reads the state knows as much.
+
+    True also where the leader was told in this leader epoch that a request is not carried out.
+    False where the epoch is not raised: the topic is being deleted, or it is to be deleted and its
+    leader is not live.
     """
     is_refused = view.tenure.told_ineligible.get(partition) == state.leader_epoch
-    if view.options.endpoint is None or not (state.mzxid or is_refused):
-        return False
-    is_leaderless = not view.is_live(state.leader, partition)
-    if partition.topic in view.tenure.deleting or (
-        is_leaderless and is_leader_withheld(view, partition.topic)
-    ):
+    if not (state.mzxid or is_refused) or is_epoch_withheld(view, partition, state):
         return False
     return any(
         replica not in state.isr
         and view.is_live(replica, partition)
         and (is_refused or view.cluster.brokers[replica].epoch > state.mzxid)
         for replica in view.serving_replicas(partition)
+    )
+
+
+def is_epoch_withheld(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+) -> bool:
+    """Return whether no leader epoch is written, as the topic is deleted or to be deleted."""
+    is_leaderless = not view.is_live(state.leader, partition)
+    return partition.topic in view.tenure.deleting or (
+        is_leaderless and is_leader_withheld(view, partition.topic)
     )
 
 

@@ -26,9 +26,13 @@ from typing import Final
 
 from controller.core import broker_requests, model
 from controller.core.broker_requests import AlterPartition, IsrChange, IsrResult
-from controller.core.controllership.duties import may_have_asked_before
-from controller.core.model import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
-from controller.core.records import IsrRecord
+from controller.core.controllership.duties import (
+    is_epoch_withheld,
+    may_have_asked_before,
+    next_epoch,
+)
+from controller.core.model import BrokerId, LeaderEpoch, Replicas, TopicPartition, ZkVersion
+from controller.core.records import Change, IsrRecord
 from controller.core.view import ClusterView
 
 NO_STATE: Final = model.PartitionState(
@@ -36,7 +40,7 @@ NO_STATE: Final = model.PartitionState(
 )
 """What an error about an unknown partition carries."""
 FIRST_TO_JUDGE_REPLICAS: Final = 1
-"""Before this version, the controller accepts every ISR, and leaders know no error for it."""
+"""Before this version, leaders know no error for a member that cannot be in sync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,11 @@ class Unknown:
 
 def judge(
     view: ClusterView, asked: AlterPartition, change: IsrChange, name: str | None
-) -> IsrResult | IsrRecord | Unknown:
+) -> IsrResult | IsrRecord | Change | Unknown:
     """
     Return the answer for a partition, the write that precedes it, or what has to be read first.
+
+    The write is a ``Change`` where it is the next leader epoch, which fences the request.
 
     Args:
         view: Everything known.
@@ -83,9 +89,14 @@ def judge(
         # was deleted since.
         invalid = result(change, broker_requests.INVALID_UPDATE_VERSION, state)
         return Unknown(partition, invalid)
+    fence: Change | Unknown | None = None
     if may_have_asked_before(view, partition, state):
-        return Unknown(partition)
-    return IsrRecord(partition, state, change.isr, change.leader_recovery_state)
+        fence = Unknown(partition)
+    elif asked.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
+        view, partition, change.isr, state
+    ):
+        fence = next_epoch(view, partition, state) or Unknown(partition)
+    return fence or IsrRecord(partition, state, change.isr, change.leader_recovery_state)
 
 
 def _without_topic(change: IsrChange, name: str | None) -> IsrResult:
@@ -120,6 +131,21 @@ def _error_of(  # noqa: PLR0911 - one return per case
             return broker_requests.OPERATION_NOT_ATTEMPTED
         return broker_requests.INELIGIBLE_REPLICA
     return None
+
+
+def _is_to_be_fenced(
+    view: ClusterView, partition: TopicPartition, isr: Replicas, state: model.PartitionState
+) -> bool:
+    """
+    Return whether an ISR adds a member that cannot be in sync, and the leader knows no such error.
+
+    Kafka's controller writes it, and removes the member later. Until then another controller would
+    take a member that is back without its log for one in sync.
+    """
+    added = (broker for broker in isr if broker not in state.isr)
+    return not is_epoch_withheld(view, partition, state) and not all(
+        _is_eligible(view, partition, broker) for broker in added
+    )
 
 
 def _is_eligible(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:

@@ -87,6 +87,19 @@ def asking(assignments: Mapping[TopicPartition, Sequence[int]], **options: objec
     return Asking(Driver(assignments, **options))  # type: ignore[arg-type]
 
 
+def test_request_without_an_epoch_ends_with_the_registration_that_made_it() -> None:
+    """The broker is back when it is judged: it did not ask to shut down."""
+    a = asking({tp(): (1, 2, 3)})
+    a.driver.view.tenure.unseeded[tp()] = None
+    request = ControlledShutdown(ONE, broker_requests.NO_EPOCH)
+    a.driver.observe(BrokerAsked(1, request))
+    assert not a.answers()
+    a.driver.view.tenure.unseeded.clear()
+    a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: broker(1, 900)}))
+    assert a.answer() == ControlledShutdownResponse(broker_requests.STALE_BROKER_EPOCH)
+    assert not a.driver.view.tenure.shutting_down
+
+
 def stops(effects: list[Effect]) -> list[tuple[TopicPartition, int, int]]:
     """Return the replicas that were stopped without deletion, with the epoch."""
     return [

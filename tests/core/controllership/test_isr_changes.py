@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -22,6 +23,7 @@ from controller.core.events import (
     BrokerAsked,
     BrokersRead,
     Deposed,
+    PreferredElectionRead,
     StatesRead,
     TimerFired,
     TopicsRead,
@@ -43,10 +45,10 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, Options
 from controller.core.partition.context import state_record
-from controller.core.records import Change, IsrRecord, StateRecord
+from controller.core.records import Change, IsrRecord, StateCreatedRecord, StateRecord
 from controller.core.state.tenure import TopicDeletion
 from controller.core.wakeups import ASKS_TIMER
-from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 LEADER = BrokerId(1)
 ENDPOINT = LiveBroker(BrokerId(1000), BrokerEpoch(0), (Endpoint("BROKERS", "h", 1, "PLAINTEXT"),))
@@ -178,7 +180,7 @@ def test_request_of_an_earlier_version_is_refused() -> None:
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        (0, broker_requests.NONE),
+        (0, broker_requests.FENCED_LEADER_EPOCH),
         (1, broker_requests.OPERATION_NOT_ATTEMPTED),
         (2, broker_requests.INELIGIBLE_REPLICA),
         (3, broker_requests.INELIGIBLE_REPLICA),
@@ -187,7 +189,7 @@ def test_request_of_an_earlier_version_is_refused() -> None:
 def test_member_that_cannot_be_in_sync_is_refused_where_leaders_know_the_error(
     member: int, version: int, expected: int
 ) -> None:
-    """Kafka's controller before 3.3 accepts every ISR."""
+    """The others get the next leader epoch: written, it would be in sync where it is back empty."""
     driver = Driver({tp(): (1, 2, 9)}, brokers=(1, 2, 3, 4))
     ask(driver, asked(change((LEADER, BrokerId(2), BrokerId(member)), epoch=99), version=version))
     assert not answers(driver)
@@ -198,6 +200,8 @@ def test_member_that_cannot_be_in_sync_is_refused_where_leaders_know_the_error(
     asking = change(wanted, epoch=state.leader_epoch, version=state.version)
     ask(driver, asked(asking, version=version), ticket=2)
     assert [f.error for f in results(driver, 2)] == [expected]
+    written = driver.view.tenure.states[tp()]
+    assert (written.isr, written.leader_epoch) == (state.isr, state.leader_epoch + (version == 0))
 
 
 def test_state_beyond_the_view_is_read_before_it_is_judged() -> None:
@@ -335,6 +339,147 @@ def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
     assert error(driver) == broker_requests.NONE
+
+
+def back(driver: Driver, broker_id: int, registered: int) -> BrokersRead:
+    """Return what is read when a broker registered anew."""
+    again = replace(with_two_listeners(BrokerId(broker_id)), epoch=BrokerEpoch(registered))
+    return BrokersRead({**driver.view.cluster.brokers, again.id: again})
+
+
+def without(driver: Driver, broker_id: int) -> BrokersRead:
+    """Return what is read when a broker is gone."""
+    return BrokersRead({b: r for b, r in driver.view.cluster.brokers.items() if b != broker_id})
+
+
+def add_the_third(driver: Driver, *, version: int = 3) -> AlterPartition:
+    """Return the leader's request to add broker 3 to the present state."""
+    state = driver.view.tenure.states[tp()]
+    wanted = change(replicas(1, 2, 3), epoch=state.leader_epoch, version=state.version)
+    return asked(wanted, version=version)
+
+
+def as_read() -> Driver:
+    """Return a state that another controller wrote."""
+    return served(mzxid=AFTER_REGISTRATIONS)
+
+
+def as_elected() -> Driver:
+    """Return a state of which this tenure wrote the leader epoch."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    driver.observe(without(driver, 3))
+    driver.observe(back(driver, 3, 300))
+    return driver
+
+
+def as_asked() -> Driver:
+    """Return a state that this tenure wrote last as the leader asked."""
+    driver = as_elected()
+    ask(driver, add_the_third(driver), ticket=7)
+    state = driver.view.tenure.states[tp()]
+    shrunk = change(replicas(1, 2), epoch=state.leader_epoch, version=state.version)
+    ask(driver, asked(shrunk), ticket=8)
+    return driver
+
+
+def as_created() -> Driver:
+    """Return a state that this tenure created while broker 3 was dead."""
+    driver = served()
+    driver.observe(without(driver, 3))
+    created = StateCreatedRecord(tp(), LEADER, replicas(1, 2), EPOCH)
+    apply(driver.view, created, driver.now)
+    driver.observe(back(driver, 3, 300))
+    return driver
+
+
+@pytest.mark.parametrize("state_of", [as_read, as_elected, as_asked, as_created])
+@pytest.mark.parametrize("version", [0, 3])
+def test_request_older_than_a_restart_is_fenced_whoever_wrote_the_state(
+    state_of: Callable[[], Driver], version: int
+) -> None:
+    """The leader's way to the controller was cut meanwhile, and the replica lost its log."""
+    driver = state_of()
+    before = driver.view.tenure.states[tp()]
+    late = add_the_third(driver, version=version)
+    driver.observe(back(driver, 3, 900))
+    written = driver.view.tenure.states[tp()]
+    assert (written.leader, written.isr) == (LEADER, replicas(1, 2))
+    assert written.leader_epoch == before.leader_epoch + 1
+    ask(driver, late, ticket=9)
+    assert [r.error for r in results(driver, 9)] == [broker_requests.FENCED_LEADER_EPOCH]
+    driver.observe(without(driver, 1))
+    elected = driver.view.tenure.states[tp()]
+    assert (elected.leader, elected.isr) == (2, replicas(2))
+
+
+def test_replica_without_its_log_is_not_elected_though_it_is_preferred() -> None:
+    """Not before it is in sync anew."""
+    driver = Driver({tp(): (3, 1, 2)}, brokers=(1, 2, 3), leaders={tp(): 1})
+    state = driver.view.tenure.states[tp()]
+    read = replace(state, isr=replicas(1, 2), version=ZkVersion(1), mzxid=AFTER_REGISTRATIONS)
+    driver.fold(StatesRead({tp(): read}))
+    driver.observe(without(driver, 3))
+    late = add_the_third(driver)
+    driver.observe(back(driver, 3, 900))
+    ask(driver, late)
+    driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(0)))
+    assert driver.view.tenure.states[tp()].leader == LEADER
+    ask(driver, add_the_third(driver), ticket=2)
+    driver.now = Instant(driver.now + 60.0)
+    driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(1)))
+    assert driver.view.tenure.states[tp()].leader == 3
+
+
+@pytest.mark.parametrize("endpoint", [ENDPOINT, None], ids=["AlterPartition", "ZooKeeper"])
+def test_registration_raises_the_leader_epoch_once_where_its_replica_is_out_of_the_isr(
+    endpoint: LiveBroker | None,
+) -> None:
+    """In one cycle; below protocol 2.7 the leader's own write may wait for its connection."""
+    driver = Driver({tp(n): (1, 2, 3) for n in range(4)}, brokers=(1, 2, 3))
+    driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
+    driver.view.options = Options(endpoint=endpoint)
+    for n in range(3):
+        state = driver.view.tenure.states[tp(n)]
+        read = replace(state, isr=replicas(1, 2), version=ZkVersion(1), mzxid=AFTER_REGISTRATIONS)
+        driver.fold(StatesRead({tp(n): read}))
+    driver.settle()
+    driver.changes.clear()
+    driver.observe(back(driver, 3, 900))
+    for _ in range(3):
+        driver.now = Instant(driver.now + 60.0)
+        driver.observe(TimerFired(ASKS_TIMER))
+        driver.observe(BrokersRead(dict(driver.view.cluster.brokers)))
+    driver.view.due.add(driver.view.tenure.states)
+    driver.settle()
+    written = [r for c in driver.changes for r in c.records if isinstance(r, StateRecord)]
+    assert sorted((r.partition, r.isr, r.leader_epoch) for r in written) == [
+        *((tp(n), replicas(1, 2), 1) for n in range(3)),
+        (tp(3), replicas(1, 2), 1),  # it was in sync: it leaves
+    ]
+
+
+@pytest.mark.parametrize(("mzxid", "raised"), [(899, 1), (901, 0)])
+def test_next_daemon_raises_the_leader_epoch_if_the_former_one_had_not(
+    mzxid: int, raised: int
+) -> None:
+    """It died between the registration and the write, or after it."""
+    driver = served(mzxid=Zxid(mzxid))
+    state = driver.view.tenure.states.pop(tp())
+    driver.fold(back(driver, 3, 900))
+    driver.view.due.bounced.clear()
+    driver.view.due.partitions.clear()
+    driver.observe(StatesRead({tp(): state}))
+    assert epoch(driver) == state.leader_epoch + raised
+
+
+def test_isr_that_was_written_before_a_registration_was_heard_of_fences_nothing() -> None:
+    """What fences is the leader epoch: the follower's last fetch may be older as well."""
+    driver = as_read()
+    before = driver.view.tenure.states[tp()]
+    later = replace(before, version=ZkVersion(before.version + 1), mzxid=Zxid(950))
+    driver.observe(StatesRead({tp(): later}))
+    driver.observe(back(driver, 3, 900))
+    assert epoch(driver) == before.leader_epoch + 1
 
 
 def epoch(driver: Driver) -> int:
