@@ -14,6 +14,7 @@ from integration.rigs.cluster import Cluster
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.kafka_jars import KAFKA_2_7, KAFKA_3_9
 from integration.rigs.plans import Daemons, await_tenure, configure, unconfigure
+from integration.rigs.running_daemons import answered
 from integration.rigs.servers import Broker
 from integration.rigs.tcp_proxies import Link
 from integration.rigs.traffic import Traffic
@@ -65,10 +66,14 @@ def test_old_request_adds_no_replica_that_lost_its_log(
         with Traffic(cluster.bootstrap_servers, {topic: 1}, payload_bytes=1000) as traffic:
             traffic.await_flow()
             kill(cluster, lost, topic)
+            lost.start()
+            await_all(cluster, topic)  # the leader has a connection to the endpoint now
+            assert answered(daemon, "AlterPartition") > 0
+            kill(cluster, lost, topic)
             link.swallow()
             lost.start()
             eventually(lambda: link.swallowed > 0, within_s=20, what="the leader asks to add it")
-            time.sleep(1.0)
+            time.sleep(2.0)
             assert cluster.isr(topic, 0) == REMAINING
             written = kill(cluster, lost, topic)
             configure(cluster, f"topics/{topic}", {THROTTLED: "*"})
@@ -92,20 +97,12 @@ def test_old_request_adds_no_replica_that_lost_its_log(
             print(f"{row.name}: leader epoch {written['leader_epoch']}, then {epoch}")
             unconfigure(cluster, f"brokers/{LOST}", RATE)
             unconfigure(cluster, f"topics/{topic}", THROTTLED)
-            eventually(
-                lambda: cluster.isr(topic, 0) == {*REMAINING, LOST},
-                within_s=90,
-                what="the replica has copied, and is in sync",
-            )
+            await_all(cluster, topic)
             for broker in (1, 2):
                 cluster.brokers[broker].kill()
                 eventually(lambda: cluster.leader(topic, 0) != broker, within_s=30)  # noqa: B023
                 cluster.start_brokers(broker)
-                eventually(
-                    lambda: cluster.isr(topic, 0) == {*REMAINING, LOST},
-                    within_s=90,
-                    what="all are in sync again",
-                )
+                await_all(cluster, topic)
             traffic.await_flow()
             traffic.stop()
         assert traffic.failed == {}
@@ -113,6 +110,12 @@ def test_old_request_adds_no_replica_that_lost_its_log(
         assert found.is_clean, str(found)
     finally:
         link.close()
+
+
+def await_all(cluster: Cluster, topic: str) -> None:
+    """Wait until every replica has copied, and is in sync."""
+    everyone = {*REMAINING, LOST}
+    eventually(lambda: cluster.isr(topic, 0) == everyone, within_s=90, what="all are in sync")
 
 
 def kill(cluster: Cluster, broker: Broker, topic: str) -> dict[str, int]:
