@@ -23,7 +23,7 @@ from controller.core import (
     wakeups,
 )
 from controller.core.applied_throttles import broker_entity
-from controller.core.broker_requests import NO_EPOCH, BrokerAsk, PendingAsk
+from controller.core.broker_requests import BrokerAsk, PendingAsk
 from controller.core.cached_znodes import PlanNode
 from controller.core.client_requests import ClientAsk, PendingClientAsk
 from controller.core.controllership import responses
@@ -175,7 +175,7 @@ def _of_registration(view: ClusterView, request: BrokerAsk) -> BrokerAsk:
     So it ends with the registration: a broker that is back does not shut down.
     """
     known = view.cluster.brokers.get(request.broker)
-    if known is None or request.broker_epoch != NO_EPOCH:
+    if known is None or request.broker_epoch is not None:
         return request
     return replace(request, broker_epoch=known.epoch)
 

@@ -91,8 +91,7 @@ def test_request_without_an_epoch_ends_with_the_registration_that_made_it() -> N
     """The broker is back when it is judged: it did not ask to shut down."""
     a = asking({tp(): (1, 2, 3)})
     a.driver.view.tenure.unseeded[tp()] = None
-    request = ControlledShutdown(ONE, broker_requests.NO_EPOCH)
-    a.driver.observe(BrokerAsked(1, request))
+    a.driver.observe(BrokerAsked(1, ControlledShutdown(ONE, None), a.driver.permission))
     assert not a.answers()
     a.driver.view.tenure.unseeded.clear()
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: broker(1, 900)}))
