@@ -216,6 +216,7 @@ def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
     metrics, health = telemetry.metrics, telemetry.health
     session = Session(build_client(settings, clock))
     health.watch_session(lambda: _state_of(session))
+    health.watch_cluster(lambda: session.awaited)
     listening = telemetry.http.address
     http = str(advertised(settings.http_advertise, listening, socket.gethostname()))
     if settings.http_tls_certfile is not None:
@@ -239,7 +240,7 @@ def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
         request_bytes=settings.request_bytes,
     )
     pings = Pings(session, metrics.zookeeper_took)
-    # A daemon that waits for ZooKeeper is alive, though not ready.
+    # A daemon that waits for ZooKeeper or for a cluster is alive, though not ready.
     health.watch_loop(clock.now)
     session.start(within_s=CONNECT_S)
     stack.callback(session.stop)

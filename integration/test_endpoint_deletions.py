@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
-import struct
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,10 +23,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     NewTopic,
 )
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.controller_wire import ControllerWire
 from integration.rigs.failpoints import REQUESTED_DELETIONS, Failpoint
 from integration.rigs.kafka_jars import KAFKA_2_7, KAFKA_3_9, Release
 from integration.rigs.kafka_tools import TOPICS
@@ -105,27 +103,12 @@ Row = tuple[str | None, uuid.UUID | None, int]
 
 
 class Wire:
-    """Sends requests of chosen versions to the controller that clients see."""
+    """Sends DeleteTopics of chosen versions to the controller that clients see."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Find the controller."""
-        metadata = admin_of(cluster).list_topics(timeout=20)
-        found = metadata.brokers[metadata.controller_id]
-        self._address = (str(found.host), found.port)
-        versions = ApiVersionsResponse.decode(
-            self._exchange(ApiVersionsRequest(version=0)), version=0
-        )
-        (self.highest,) = (a.max_version for a in versions.api_keys if a.api_key == DELETE_TOPICS)
-
-    def _exchange(self, message: Any) -> bytes:  # noqa: ANN401 - kafka-python has no types
-        message.with_header(correlation_id=7, client_id="a-test")
-        frame = message.encode(header=True)
-        with socket.create_connection(self._address, timeout=60) as connection:
-            connection.sendall(struct.pack(">i", len(frame)) + frame)
-            (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-            answer = connection.recv(size, socket.MSG_WAITALL)
-        assert struct.unpack(">i", answer[:4]) == (7,)
-        return answer[4:]
+        self._controller = ControllerWire(cluster)
+        self.highest = self._controller.highest(DELETE_TOPICS)
 
     def ask(self, version: int, *topics: Named, timeout_ms: int = TIMEOUT_MS) -> list[Row]:
         """Return the rows of the answer."""
@@ -139,10 +122,7 @@ class Wire:
         else:
             named = {"topics": pairs}
         body = DeleteTopicsRequest(version=version, timeout_ms=timeout_ms, **named)
-        answer = self._exchange(body)
-        if DeleteTopicsResponse.flexible_version_q(version):
-            answer = answer[1:]
-        found = DeleteTopicsResponse.decode(answer, version=version)
+        found = self._controller.ask(body, DeleteTopicsResponse)
         return [
             (row.name, getattr(row, "topic_id", None) or None, row.error_code)
             for row in found.responses

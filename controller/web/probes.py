@@ -1,8 +1,9 @@
 """
 The answers of the probes: whether the process is alive and whether it is ready, with a reason.
 
-Alive: the loop's thread completed a cycle recently. Ready: alive and connected to ZooKeeper, as
-leader or as standby. Called by the HTTP server's threads; each call looks at loop and session.
+Alive: the loop's thread completed a cycle recently. Ready: alive and connected to the ZooKeeper of
+a cluster, as leader or as standby. Called by the HTTP server's threads; each call looks at loop and
+session.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Health:
         self._quiet_s = quiet_s
         self._last_cycle: Callable[[], Instant | None] = lambda: None
         self._session: Callable[[], SessionStatus] = lambda: SessionStatus.LOST
+        self._awaited: Callable[[], str | None] = lambda: None
 
     def watch_loop(self, last_cycle: Callable[[], Instant | None]) -> None:
         """Read the time of the loop's last cycle there; None means that its thread ended."""
@@ -42,6 +44,10 @@ class Health:
     def watch_session(self, state: Callable[[], SessionStatus]) -> None:
         """Read the state of the ZooKeeper session there."""
         self._session = state
+
+    def watch_cluster(self, awaited: Callable[[], str | None]) -> None:
+        """Read there what is missing of a cluster; None means that it exists."""
+        self._awaited = awaited
 
     @property
     def session(self) -> SessionStatus:
@@ -63,4 +69,4 @@ class Health:
         session = self._session()
         if session is not SessionStatus.CONNECTED:
             return f"the ZooKeeper session is {session.value}"
-        return self.why_dead()
+        return self._awaited() or self.why_dead()

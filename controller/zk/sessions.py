@@ -13,6 +13,7 @@ ZooKeeper.
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, Final, Protocol
 
 import structlog
@@ -81,6 +82,9 @@ RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.
 LOOK_S: Final = 1.0
 """Between two checks for the end of a silent session: a wait stops while the machine sleeps."""
 
+CLUSTER_LOOK_S: Final = 1.0
+"""Between two looks whether brokers created their directories."""
+
 _DEAD: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
@@ -121,6 +125,8 @@ class Session:
         self._lease = client.lease
         self.acls: list[Any] = []
         """The permissions of the cluster's ordinary znodes; ``start`` reads them."""
+        self.awaited: str | None = None
+        """What is missing of a cluster, while ``start`` waits for it."""
         self._listeners: list[SessionListener] = []
         self._connected = threading.Event()
         self._alarm: threading.Event | None = None
@@ -133,13 +139,17 @@ class Session:
         """Call this listener from now on, after those added before."""
         self._listeners.append(listener)
 
-    def start(self, *, within_s: float) -> None:
+    def start(self, *, within_s: float, look_s: float = CLUSTER_LOOK_S) -> None:
         """
-        Connect, and from then on stay connected.
+        Connect, wait until there is a cluster, and from then on stay connected.
+
+        Args:
+            within_s: How long the connection is awaited.
+            look_s: Seconds between two looks for the cluster, which is awaited without a limit.
 
         Raises:
             SessionSuspendedError: there is no connection in time.
-            InvalidInputError: there is no Kafka cluster, or its permissions cannot be read.
+            InvalidInputError: the permissions of the cluster's znodes cannot be read.
 
         """
         self._running = True
@@ -150,16 +160,52 @@ class Session:
                 raise errors.SessionSuspendedError(
                     f"ZooKeeper at {hosts} cannot be reached in {within_s:g} s"
                 )
-            if self.ask(self.client.exists_async(paths.BROKER_IDS)) is None:
-                raise errors.InvalidInputError(
-                    f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
-                    f"{paths.BROKER_IDS} does not exist; is the chroot right?"
-                )
+            self._await_cluster(hosts, look_s)
             # Brokers must be able to change the daemon's znodes, so these get their permissions.
             self.client.default_acl = self.acls = cluster_acl(self._acl_of)
         except errors.ControllerError:
             self.stop()
             raise
+
+    def _await_cluster(self, hosts: str, look_s: float) -> None:
+        """
+        Wait until brokers created their directories, whose permissions the daemon's znodes get.
+
+        Nothing is created here: in a wrong chroot it would look like another cluster.
+        """
+        while (missing := self._missing_roots()) != []:
+            if missing is not None:
+                self._note_missing(f"{hosts}{self.client.chroot}", missing)
+            time.sleep(look_s)
+        self.awaited = None
+
+    def _note_missing(self, where: str, missing: list[str]) -> None:
+        awaited = (
+            f"there is no Kafka cluster at {where}: {', '.join(missing)} missing; a broker that "
+            "starts creates it, or is the chroot wrong?"
+        )
+        if awaited != self.awaited:
+            self._log.warning("cluster awaited", reason=awaited)
+            self.awaited = awaited
+
+    def _missing_roots(self) -> list[str] | None:
+        """Return what a cluster has and is not there; None: ZooKeeper does not say."""
+        try:
+            looked = [(path, self.client.exists_async(path)) for path in paths.CLUSTER_ROOTS]
+            missing = [path for path, pending in looked if self._is_absent(pending)]
+            if missing and self.client.chroot and self._is_absent(self.client.exists_async("/")):
+                return [f"the chroot {self.client.chroot}"]
+        except (errors.SessionSuspendedError, errors.SessionLostError):
+            if not self.is_usable:
+                raise
+            return None
+        return missing
+
+    def _is_absent(self, pending: Any) -> bool:  # noqa: ANN401 - kazoo has no types
+        try:
+            return self.ask(pending) is None
+        except exceptions.NoAuthError:
+            return False  # Newer servers hide whether it exists; its permissions are read next.
 
     def stop(self) -> None:
         """End the session, and its ephemeral znodes with it."""

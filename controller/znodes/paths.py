@@ -53,6 +53,9 @@ CONFIG_CHANGES: Final = "/config/changes"
 KAFKA_ROOTS: Final = (TOPICS, "/admin")
 """The first of these that is not open to everyone sets the permissions of the daemon's znodes."""
 
+CLUSTER_ROOTS: Final = (BROKER_IDS, *KAFKA_ROOTS, "/config")
+"""What the first broker of a cluster creates: without one of these there is no cluster yet."""
+
 OUR_ROOTS: Final = (ROOT, LEADER, EPOCH, ORPHANS, OUTCOMES, REASSIGNMENTS, LEGACY_PLAN)
 """The roots of the reassigner's znodes, and the znode of legacy plans."""
 

@@ -123,7 +123,8 @@ class ZkRig:
         """
         self.place = place
         self.inbox = WaitingInbox()
-        place.put(paths.BROKER_IDS)
+        for path in paths.CLUSTER_ROOTS:
+            place.put(path)
         place.put(paths.TOPICS)
         client = LeasedClient(
             MonotonicClock(),

@@ -59,3 +59,14 @@ def test_connected_and_cycling_is_ready() -> None:
     health.watch_loop(clock.now)
     health.watch_session(lambda: SessionStatus.CONNECTED)
     assert health.why_unready() is None
+
+
+def test_daemon_that_waits_for_a_cluster_is_alive_and_not_ready() -> None:
+    """It says what is missing."""
+    clock = FixedClock()
+    health = Health(clock=clock)
+    health.watch_loop(clock.now)
+    health.watch_session(lambda: SessionStatus.CONNECTED)
+    health.watch_cluster(lambda: "/brokers/ids missing")
+    assert health.why_dead() is None
+    assert health.why_unready() == "/brokers/ids missing"

@@ -236,7 +236,8 @@ class FakeInbox:
 
 def connected_session(client: FakeClient) -> Session:
     """Build a session on the fake that has its connection."""
-    client.nodes.setdefault(paths.BROKER_IDS, (b"", Stat(0, 1, 0)))
+    for path in paths.CLUSTER_ROOTS:
+        client.nodes.setdefault(path, (b"", Stat(0, 1, 0)))
     session = Session(cast("LeasedClient", client))
     session.start(within_s=WITHIN_S)
     return session

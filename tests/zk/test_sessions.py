@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import cast
 
 import pytest
+from kazoo.exceptions import AuthFailedError
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-from controller.errors import InvalidInputError
+from controller.errors import SessionLostError
 from controller.setting_sources import load_settings
 from controller.zk.clients import LeasedClient
 from controller.zk.sessions import Session, build_client
 from controller.znodes import paths
-from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeClock, connected_session
+from tests.zk.fakes import (
+    SESSION,
+    WITHIN_S,
+    Answered,
+    FakeClient,
+    FakeClock,
+    connected_session,
+)
 
 
 class _Listener:
@@ -120,10 +129,48 @@ def test_refused_credentials_make_the_session_unusable() -> None:
     assert not session.is_usable
 
 
-def test_a_wrong_chroot_is_refused() -> None:
-    """Rather than creating an empty cluster there."""
-    with pytest.raises(InvalidInputError, match="chroot"):
-        Session(cast("LeasedClient", FakeClient())).start(within_s=1)
+def test_cluster_is_awaited_and_nothing_is_created() -> None:
+    """A new one, or the chroot is wrong: what is missing is said each time that it changes."""
+    client = FakeClient()
+    session = Session(cast("LeasedClient", client))
+    waiting = threading.Thread(target=session.start, kwargs={"within_s": 1, "look_s": 0.01})
+    waiting.start()
+    eventually_awaits(session, "the chroot /kafka missing")
+    client.put("/", b"")
+    eventually_awaits(session, "/brokers/ids, /brokers/topics, /admin, /config missing")
+    for path in (paths.BROKER_IDS, "/config", paths.TOPICS):
+        client.put(path, b"")
+    eventually_awaits(session, ": /admin missing")
+    assert client.default_acl is None
+    client.put("/admin", b"")
+    waiting.join(WITHIN_S)
+    assert session.awaited is None
+    assert client.default_acl == OPEN_ACL_UNSAFE
+    assert not client.created
+
+
+def eventually_awaits(session: Session, what: str) -> None:
+    """Return when this is said to be missing."""
+    end = time.monotonic() + WITHIN_S
+    while what not in (session.awaited or ""):
+        assert time.monotonic() < end, session.awaited
+        time.sleep(0.005)
+
+
+def test_roots_that_are_hidden_exist() -> None:
+    """Newer servers do not say so to everyone."""
+    client = FakeClient()
+    client.mute.update(paths.CLUSTER_ROOTS)
+    assert connected_session(client).awaited is None
+
+
+def test_refused_credentials_end_the_wait_for_a_cluster() -> None:
+    """The client library gives up then."""
+    client = FakeClient()
+    client.exists_async = lambda *_: Answered(AuthFailedError())  # type: ignore[method-assign, assignment]
+    client.client_state = KeeperState.AUTH_FAILED
+    with pytest.raises(SessionLostError):
+        Session(cast("LeasedClient", client)).start(within_s=1, look_s=0.01)
 
 
 def test_what_we_create_gets_the_permissions_of_the_cluster() -> None:
