@@ -57,8 +57,13 @@ CREATE_POLICY: Final = "create.topic.policy.class.name"
 ALTER_POLICY: Final = "alter.config.policy.class.name"
 NUM_PARTITIONS: Final = "num.partitions"
 REPLICATION_FACTOR: Final = "default.replication.factor"
-FOR_NEW_TOPICS: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR, PROTOCOL)
-"""Settings of brokers that change with a restart only."""
+FOR_NEW_TOPICS: Final = (CREATE_POLICY, ALTER_POLICY, NUM_PARTITIONS, REPLICATION_FACTOR)
+"""
+Settings of brokers that have to be the same, and change with a restart only.
+
+The protocol is raised one broker after the other. A controller that stores ids gives every topic
+one, and one that does not keeps them: a new topic gets one as soon as a broker stores them.
+"""
 
 Found = TypeVar("Found")
 
@@ -94,11 +99,12 @@ class TopicValidation:
         first = self._agreed("topic_defaults", FOR_NEW_TOPICS)
         if first is None or first.get(CREATE_POLICY):
             return None
+        protocols = {configured.get(PROTOCOL) or "" for configured in self._known.values()}
         try:
             return TopicDefaults(
                 int(first.get(NUM_PARTITIONS) or ""),
                 int(first.get(REPLICATION_FACTOR) or ""),
-                is_protocol_at_least(first.get(PROTOCOL) or "", WITH_STORED_IDS),
+                any(is_protocol_at_least(protocol, WITH_STORED_IDS) for protocol in protocols),
             )
         except (ValueError, InvalidInputError) as error:
             _log("topic_defaults_unreadable", error=str(error))
@@ -232,7 +238,7 @@ async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str
     _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
     request = DescribeConfigsRequest(
         version=min(highest, VERSION_MAX),
-        resources=[(BROKER, str(broker.id), [*FOR_NEW_TOPICS, DELETION])],
+        resources=[(BROKER, str(broker.id), [*FOR_NEW_TOPICS, PROTOCOL, DELETION])],
         include_synonyms=False,
         include_documentation=False,
     )

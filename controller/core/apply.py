@@ -118,7 +118,10 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 electing=frozenset(partitions),
             )
             tenure.electing.update(partitions)
-            tenure.preferred.update(dict.fromkeys(partitions))
+            if record.is_unclean:
+                view.due.add(partitions)
+            else:
+                tenure.preferred.update(dict.fromkeys(partitions))
         case (
             records.TopicCreatedRecord(ticket=ticket, result=result)
             | records.TopicGrownRecord(ticket=ticket, result=result)
@@ -230,7 +233,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             cluster.round_at, cluster.round_from = record.again, record.next_from
         case records.IdleRecord(since=since):
             tenure.idle_since = since
-        case records.YieldedRecord():
+        case records.YieldedRecord() | records.RoleCededRecord():
             pass  # Their time begins when the tenure has ended.
         case records.UpdateRefusedRecord(why=why):
             view.role.rejected_by_brokers = why

@@ -33,6 +33,7 @@ NOT_CONTROLLER: Final = broker_requests.NOT_CONTROLLER
 POLICY_VIOLATION: Final = 44
 OPERATION_NOT_ATTEMPTED: Final = broker_requests.OPERATION_NOT_ATTEMPTED
 PREFERRED_LEADER_NOT_AVAILABLE: Final = 80
+ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
 ELECTION_NOT_NEEDED: Final = 84
 NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 """Error codes of Kafka's protocol in these answers."""
@@ -40,11 +41,16 @@ NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders:
-    """Elect the preferred leaders of partitions (KIP-183, KIP-460)."""
+    """Elect leaders of partitions (KIP-183, KIP-460)."""
 
     partitions: tuple[TopicPartition, ...] | None
-    """None: of all partitions whose leader is not the preferred one."""
+    """None: of all partitions that need the election."""
     timeout_s: float
+    is_unclean: bool = False
+    """
+    Any live replica becomes the leader where there is none, though records are lost; False: the
+    preferred one becomes the leader.
+    """
 
 
 @dataclass(frozen=True, slots=True)

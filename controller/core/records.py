@@ -104,12 +104,14 @@ class ShutdownBegunRecord:
 
 @dataclass(frozen=True, slots=True)
 class ElectionsAskedRecord:
-    """Volatile: a client waits for the preferred leaders of these partitions."""
+    """Volatile: a client waits for leaders of these partitions."""
 
     ticket: int
     partitions: tuple[TopicPartition, ...]
     results: tuple[PartitionResult, ...]
     """The results of the others."""
+    is_unclean: bool = False
+    """Whether any live replica may lead, or the preferred one shall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,6 +478,13 @@ class YieldedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleCededRecord:
+    """Volatile: the role is given up so that a broker carries out this request of a client."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateRefusedRecord:
     """Volatile: the role is given up because brokers refuse the requests of the tenure."""
 
@@ -585,6 +594,7 @@ Record = (
     | StatesPolledRecord
     | IdleRecord
     | YieldedRecord
+    | RoleCededRecord
     | UpdateRefusedRecord
     | EndpointUnreachedRecord
 )

@@ -3,11 +3,13 @@ Unclean elections: conditions for electing a replica that is not in the ISR.
 
 Kafka's controller reads ``unclean.leader.election.enable`` in every offline election. So only an
 answer to a request for settings counts that is newer than the loss of the leader, and newer than
-the last broker or disk that came back.
+the last broker or disk that came back. A client's request for an unclean election (KIP-460) needs
+no setting; it counts until it is answered, so that no election follows a refusal.
 """
 
 from __future__ import annotations
 
+from controller.core.client_requests import ElectLeaders
 from controller.core.model import NO_LEADER, PartitionState, TopicPartition
 from controller.core.view import ClusterView
 
@@ -19,6 +21,16 @@ def permits_unclean(view: ClusterView, partition: TopicPartition) -> bool:
     if since is None or answers is None or answers.number <= since:
         return False
     return view.session.configs[partition.topic].unclean_leader_election
+
+
+def is_requested(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether a client waits for an unclean election of the partition."""
+    return partition in view.tenure.electing and any(
+        isinstance(pending.request, ElectLeaders)
+        and pending.request.is_unclean
+        and partition in pending.electing
+        for pending in view.tenure.client_asks.values()
+    )
 
 
 def note_leader(

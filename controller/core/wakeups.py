@@ -302,6 +302,7 @@ _RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     records.EngineRecord: ("tenure",),
     records.IdleRecord: (),
     records.YieldedRecord: (),
+    records.RoleCededRecord: (),
     records.UpdateRefusedRecord: (),
     records.EndpointUnreachedRecord: (),
 }

@@ -29,7 +29,7 @@ from kafka.protocol.api_message import ApiMessage
 from controller.core import client_requests
 from controller.core.client_requests import ClientAnswer, ClientAsk, PartitionResult
 from controller.core.model import BrokerId, TopicPartition
-from controller.endpoint.codec import RequestHeader, body_cursor, read_request, respond
+from controller.endpoint.codec import RequestHeader, read_request, respond
 from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError, RemoteProtocolError
 
@@ -63,8 +63,6 @@ LOCAL: Final[Mapping[int, tuple[int, int]]] = {
 }
 """The same for what concerns the daemon as an entry in the list of brokers."""
 
-_FIRST_WITH_TYPE: Final = 1
-"""The first version of ElectLeaders with a type of election, its first field."""
 UNCLEAN: Final = 1
 """The election type of ElectLeaders that may lose records (KIP-460)."""
 RESOURCE_BROKER: Final = 4
@@ -92,26 +90,14 @@ def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk]:
     return header, _ASKS[header.api_key](body, client)
 
 
-def is_unclean(header: RequestHeader, frame: bytes) -> bool:
-    """
-    Return whether a request is an election that only Kafka's controller carries out.
-
-    Raises:
-        RemoteProtocolError: it is an ElectLeaders that is malformed, or has a version that is not
-            served.
-
-    """
-    if header.api_key != ELECT_LEADERS or header.version < _FIRST_WITH_TYPE:
-        return False
-    _, cursor = body_cursor(frame, _REQUESTS, SERVED)
-    return cursor.take(1)[0] == UNCLEAN
-
-
 def _elect_leaders(body: Fields, _client: str) -> client_requests.ElectLeaders:
-    if body.get("election_type", 0) != 0:
-        raise RemoteProtocolError(f"election type {body['election_type']}")
+    kind = body.get("election_type", 0)
+    if kind not in (0, UNCLEAN):
+        raise RemoteProtocolError(f"election type {kind}")
     return client_requests.ElectLeaders(
-        _partitions(body["topic_partitions"], "topic", "partitions"), _timeout_s(body)
+        _partitions(body["topic_partitions"], "topic", "partitions"),
+        _timeout_s(body),
+        is_unclean=kind == UNCLEAN,
     )
 
 

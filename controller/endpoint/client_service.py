@@ -210,8 +210,6 @@ class ClientService:
         answer = await arriving.whole()
         who = _who(peer, header)
         permission = None if tenure is None else Permission(who, upstream.broker, tenure)
-        if client_codec.is_unclean(header, frame):
-            return await self._cede(peer, upstream, header, frame, permission)
         given: ClientAnswer | None = None
         if permission is not None:
             _, asked = await self._thread.run(len(frame), partial(client_codec.decode, frame, who))

@@ -158,6 +158,8 @@ def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  #
             yield warning("endpoint_unreached", brokers=sorted(brokers), why=why)
         case records.YieldedRecord(topics=topics):
             yield info("yielded", topics=topics)
+        case records.RoleCededRecord(request=request):
+            yield info("ceded", request=request)
         case records.BlockedRecord(blocked=blocked) if blocked is not None:
             fields = {
                 **record.partition._asdict(),

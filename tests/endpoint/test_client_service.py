@@ -32,6 +32,8 @@ from controller.core.client_requests import (
     AlterReassignmentsResponse,
     CedeRole,
     CedeRoleResponse,
+    ClientAnswer,
+    ElectLeaders,
     PartitionResult,
 )
 from controller.core.events import BrokerAsked, ClientAsked, Event
@@ -786,14 +788,11 @@ def test_a_broker_that_is_the_controller_is_simply_asked() -> None:
         assert not served.loop.events
 
 
-def test_unclean_election_is_left_to_kafkas_controller() -> None:
-    """It may lose records: the daemon does not decide it."""
-    cluster = Handover()
+def test_unclean_election_goes_to_the_loop_as_such() -> None:
+    """A broker permits it before; it may lose records."""
+    rows = [("t", [(0, NOT_CONTROLLER, None)])]
 
     def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
-        if header.api_key == 3:
-            return seen(header, cluster.controller)
-        rows = [("t", [(0, NOT_CONTROLLER if cluster.controller != 1 else 0, None)])]
         return answering(
             header,
             ElectLeadersResponse(
@@ -801,19 +800,19 @@ def test_unclean_election_is_left_to_kafkas_controller() -> None:
             ),
         )
 
-    def give_back(event: Event) -> CedeRoleResponse:
+    def elected(event: Event) -> ClientAnswer:
         assert isinstance(event, ClientAsked)
-        assert event.request == CedeRole("ElectLeaders")
-        cluster.controller = 1
-        return CedeRoleResponse(NOT_CONTROLLER)
+        partition = TopicPartition("t", 0)
+        assert event.request == ElectLeaders((partition,), 1.0, is_unclean=True)
+        return client_requests.ElectLeadersResponse(0, (PartitionResult(partition, 83),))
 
     unclean = ElectLeadersRequest(
         version=2, election_type=1, topic_partitions=[("t", [0])], timeout_ms=1000
     )
-    with public(broker, answer=give_back) as served:
+    with public(broker, answer=elected) as served:
         (answer,) = served.exchange(frame_of(unclean))
         body = ElectLeadersResponse.decode(answer[5:], version=2)
-        assert body.replica_election_results[0].partition_result[0].error_code == 0
+        assert body.replica_election_results[0].partition_result[0].error_code == 83
 
 
 # --- what concerns the daemon as a broker --------------------------------------------------------

@@ -54,6 +54,7 @@ from controller.core.records import (
     Record,
     RefusalRecord,
     RequestOutcomeRecord,
+    RoleCededRecord,
     ShutdownBegunRecord,
     SpecEndedRecord,
     SpecRecord,
@@ -200,6 +201,7 @@ def test_every_durable_end_has_an_event() -> None:
             PreferredElectionEndedRecord(ZkVersion(0)),
             ShutdownBegunRecord(BrokerId(2), BrokerEpoch(9)),
             YieldedRecord(frozenset({"gone"})),
+            RoleCededRecord("UpdateFeatures"),
             NotificationsDeletedRecord("isr_notifications", ("a",)),
             IdleRecord(None),
         )
@@ -214,6 +216,7 @@ def test_every_durable_end_has_an_event() -> None:
         "preferred_election_ended",
         "shutdown_begun",
         "yielded",
+        "ceded",
     ]
 
 

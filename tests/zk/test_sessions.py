@@ -167,7 +167,7 @@ def test_roots_that_are_hidden_exist() -> None:
 def test_refused_credentials_end_the_wait_for_a_cluster() -> None:
     """The client library gives up then."""
     client = FakeClient()
-    client.exists_async = lambda *_: Answered(AuthFailedError())  # type: ignore[method-assign, assignment]
+    client.exists_async = lambda *_: Answered(AuthFailedError())  # type: ignore[method-assign]
     client.client_state = KeeperState.AUTH_FAILED
     with pytest.raises(SessionLostError):
         Session(cast("LeasedClient", client)).start(within_s=1, look_s=0.01)

@@ -200,7 +200,8 @@ def _elect(
     Elect a leader for a partition whose leader is not live, or write that it has none.
 
     Where no member of the ISR is live, the absence of a leader is written first and settings are
-    requested afterwards: only their answer permits an unclean election. Kafka's controller also
+    requested afterwards: only their answer permits an unclean election, unless a client requests
+    one. Kafka's controller also
     elects no leader for a topic that is being deleted; but a step in flight has to end before the
     deletion can have the role, and so has all pending work once the deletion had its time.
     """
@@ -222,8 +223,11 @@ def _elect(
             _full_first(view, partition),
             state.isr,
             lambda r: view.is_staying(r, partition),
-            unclean=state.leader == model.NO_LEADER
-            and unclean_election.permits_unclean(view, partition),
+            unclean=unclean_election.is_requested(view, partition)
+            or (
+                state.leader == model.NO_LEADER
+                and unclean_election.permits_unclean(view, partition)
+            ),
         )
     if leader is None:
         # All of the ISR is dead. It stays unchanged: each member has every acknowledged record, so
@@ -328,6 +332,11 @@ def _write(
         ),
         partition=partition,
     )
+
+
+def has_candidate(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether a replica can lead, in the ISR or not."""
+    return any(view.is_staying(r, partition) for r in view.serving_replicas(partition))
 
 
 def elect_preferred(view: ClusterView, partition: TopicPartition) -> Change | None:

@@ -1,7 +1,8 @@
 """
-Elect preferred leaders for clients, as Kafka's controller does (``KafkaController.electLeaders``).
+Elect leaders for clients, as Kafka's controller does (``KafkaController.electLeaders``).
 
-The elections join those of this tenure, with their limits.
+Elections of preferred leaders join those of this tenure, with their limits. An unclean one is held
+where a partition has no leader and a replica is live, whatever the settings of the topic are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from controller.core.client_requests import (
     PendingClientAsk,
 )
 from controller.core.controllership import duties
-from controller.core.model import Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.records import Change, ElectionsAskedRecord
 from controller.core.requests import acceptance
 from controller.core.view import ClusterView
@@ -43,12 +44,12 @@ def answer_elections(
         timed_out = client_requests.REQUEST_TIMED_OUT
         results += tuple(PartitionResult(p, timed_out) for p in sorted(unread))
         if wanted:
-            return Change((ElectionsAskedRecord(ticket, wanted, results),))
+            return Change((ElectionsAskedRecord(ticket, wanted, results, asked.is_unclean),))
         return ElectLeadersResponse(0, results)
     is_late = now >= pending.since + patience_s
     results = pending.results
     for partition in sorted(pending.electing):
-        result = _election_result(view, partition)
+        result = _election_result(view, partition, is_unclean=asked.is_unclean)
         if result is None and not is_late:
             return None
         late = PartitionResult(partition, client_requests.REQUEST_TIMED_OUT)
@@ -76,7 +77,7 @@ def _elections(
     results: list[PartitionResult] = []
     wanted: list[TopicPartition] = []
     for partition in partitions:
-        result = _unelectable(view, partition)
+        result = _unelectable(view, partition, is_unclean=asked.is_unclean)
         if result is None:
             wanted.append(partition)
         elif asked.partitions is not None or result.error != client_requests.ELECTION_NOT_NEEDED:
@@ -84,8 +85,10 @@ def _elections(
     return tuple(results), tuple(wanted)
 
 
-def _unelectable(view: ClusterView, partition: TopicPartition) -> PartitionResult | None:
-    """Return why no leader is elected; None: the preferred one can be."""
+def _unelectable(
+    view: ClusterView, partition: TopicPartition, *, is_unclean: bool
+) -> PartitionResult | None:
+    """Return why no leader is elected; None: one can be."""
     assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
     if partition.topic in (view.session.deletions or ()):
         deleted = "The topic is being deleted."
@@ -93,7 +96,16 @@ def _unelectable(view: ClusterView, partition: TopicPartition) -> PartitionResul
     if assignment is None or state is None:
         unknown = "The partition does not exist."
         return PartitionResult(partition, client_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
-    if state.leader == assignment.replicas[0]:
+    if is_unclean:
+        return _not_uncleanly(view, partition, state.leader)
+    return _not_preferred(view, partition, state.leader, assignment.replicas[0])
+
+
+def _not_preferred(
+    view: ClusterView, partition: TopicPartition, leader: BrokerId, preferred: BrokerId
+) -> PartitionResult | None:
+    """Return why the preferred leader is not elected; None: it can be."""
+    if leader == preferred:
         needless = "Leader election not needed for topic partition."
         return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
     unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
@@ -101,16 +113,36 @@ def _unelectable(view: ClusterView, partition: TopicPartition) -> PartitionResul
         later = "The partition is being reassigned: its preferred leader is elected afterwards."
         return PartitionResult(partition, unavailable, later)
     if duties.elect_preferred(view, partition) is None:
-        out = f"The preferred replica {assignment.replicas[0]} is not live and in sync."
+        out = f"The preferred replica {preferred} is not live and in sync."
         return PartitionResult(partition, unavailable, out)
     return None
 
 
-def _election_result(view: ClusterView, partition: TopicPartition) -> PartitionResult | None:
+def _not_uncleanly(
+    view: ClusterView, partition: TopicPartition, leader: BrokerId
+) -> PartitionResult | None:
+    """Return why no unclean election is held; None: there is no leader, and one can be elected."""
+    if view.is_live(leader, partition):
+        needless = "Leader election not needed for topic partition."
+        return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
+    if not duties.has_candidate(view, partition):
+        out = "No replica is live."
+        return PartitionResult(partition, client_requests.ELIGIBLE_LEADERS_NOT_AVAILABLE, out)
+    return None
+
+
+def _election_result(
+    view: ClusterView, partition: TopicPartition, *, is_unclean: bool
+) -> PartitionResult | None:
     """Return the result of an election; None while it is under way."""
     assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
     if assignment is None or state is None or partition in view.tenure.preferred:
         return None
+    if is_unclean:
+        if not view.is_live(state.leader, partition):
+            # The last replica may have died after the request was judged.
+            return _not_uncleanly(view, partition, state.leader)
+        return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None
     if state.leader != assignment.replicas[0]:
         unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
         return PartitionResult(partition, unavailable, "The preferred replica cannot lead.")

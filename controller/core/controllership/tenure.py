@@ -217,7 +217,8 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
         until = Instant(view.tenure.held.since + client_asks.CEDE_AFTER_S)
         is_free = not legacy_plan.has_undecided(view) and client_asks.is_cede_due(view, now)
         if now >= until and is_free:
-            return _resign(view, f"a client asks Kafka's controller to carry out {wanted}")
+            ceded = records.RoleCededRecord(wanted)
+            return _resign(view, f"a broker has to carry out {wanted} for a client", ceded)
         return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))
     if view.options.tenure is options.TenurePolicy.PERMANENT:
         return Decision()

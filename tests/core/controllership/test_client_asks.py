@@ -25,6 +25,7 @@ from controller.core.controllership.client_asks import CEDE_AFTER_S, CEDE_WITHIN
 from controller.core.controllership.tenure import CEDE_TIMER, LINGER_TIMER
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
 from controller.core.events import (
+    BrokersRead,
     CancellationRead,
     ClientAsked,
     DeletionsRead,
@@ -37,6 +38,7 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.model import (
+    NO_LEADER,
     BrokerId,
     Instant,
     PartitionAssignment,
@@ -48,7 +50,7 @@ from controller.core.options import Options, TenurePolicy
 from controller.core.submissions import Cancellation, Submission
 from controller.core.tenure_reset import CEDED_S
 from controller.core.wakeups import ASKS_TIMER, PREFERRED_TIMER
-from tests.core.builders import Driver, replicas, tp
+from tests.core.builders import Driver, broker, replicas, tp
 
 NAME = "request_0000000007"
 CANCEL_CZXID = Zxid(77)
@@ -406,6 +408,55 @@ def test_election_that_takes_too_long_times_out() -> None:
     assert not answers(driver)
     pass_time(driver, 1.0)
     assert [errors(a) for a in answers(driver)] == [{0: client_requests.REQUEST_TIMED_OUT}]
+
+
+def keep(driver: Driver, *ids: int) -> None:
+    """Let these brokers be all that are live."""
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in ids}))
+
+
+@pytest.mark.parametrize("unclean", [True, False])
+def test_unclean_leader_is_elected_for_a_client_alone(*, unclean: bool) -> None:
+    """Whatever the settings of the topic are; a preferred election takes no such replica."""
+    driver = Driver({tp(): (1, 2)})
+    driver.change_isr(tp(), replicas(1))
+    keep(driver, 2)
+    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    ask(driver, ElectLeaders((tp(),), 30.0, is_unclean=unclean))
+    state = driver.view.tenure.states[tp()]
+    if unclean:
+        assert (state.leader, state.isr) == (BrokerId(2), (BrokerId(2),))
+        assert [errors(a) for a in answers(driver)] == [{0: 0}]
+    else:
+        assert (state.leader, state.isr) == (NO_LEADER, (BrokerId(1),))
+        unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+        assert [errors(a) for a in answers(driver)] == [{0: unavailable}]
+
+
+def test_unclean_election_prefers_what_is_in_sync() -> None:
+    """The leader's death and the request are seen at once."""
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.change_isr(tp(), replicas(1, 3))
+    keep(driver, 2, 3)
+    ask(driver, ElectLeaders(None, 30.0, is_unclean=True))
+    assert driver.view.tenure.states[tp()].leader == BrokerId(3)
+    assert [errors(a) for a in answers(driver)] == [{}]
+
+
+def test_unclean_election_is_refused_where_it_is_needless_or_impossible() -> None:
+    """And none follows when a replica returns after the refusal."""
+    driver = Driver({tp(0): (1, 2), tp(1): (3, 2)})
+    driver.change_isr(tp(1), replicas(3))
+    keep(driver, 1)
+    ask(driver, ElectLeaders((tp(0), tp(1), tp(7)), 30.0, is_unclean=True))
+    assert errors(answers(driver)[0]) == {
+        0: client_requests.ELECTION_NOT_NEEDED,
+        1: client_requests.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        7: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    keep(driver, 1, 2)
+    pass_time(driver, 1.0)
+    assert driver.view.tenure.states[tp(1)].leader == NO_LEADER
 
 
 # --- the role ------------------------------------------------------------------------------------
