@@ -5,7 +5,7 @@ Without a class, those of classes.txt run. A line of excluded.txt names a test t
 as the controller, and the reason; it still runs in the other modes. Modes: baseline is Kafka alone;
 with daemon, the daemon is the controller (native engine, permanent tenure, public endpoint); with
 idle, it runs beside with its defaults. Results and the logs of brokers and of daemons are in the
-folder of --work.
+folder of --work. A pass with the daemon says if a broker served a part of it, and why.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _cells(row: Mapping[Mode, Result | None], exclusion: str | None) -> Sequence
             notes.extend([exclusion] if exclusion else [])
             continue
         cells.append(f"{mode}={result.verdict}({result.seconds:.0f}s)")
-        if result.verdict == "FAIL":
+        if result.verdict != "skip" and result.reason:
             notes.append(f"{mode}: {result.reason[:_SHOWN_CHARACTERS]}")
     return [*cells, *notes]
 

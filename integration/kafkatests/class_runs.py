@@ -49,6 +49,7 @@ class Result:
     """``pass``, ``FAIL`` or ``skip``."""
     seconds: float = 0.0
     reason: str = ""
+    """Of a failure; of a pass, why a broker served a part of it in the place of the daemon."""
 
 
 @dataclass(frozen=True, slots=True)
