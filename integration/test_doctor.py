@@ -13,6 +13,8 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import run_reassigner
+from integration.rigs.engine_matrix import Row
+from integration.rigs.kafka_jars import KAFKA_2_4, KAFKA_3_9
 from integration.rigs.plans import Daemons, await_tenure
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.waiting import eventually
@@ -110,6 +112,46 @@ def test_a_broker_the_controller_cannot_reach_is_a_finding(
     finally:
         if hospital.zk.exists("/brokers/ids/99") is not None:
             hospital.zk.delete("/brokers/ids/99")
+        daemons.close()
+
+
+SETTINGS_ROWS = (
+    Row("native", KAFKA_3_9, "2.6"),
+    Row("delegated", KAFKA_3_9, None),
+    Row("native", KAFKA_2_4, None),
+)
+
+
+@pytest.mark.parametrize("row", SETTINGS_ROWS, ids=lambda row: row.name)
+def test_settings_that_brokers_reject_are_found(row: Row, tmp_path: Path) -> None:
+    """As a tool left them that writes ZooKeeper itself; valid ones, and throttles, are not."""
+    with row.running() as cluster:
+        bad, good = "left-by-a-tool", "fine"
+        cluster.create_topic(bad, {0: (1, 2)})
+        cluster.create_topic(good, {0: (1, 2)}, {"cleanup.policy": "compact"})
+        throttle = {"leader.replication.throttled.rate": "1000000"}
+        for entity, settings in {
+            f"topics/{bad}": {"cleanup.policy": "bogus"},
+            "brokers/1": throttle,
+            "brokers/2": {"log.cleaner.threads": "many"},
+            "brokers/<default>": {"log.retention.ms": "soon"},
+        }.items():
+            put(cluster, f"/config/{entity}", {"version": 1, "config": settings})
+        daemons = Daemons(cluster, tmp_path)
+        for is_running in (False, True):
+            if is_running:
+                daemons.start()
+            code, findings = diagnose(cluster)
+            assert code == FINDINGS
+            settings_found = {s for check, s in subjects(findings) if check.endswith("_settings")}
+            assert settings_found == {
+                f"/config/topics/{bad}",
+                "/config/brokers/2",
+                "/config/brokers/<default>",
+            }
+            rejected = next(f for f in findings if f["subject"] == f"/config/topics/{bad}")
+            assert (rejected["check"], rejected["severity"]) == ("rejected_settings", "critical")
+            assert "bogus" in rejected["evidence"]
         daemons.close()
 
 

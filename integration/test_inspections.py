@@ -167,4 +167,4 @@ def test_everything_is_surveyed(surveyor: OperatorClient, place: Chroot) -> None
     assert znodes.acls["/reassigner"] == ("world:anyone:ra",)
     assert surveyor.survey_topics() == znodes.topics
     assert surveyor.cluster.brokers() == znodes.brokers
-    assert surveyor.throttles.topic_settings() == {"t-x": {"retention.ms": "7"}}
+    assert surveyor.throttles.settings(paths.TOPIC_CONFIGS) == {"t-x": {"retention.ms": "7"}}

@@ -38,6 +38,7 @@ from controller.core.protocol_versions import WITH_STORED_IDS, is_protocol_at_le
 from controller.core.topic_requests import (
     INVALID_CONFIG,
     INVALID_REQUEST,
+    NONE,
     EffectiveConfig,
     TopicDefaults,
     TopicSettings,
@@ -264,14 +265,17 @@ async def _verdict(
     _, highest = connection.understood.get(ALTER_CONFIGS, (0, 0))
     request = validation_request(min(highest, ALTER_CONFIGS_MAX), examples, settings)
     answer: Any = await connection.ask(frame_of(request))
-    found = {row.error_code: row.error_message or "" for row in answer.responses}
-    if 0 in found:
+    if any(row.error_code == NONE for row in answer.responses):
         return ""
-    for error in (INVALID_CONFIG, INVALID_REQUEST):
-        if error in found:
-            # The message begins with the topic that it was tried on.
-            return str(found[error]).split("'): ", 1)[-1] or "Invalid configuration."
-    return None
+    return next((why for row in answer.responses if (why := rejection_of(row))), None)
+
+
+def rejection_of(row: Any) -> str | None:  # noqa: ANN401 - kafka-python has no types
+    """Return why settings are invalid, from a result with an error; None: it says another thing."""
+    if row.error_code not in {INVALID_CONFIG, INVALID_REQUEST}:
+        return None
+    # The message begins with the resource that it was tried on.
+    return (row.error_message or "").split("'): ", 1)[-1] or "Invalid configuration."
 
 
 def _log(event: str, **values: object) -> None:

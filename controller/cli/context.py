@@ -26,12 +26,18 @@ import typer
 
 from controller.core.model import RequestId, TopicPartition
 from controller.errors import SessionSuspendedError, TransientError
-from controller.previews.access import Inquiry, ask_brokers, ask_min_insync, new_request_id
+from controller.previews.access import (
+    Inquiry,
+    ask_brokers,
+    ask_min_insync,
+    judge_settings,
+    new_request_id,
+)
 from controller.units import MS_PER_S
 
 if TYPE_CHECKING:
     from controller.cli.tables import Screen
-    from controller.previews.access import AskBrokers, AskMinInsyncOf
+    from controller.previews.access import AskBrokers, AskMinInsyncOf, JudgeSettings
     from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
 
@@ -134,6 +140,7 @@ class CommandContext:
     environ: Mapping[str, str]
     connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect
     ask_brokers: AskBrokers = ask_brokers
+    judge_settings: JudgeSettings = judge_settings
     ask_min_insync: AskMinInsyncOf = ask_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
     fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = fetch_status

@@ -59,8 +59,9 @@ def doctor(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner doctor --zookeeper zk1:2181/kafka
 
-    Reads ZooKeeper and queries the brokers for their log directories. Changes nothing without
-    --fix. Exit code: 0 no findings that need attention, 1 error, 2 findings.
+    Reads ZooKeeper, queries the brokers for their log directories, and lets them validate the
+    settings of topics and brokers. Changes nothing without --fix. Exit code: 0 no findings that
+    need attention, 1 error, 2 findings.
     """
     if dry_run and not fix:
         raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")
@@ -85,10 +86,12 @@ def take_snapshot(
         answers = context.ask_brokers(settings, brokers.values(), topics)
         znodes = replace(operator.survey(), hidden=frozenset(hidden))
         status, problem = ask_leader(operator, context.fetch)
+    verdicts = context.judge_settings(settings, znodes)
     return Snapshot(
         znodes=znodes,
         topics_before=topics,
         brokers=answers,
+        settings=verdicts,
         controller_id=settings.controller_id,
         endpoint=configured_entry(settings),
         serves_clients=settings.controller_endpoint is EndpointMode.PUBLIC,

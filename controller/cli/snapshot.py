@@ -21,6 +21,7 @@ from controller.previews.access import broker_survey
 from controller.settings import Settings
 from controller.units import MS_PER_S
 from controller.zk.operator_client import OperatorClient
+from controller.znodes import paths
 
 if TYPE_CHECKING:
     from controller.brokers.cluster_survey import ClusterSurvey
@@ -213,5 +214,5 @@ def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
     topics = operator.survey_topics()
     leading = survey.leading(brokers.values())
     least = topic_survey.min_insync(brokers.values(), topics)
-    own = operator.throttles.topic_settings()
+    own = operator.throttles.settings(paths.TOPIC_CONFIGS)
     return ClusterRows(survey, brokers, topics, least, own, leading.partitions, leading.cluster_id)

@@ -30,6 +30,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     environment_checks.cruise_control,
     znode_checks.hidden_znodes,
     znode_checks.unreadable_znodes,
+    znode_checks.rejected_settings,
     znode_checks.legacy_plan,
     znode_checks.kill_switch,
     znode_checks.lost_records,

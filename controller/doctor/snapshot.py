@@ -46,6 +46,16 @@ class BrokerAnswers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettingVerdicts:
+    """What brokers say of the settings of topics and brokers in ZooKeeper; others are valid."""
+
+    rejected: Mapping[Entity, str] = field(default_factory=dict)
+    """Why brokers reject the settings of an entity."""
+    unknown: Mapping[Entity, str] = field(default_factory=dict)
+    """Why brokers do not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
     """The content of ZooKeeper; what cannot be decoded is in ``unreadable`` by its path."""
 
@@ -69,6 +79,9 @@ class Znodes:
     topic_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broker_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By the name of the znode: a broker id, or ``<default>``."""
+    topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broker_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By the name of the znode, as the throttles."""
     applied_throttles: Mapping[Entity, AppliedThrottle] = field(default_factory=dict)
     """The throttles that daemons set, and the settings before them."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
@@ -119,6 +132,7 @@ class Snapshot:
     topics_before: Mapping[str, model.TopicAssignment]
     """The topic znodes as read before the brokers were asked."""
     brokers: BrokerAnswers = field(default_factory=BrokerAnswers)
+    settings: SettingVerdicts = field(default_factory=SettingVerdicts)
     controller_id: int = 1_000_000
     """The daemon's id as the controller, from the settings."""
     endpoint: model.LiveBroker | None = None

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.core.applied_throttles import Entity
 from controller.core.partition.gates import ids
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
-from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, reassignment_path
+from controller.znodes.paths import (
+    KILL_SWITCH,
+    LEGACY_PLAN,
+    entity_config_path,
+    reassignment_path,
+)
 
 
 def lost_records(snapshot: Snapshot) -> Iterator[Finding]:
@@ -47,6 +53,33 @@ def unreadable_znodes(snapshot: Snapshot) -> Iterator[Finding]:
             path,
             reason,
             "find out which tool wrote it; repair it, or delete it if it is one of ours",
+        )
+
+
+def rejected_settings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find settings in ``/config`` that brokers reject, and those of which they do not say so."""
+    for entity, why in sorted(snapshot.settings.rejected.items()):
+        kind, _, _ = entity.partition("/")
+        yield Finding(
+            "rejected_settings",
+            Severity.CRITICAL,
+            entity_config_path(entity),
+            f"brokers reject these settings: {why}",
+            "correct the setting before a broker restarts, which may not start with it: "
+            f"kafka-configs --alter --entity-type {kind} with --delete-config or --add-config",
+        )
+    reasons: dict[str, list[Entity]] = {}
+    for entity, why in sorted(snapshot.settings.unknown.items()):
+        reasons.setdefault(why, []).append(entity)
+    for why, entities in sorted(reasons.items()):
+        more = len(entities) - 1
+        yield Finding(
+            "unvalidated_settings",
+            Severity.INFO,
+            entity_config_path(entities[0]) + (f" and {more} more" if more else ""),
+            f"no broker says whether these settings are valid: {why}",
+            "optional: allow AlterConfigs on topics and on the cluster; the examination only "
+            "validates (validate_only)",
         )
 
 

@@ -12,12 +12,14 @@ from controller.core.model import BrokerId, LiveBroker, RequestId
 
 if TYPE_CHECKING:
     from controller.brokers.broker_survey import BrokerSurvey
-    from controller.doctor.snapshot import BrokerAnswers, Disks
+    from controller.doctor.snapshot import BrokerAnswers, Disks, SettingVerdicts, Znodes
     from controller.settings import Settings
     from controller.zk.operator_client import OperatorClient
 
 AskBrokers = Callable[["Settings", Collection[LiveBroker], Collection[str]], "BrokerAnswers"]
 """Return the answers of brokers, with the settings of topics."""
+JudgeSettings = Callable[["Settings", "Znodes"], "SettingVerdicts"]
+"""Return what brokers say of the settings in ZooKeeper."""
 AskMinInsyncOf = Callable[
     ["Settings", Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
 ]
@@ -55,6 +57,16 @@ def ask_brokers(
 ) -> BrokerAnswers:
     """Ask the brokers for their log directories and for the settings of topics."""
     return broker_survey(settings).ask(brokers, topics)
+
+
+def judge_settings(settings: Settings, znodes: Znodes) -> SettingVerdicts:
+    """Ask the brokers whether the settings of topics and brokers are valid."""
+    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - most commands ask no broker
+    from controller.brokers.setting_survey import SettingSurvey  # noqa: PLC0415 - as above
+
+    survey = SettingSurvey(security_of(settings), listeners_of(settings))
+    topics = {name: own for name, own in znodes.topic_settings.items() if name in znodes.topics}
+    return survey.judge(list(znodes.brokers.values()), topics, znodes.broker_settings)
 
 
 def ask_min_insync(

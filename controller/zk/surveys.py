@@ -59,6 +59,8 @@ def survey(connection: Connection) -> Znodes:
             acls=_acls(connection),
             topic_throttles=throttles.throttles(paths.TOPIC_CONFIGS),
             broker_throttles=throttles.throttles(paths.BROKER_CONFIGS),
+            topic_settings=throttles.settings(paths.TOPIC_CONFIGS),
+            broker_settings=throttles.settings(paths.BROKER_CONFIGS),
             applied_throttles=throttles.applied(),
             unreadable=unreadable,
         )

@@ -34,12 +34,18 @@ class ThrottleZnodes:
             applied.entity: applied for _, applied in read if isinstance(applied, AppliedThrottle)
         }
 
-    def topic_settings(self) -> dict[str, Mapping[str, str]]:
-        """Return the settings that topics have of their own, without those that are unreadable."""
+    def settings(self, directory: str) -> dict[str, Mapping[str, str]]:
+        """
+        Return the settings of all topics, or of all brokers, without those that are unreadable.
+
+        Args:
+            directory: ``paths.TOPIC_CONFIGS`` or ``paths.BROKER_CONFIGS``.
+
+        """
         read = decode_many(
             self._znodes,
-            self._znodes.children(paths.TOPIC_CONFIGS),
-            lambda name: f"{paths.TOPIC_CONFIGS}/{name}",
+            self._znodes.children(directory),
+            lambda name: f"{directory}/{name}",
             lambda _, znode: codecs.decode_entity_config(znode.data, znode.version),
         )
         return {n: c.values for n, c in read if isinstance(c, EntityConfig) and c.values}

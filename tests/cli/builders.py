@@ -211,6 +211,7 @@ class Terminal:
             environ=self.environ,
             connect=self._connect,
             ask_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
+            judge_settings=lambda settings, znodes: self.cluster.snapshot.settings,  # noqa: ARG005 - as above
             ask_min_insync=self._ask_min_insync,
             cluster_id_of=lambda settings, servers: "the-cluster",  # noqa: ARG005 - as above
             fetch=self._fetch,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from controller.core.applied_throttles import Entity
 from controller.core.model import LegacyPlan, ZkVersion, Zxid
+from controller.doctor.findings import Severity
+from controller.doctor.snapshot import SettingVerdicts
 from controller.doctor.znode_checks import (
     dead_targets,
     kill_switch,
     legacy_plan,
     lost_records,
+    rejected_settings,
     unreadable_znodes,
 )
 from tests.core.builders import replicas, tp
@@ -63,3 +67,29 @@ def test_the_kill_switch_is_found() -> None:
     built = SnapshotBuilder(1)
     assert found(kill_switch, built) == []
     assert subjects(kill_switch, built.with_znodes(kill_switch=True)) == ["/admin/reassign_cancel"]
+
+
+def test_settings_that_brokers_reject_are_critical() -> None:
+    """A broker that restarts may not start with them."""
+    rejected = {Entity("topics/t"): "Invalid value soon", Entity("brokers/1"): "Bad x"}
+    built = SnapshotBuilder(1).with_parts(settings=SettingVerdicts(rejected=rejected))
+    first, second = rejected_settings(built.build())
+    assert (first.subject, second.subject) == ("/config/brokers/1", "/config/topics/t")
+    assert first.severity is Severity.CRITICAL
+    assert "--entity-type topics" in second.advice
+    assert "Invalid value soon" in second.evidence
+
+
+def test_settings_of_which_brokers_say_nothing_are_a_remark() -> None:
+    """One for each reason."""
+    unknown = {
+        Entity("topics/a"): "error 29",
+        Entity("topics/b"): "error 29",
+        Entity("brokers/9"): "the broker is not live",
+    }
+    built = SnapshotBuilder(1).with_parts(settings=SettingVerdicts(unknown=unknown))
+    assert subjects(rejected_settings, built) == [
+        "/config/topics/a and 1 more",
+        "/config/brokers/9",
+    ]
+    assert all(f.severity is Severity.INFO for f in rejected_settings(built.build()))
