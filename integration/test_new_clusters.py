@@ -23,11 +23,8 @@ ROWS: Final = (
 )
 
 
-@pytest.mark.parametrize("tenure", ["on_demand", "permanent"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_daemon_waits_for_the_brokers_of_a_new_cluster(
-    row: Row, tenure: str, tmp_path: Path
-) -> None:
+def test_daemon_waits_for_the_brokers_of_a_new_cluster(row: Row, tmp_path: Path) -> None:
     """It says what is missing, creates nothing, and carries plans out when brokers are there."""
     with ExitStack() as cleaning:
         cluster = Cluster(cleaning.enter_context(scratch_directory()), row.options)
@@ -35,7 +32,8 @@ def test_daemon_waits_for_the_brokers_of_a_new_cluster(
         cluster.daemon_options = row.arguments
         cluster.start_zookeepers()
         daemons = Daemons(cluster, tmp_path)
-        daemon = daemons.make("--tenure", tenure)
+        daemon = daemons.make()
+        cleaning.callback(daemon.port.close)
         cleaning.callback(daemon.kill)
         daemon.spawn()
 
