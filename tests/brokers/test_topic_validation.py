@@ -95,9 +95,9 @@ def test_defaults_are_those_that_all_brokers_have(
 
 @pytest.mark.parametrize(
     ("protocols", "has_ids"),
-    [(("2.6-IV0", "2.7-IV2"), False), (("2.7-IV2", "2.8-IV0"), False), (("2.8", "3.9-IV0"), True)],
+    [(("2.6-IV0", "2.7-IV2"), False), (("2.7-IV2", "2.8-IV0"), True), (("2.8", "3.9-IV0"), True)],
 )
-def test_topic_has_an_id_if_the_protocol_of_every_broker_has_them(
+def test_topic_has_an_id_as_soon_as_the_protocol_of_a_broker_has_them(
     start: Start, protocols: tuple[str, str], *, has_ids: bool
 ) -> None:
     """The protocol is raised one broker after the other."""
