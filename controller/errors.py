@@ -63,6 +63,10 @@ class ReassignmentConflictError(RefusedError):
     """Another reassignment is in the way."""
 
 
+class CancellationPendingError(ReassignmentConflictError):
+    """An earlier cancellation has not selected its partitions yet: a later retry succeeds."""
+
+
 class NotApprovedError(RefusedError):
     """A plan is not the one that was approved."""
 

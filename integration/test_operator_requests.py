@@ -27,11 +27,14 @@ from controller.core.model import (
 )
 from controller.core.outcomes import Part, Summary
 from controller.core.submissions import Cancellation, RequestOptions
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.errors import (
+    CancellationPendingError,
+    InvalidInputError,
+    ReassignmentConflictError,
+)
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
-from controller.znodes.cancellations import joined
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
@@ -171,28 +174,41 @@ def test_a_cancellation_is_added_to_by_many_at_once(
 ) -> None:
     """No selection gets lost, and it keeps its identity."""
     base = Cancellation(ZkVersion(0), Zxid(0), 0)
-    first = operator.writes.cancel(
-        lambda found: joined(found, replace(base, topics=frozenset({"t"})))
-    )
+    first = operator.writes.cancel(replace(base, requests=frozenset({RequestId("r")})))
 
     def add(own: OperatorClient, number: int) -> None:
         wanted = replace(base, requests=frozenset({RequestId(f"r{number}")}), reason=f"w{number}")
-        assert own.writes.cancel(lambda found: joined(found, wanted)).request == first.request
+        assert own.writes.cancel(wanted).request == first.request
 
     at_once(place, add)
     found = operator.requests.cancellation()
     assert found is not None
     assert found.czxid == first.czxid
-    assert found.topics == {"t"}
-    assert found.requests == {f"r{n}" for n in range(HANDS)}
+    assert found.requests == {"r", *(f"r{n}" for n in range(HANDS))}
     assert sorted(found.reason.split("; ")) == [f"w{n}" for n in range(HANDS)]
+
+
+def test_a_cancellation_waits_until_an_earlier_one_is_selected(
+    operator: OperatorClient, place: Chroot
+) -> None:
+    """Combined, the earlier one would select what was submitted since."""
+    base = Cancellation(ZkVersion(0), Zxid(0), 0)
+    first = operator.writes.cancel(base)
+    later = replace(base, topics=frozenset({"t"}))
+    with pytest.raises(CancellationPendingError, match=first.request):
+        operator.writes.cancel(later, wait_s=0.3)
+    found = operator.requests.cancellation()
+    assert found is not None
+    assert (found.version, found.is_everything) == (first.version, True)
+    place.put(paths.part_path(first.request, "0"), b"recorded by a daemon")
+    assert operator.writes.cancel(later, wait_s=0.3).topics == {"t"}
 
 
 def test_everything_is_an_empty_node_as_kip_236_has_it(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """Zero bytes, unless there is more to say."""
-    operator.writes.cancel(lambda _: Cancellation(ZkVersion(0), Zxid(0), 0))
+    operator.writes.cancel(Cancellation(ZkVersion(0), Zxid(0), 0))
     assert place.client.get(paths.CANCEL)[0] == b""
 
 

@@ -1,8 +1,8 @@
 """
 ``cancel``: cancel reassignments, and show how their partitions roll back.
 
-A running cancellation can be extended, never reduced. Two cancellations of different scope are not
-joined, because that would move back partitions that neither of them names.
+A cancellation that is being carried out can be added to, never reduced. It has one time, before
+which it selects: so the command waits until its partitions are selected, and then adds to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from controller.core.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.units import listed
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.cancellations import joined
 
 
 def cancel(  # noqa: PLR0913 - the options of the command
@@ -78,8 +77,8 @@ def cancel(  # noqa: PLR0913 - the options of the command
     Example: reassigner cancel request_0000000004 --zookeeper zk1:2181/kafka --wait
 
     Exit code: 0 taken up (with --wait: complete) or nothing to cancel, 1 error, 2 not taken up yet
-    or interrupted, 3 a partition could not be cancelled, or a cancellation of another scope is in
-    progress.
+    or interrupted, 3 a partition could not be cancelled, or an earlier cancellation has not
+    selected its partitions yet.
     """
     context = context_of(ctx)
     wanted = Cancellation(
@@ -138,7 +137,7 @@ class CancelRun:
         Cancel, wait as the options say, and report.
 
         Raises:
-            ReassignmentConflictError: a cancellation of another scope is in progress.
+            ReassignmentConflictError: an earlier one has not selected its partitions yet.
             InvalidInputError: a request is not known.
 
         """
@@ -147,7 +146,7 @@ class CancelRun:
             return self._nothing()
         if self._submit.dry_run:
             return self._show(preview)
-        written = self._operator.writes.cancel(lambda found: joined(found, self._wanted))
+        written = self._operator.writes.cancel(self._wanted)
         try:
             taken_up = await_daemon(
                 self._context,

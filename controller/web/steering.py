@@ -10,12 +10,13 @@ from typing import Final
 from controller.core.controls import Pause
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.errors import InvalidInputError
 from controller.settings import Settings
 from controller.web.access import author
 from controller.zk.operator_client import OperatorClient
 
 _CONNECT_S: Final = 5.0
+_SELECTION_S: Final = 2.0
 
 
 def connect(settings: Settings) -> OperatorClient:
@@ -72,19 +73,14 @@ class PageSteering:
 
         Raises:
             InvalidInputError: the request is not known.
-            ReassignmentConflictError: another cancellation is in progress.
+            ReassignmentConflictError: an earlier cancellation has not selected its partitions yet.
 
         """
         chosen = frozenset() if request is None else frozenset({request})
-
-        def join(found: Cancellation | None) -> Cancellation:
-            if found is not None:
-                raise ReassignmentConflictError(f"{found.request} is being carried out; wait")
-            return Cancellation(ZkVersion(0), Zxid(0), 0, requests=chosen, requested_by=author(by))
-
+        wanted = Cancellation(ZkVersion(0), Zxid(0), 0, requests=chosen, requested_by=author(by))
         with self._connect(self._settings) as operator:
             _check(operator, request)
-            operator.writes.cancel(join)
+            operator.writes.cancel(wanted, wait_s=_SELECTION_S)
 
 
 def _check(operator: OperatorClient, request: RequestId | None) -> None:

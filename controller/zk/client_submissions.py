@@ -24,7 +24,6 @@ from controller.core.submissions import Cancellation, RequestOptions
 from controller.errors import ControllerError, RequestTimeoutError
 from controller.reactor.ports import Clock, Inbox
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.cancellations import joined
 from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.submissions import submissions_of
 
@@ -119,7 +118,7 @@ class ClientSubmissions:
             )
             try:
                 self._check_time(wanted)
-                written = operator.writes.cancel(lambda found: joined(found, chosen))
+                written = operator.writes.cancel(chosen, wait_s=wanted.until - self._clock.now())
             except ControllerError as error:
                 if request is None:
                     raise

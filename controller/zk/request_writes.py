@@ -7,8 +7,9 @@ it is.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from controller.core.controls import Limits, Pauses
 from controller.core.model import (
@@ -20,14 +21,22 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.submissions import Cancellation
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.errors import (
+    CancellationPendingError,
+    InvalidInputError,
+    ReassignmentConflictError,
+)
 from controller.zk.connections import RACES_MAX, Connection, contended
 from controller.zk.request_znodes import cancellation_of, plan_of
 from controller.zk.znode_reads import Znode
 from controller.znodes import operator_controls, paths
-from controller.znodes.cancellations import decode_cancellation, encode_cancellation
+from controller.znodes.cancellations import decode_cancellation, encode_cancellation, joined
 from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
 from controller.znodes.legacy_plans import encode_legacy_plan
+
+SELECTION_S: Final = 10.0
+"""Seconds in which a leading daemon selects the partitions of a cancellation."""
+_RETRY_S: Final = 0.1
 
 _Value = TypeVar("_Value")
 
@@ -108,24 +117,41 @@ class RequestWrites:
 
     # --- cancelling ------------------------------------------------------------------------------
 
-    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+    def cancel(self, wanted: Cancellation, *, wait_s: float = SELECTION_S) -> Cancellation:
         """
-        Create or change ``/admin/cancel_reassignment_in_progress``.
+        Create ``/admin/cancel_reassignment_in_progress``, or change it as ``joined`` defines.
 
         Args:
-            join: Returns the new cancellation from the present one; its versions are ignored.
+            wanted: The cancellation; its version, czxid and age have no meaning.
+            wait_s: Seconds to wait for an earlier one whose partitions are not all selected.
 
         Returns:
             The cancellation as written.
 
         Raises:
-            ReassignmentConflictError: others change it all the time, or ``join`` refuses.
+            ReassignmentConflictError: others change it all the time, it is unreadable, or an
+                earlier one is not selected in time.
 
         """
-        written = self._connection.edit(
-            paths.CANCEL, lambda found: encode_cancellation(join(cancellation_of(found)))
-        )
+        until = time.monotonic() + wait_s
+        while True:
+            try:
+                written = self._connection.edit(paths.CANCEL, lambda z: self._joined(z, wanted))
+            except CancellationPendingError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_RETRY_S)
+            else:
+                break
         return decode_cancellation(written.data, written.version, written.czxid, written.created_ms)
+
+    def _joined(self, znode: Znode | None, wanted: Cancellation) -> bytes:
+        found = cancellation_of(znode)
+        # Once recorded it stays so, and the write requires the version that was looked up.
+        is_selected = found is not None and self._connection.exists(
+            paths.part_path(found.request, str(found.version))
+        )
+        return encode_cancellation(joined(found, wanted, is_selected=is_selected))
 
     def disable(self, switch: KillSwitch) -> KillSwitch | None:
         """Create ``/admin/reassign_cancel``; return the one that exists already and leave it."""

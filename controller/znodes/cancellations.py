@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import UNASKED, Cancellation, CancelScope
-from controller.errors import ReassignmentConflictError
+from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes import json_documents as documents
 from controller.znodes.json_members import TEXT_MAX, Members
 from controller.znodes.partition_lists import read_partition
@@ -118,37 +118,64 @@ def _partition(members: Members, value: object) -> TopicPartition | None:
     return read
 
 
-def joined(found: Cancellation | None, wanted: Cancellation) -> Cancellation:
+def joined(
+    found: Cancellation | None, wanted: Cancellation, *, is_selected: bool = False
+) -> Cancellation:
     """
-    Return the union of the cancellation in the znode and the wanted one.
+    Return what the znode has to hold so that the wanted cancellation is carried out as well.
+
+    The znode has one time for all that it names: of the last change of its data. What it named
+    before would select all that was submitted in between. So what is selected already is replaced
+    by what is wanted: its rollbacks continue by their own records. What is not selected yet is
+    replaced only by what covers it; request ids can be added to, as they select no other request.
+
+    Args:
+        found: The cancellation in the znode.
+        wanted: The one to carry out.
+        is_selected: Whether all partitions that ``found`` selects are recorded.
 
     Raises:
-        ReassignmentConflictError: the one in the znode cannot be decoded, or has another scope.
+        CancellationPendingError: the one in the znode has to be selected first.
+        ReassignmentConflictError: the one in the znode cannot be decoded.
 
     """
     if found is None:
         return wanted
     if found.unreadable is not None:
         raise ReassignmentConflictError(f"{CANCEL} cannot be extended: {found.unreadable}")
-    covers = wanted.is_everything and wanted.scope is CancelScope.ALL
-    if found.scope is not wanted.scope and not covers:
-        raise ReassignmentConflictError(
-            f"a cancellation with scope {found.scope.value} is in progress; wait for its end "
-            f"(`reassigner list {found.request}`), or cancel with the same scope"
-        )
     reasons = dict.fromkeys(r for r in (found.reason, wanted.reason) if r)
     people = dict.fromkeys(p for p in (found.requested_by, wanted.requested_by) if p)
     whole = replace(
         wanted,
         reason="; ".join(reasons)[:TEXT_MAX],
         requested_by=", ".join(people)[:TEXT_MAX],
-        scope=wanted.scope,
     )
-    if found.is_everything or wanted.is_everything:
-        return replace(whole, requests=frozenset(), topics=frozenset(), partitions=frozenset())
-    return replace(
-        whole,
-        requests=found.requests | wanted.requests,
-        topics=found.topics | wanted.topics,
-        partitions=found.partitions | wanted.partitions,
+    if is_selected or _covers(wanted, found):
+        return whole
+    if all(_names_requests_only(c) for c in (found, wanted)) and found.scope is wanted.scope:
+        return replace(whole, requests=found.requests | wanted.requests)
+    raise CancellationPendingError(
+        f"{found.request} is in progress and has not selected its partitions yet: what it names "
+        "cannot be combined with a later cancellation; retry when a daemon has selected them "
+        f"(`reassigner list {found.request}`)"
+    )
+
+
+def _names_requests_only(cancellation: Cancellation) -> bool:
+    return bool(cancellation.requests) and not (cancellation.topics or cancellation.partitions)
+
+
+def _covers(wanted: Cancellation, found: Cancellation) -> bool:
+    """Return whether a cancellation names everything that an earlier one names."""
+    if wanted.is_everything:
+        return wanted.scope is CancelScope.ALL or wanted.scope is found.scope
+    if found.is_everything or found.scope is not wanted.scope:
+        return False
+    if wanted.scope is CancelScope.ALL and (found.requests or wanted.requests):
+        # With requests, topics and partitions restrict what is undone of them (``requests.undo``).
+        return False
+    return (
+        wanted.requests >= found.requests
+        and wanted.topics >= found.topics
+        and all(p in wanted.partitions or p.topic in wanted.topics for p in found.partitions)
     )

@@ -29,6 +29,7 @@ from controller.zk.request_writes import RequestWrites
 from controller.zk.request_znodes import RequestZnodes
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
+from controller.znodes.cancellations import joined
 from controller.znodes.kill_switches import KillSwitch
 
 if TYPE_CHECKING:
@@ -233,9 +234,9 @@ class FakeRequestWrites(RequestWrites):
         """Take a request."""
         return self._found.submit(data)
 
-    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+    def cancel(self, wanted: Cancellation, *, wait_s: float = 0.0) -> Cancellation:  # noqa: ARG002 - nothing is selected by waiting
         """Write a cancellation, or change the one that exists."""
-        return self._found.cancel(join)
+        return self._found.cancel(lambda found: joined(found, wanted))
 
     def disable(self, switch: KillSwitch) -> KillSwitch | None:
         """Set the kill switch."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from controller.core.model import (
 )
 from controller.core.outcomes import Part, RequestHistory
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions
-from controller.errors import ReassignmentConflictError
+from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes.cancellations import joined
 from controller.znodes.submissions import encode_submission
 from tests.cli.asked import CANCEL, CANCEL_CZXID
@@ -298,35 +300,77 @@ def a_cancellation(
     )
 
 
-def test_a_cancellation_that_runs_is_added_to() -> None:
-    """Both selections, both reasons."""
+def test_what_is_selected_already_is_replaced() -> None:
+    """Else it would select again what was submitted since."""
+    wanted = a_cancellation(TWO, reason="b")
+    for found in (a_cancellation(reason="a"), a_cancellation(ONE, reason="a")):
+        both = joined(found, wanted, is_selected=True)
+        assert both.requests == {TWO}
+        assert both.reason == "a; b"
+
+
+def test_the_scope_is_of_the_last_cancellation() -> None:
+    """What an earlier one of another scope selected is on its way back."""
+    wide = a_cancellation(TWO, scope=CancelScope.ALL)
+    assert joined(a_cancellation(), wide, is_selected=True).scope is CancelScope.ALL
+    narrow = joined(wide, a_cancellation(ONE), is_selected=True)
+    assert (narrow.scope, narrow.requests) == (CancelScope.IN_FLIGHT, {ONE})
+
+
+def test_requests_are_added_to_what_is_not_selected_yet() -> None:
+    """A request is named: a later time selects no other."""
     both = joined(a_cancellation(ONE, reason="a"), a_cancellation(TWO, reason="b"))
     assert both.requests == {ONE, TWO}
     assert both.reason == "a; b"
 
 
-@pytest.mark.parametrize("pair", [((ONE,), ()), ((), (ONE,)), ((), ())])
-def test_everything_and_a_selection_is_everything(
-    pair: tuple[tuple[RequestId, ...], tuple[RequestId, ...]],
+P, Q = TopicPartition("t", 0), TopicPartition("u", 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ({}, {"partitions": frozenset({P})}),
+        ({}, {"requests": frozenset({ONE})}),
+        ({"topics": frozenset({"t"})}, {"topics": frozenset({"u"})}),
+        ({"partitions": frozenset({P})}, {"partitions": frozenset({Q})}),
+        ({"partitions": frozenset({P})}, {"topics": frozenset({"u"})}),
+        ({"requests": frozenset({ONE}), "topics": frozenset({"t"})}, {"topics": frozenset({"u"})}),
+        ({"requests": frozenset({ONE})}, {"requests": frozenset({TWO}), "scope": CancelScope.ALL}),
+        ({"scope": CancelScope.ALL}, {}),
+        (
+            {"requests": frozenset({ONE}), "scope": CancelScope.ALL},
+            {
+                "requests": frozenset({ONE}),
+                "topics": frozenset({"t"}),
+                "scope": CancelScope.ALL,
+            },
+        ),
+    ],
+)
+def test_what_names_more_than_requests_is_selected_before_another_follows(
+    found: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    """It never becomes smaller."""
-    found, wanted = pair
-    assert joined(a_cancellation(*found), a_cancellation(*wanted)).is_everything
+    """Both would get the time of the later one, and select what the earlier one did not mean."""
+    with pytest.raises(CancellationPendingError, match="not selected its partitions yet"):
+        joined(replace(a_cancellation(), **found), replace(a_cancellation(), **wanted))
 
 
-def test_two_scopes_are_not_joined() -> None:
-    """Else what one request finished would be undone because another one is to be."""
-    wide = a_cancellation(TWO, scope=CancelScope.ALL)
-    for found, wanted in ((a_cancellation(ONE), wide), (wide, a_cancellation(ONE))):
-        with pytest.raises(ReassignmentConflictError, match="scope"):
-            joined(found, wanted)
-
-
-def test_everything_in_every_scope_covers_all() -> None:
-    """There is nothing it would not mean."""
-    whole = joined(a_cancellation(ONE), a_cancellation(scope=CancelScope.ALL))
-    assert whole.is_everything
-    assert whole.scope is CancelScope.ALL
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ({}, {}),
+        ({}, {"scope": CancelScope.ALL}),
+        ({"scope": CancelScope.ALL, "topics": frozenset({"t"})}, {"scope": CancelScope.ALL}),
+        ({"requests": frozenset({ONE})}, {}),
+        ({"partitions": frozenset({P})}, {"partitions": frozenset({P, Q})}),
+        ({"partitions": frozenset({P})}, {"topics": frozenset({"t"})}),
+    ],
+)
+def test_what_is_named_again_needs_no_wait(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """It selects all that the earlier one names, at the later time, as is wanted."""
+    later = replace(a_cancellation(), **wanted)
+    assert joined(replace(a_cancellation(), **found), later) == later
 
 
 def test_what_cannot_be_read_is_not_added_to() -> None:

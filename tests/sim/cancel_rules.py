@@ -22,9 +22,9 @@ from controller.core.model import (
 from controller.core.requests.undo import UNDO_PART
 from controller.core.submissions import Cancellation, CancelScope
 from controller.znodes import paths
-from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.outcome_parts import decode_accepted
 from controller.znodes.submissions import decode_submission
+from tests.sim.decoded import cancellation_of
 from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from controller.core.submissions import Submission
     from tests.sim.ledgers import Asked, Standing
     from tests.sim.world import World
-    from tests.sim.zookeeper import Znode
 
 
 class CancelRules:
@@ -56,12 +55,13 @@ class CancelRules:
         self, ending: PartitionOutcome, spec: ReassignmentSpec | None
     ) -> None:
         """Judge that a pending entry was ended by a cancellation that selects it."""
-        cancel = self._asked.get(RequestId(ending.detail.removeprefix("by ")))
+        name = RequestId(ending.detail.removeprefix("by "))
         self._judge.ensure(
-            cancel is not None
-            and any(
-                names(s, ending.partition) if spec is None else selects(s, ending.partition, spec)
-                for s in cancel.selections.values()
+            any(
+                names(s, ending.partition)
+                if spec is None
+                else selects(s, ending.partition, spec) and self._is_older(spec, s)
+                for s in self._wanted(name)
             ),
             f"{ending.partition}: {spec} was ended {ending.detail}, which does not select it",
             Rule.ENDED_BEFORE_IT_BEGAN,
@@ -83,28 +83,40 @@ class CancelRules:
                 Rule.ONLY_ATOMIC_ROLLS_ITSELF_BACK,
             )
             return
-        cancel = self._asked.get(spec.cancelled_by or RequestId(""))
-        if cancel is None:
+        cancelled_by = spec.cancelled_by or RequestId("")
+        if cancelled_by not in self._asked:
             self._judge.fail(f"{partition}: there is no cancellation {spec.cancelled_by}")
         if before is None:
             # A foreign reassignment had no spec.
             self._judge.ensure(
-                any(names(s, partition) for s in cancel.selections.values()),
+                any(names(s, partition) for s in self._wanted(cancelled_by)),
                 f"{partition}: {spec.cancelled_by} does not name it",
                 Rule.NAMED_BY_CANCELLATION,
             )
             return
+        selecting = [s for s in self._wanted(cancelled_by) if selects(s, partition, before.spec)]
         self._judge.ensure(
-            any(selects(s, partition, before.spec) for s in cancel.selections.values()),
+            bool(selecting),
             f"{partition}: {spec.cancelled_by} does not select {before.spec}",
             Rule.SELECTED_BY_CANCELLATION,
         )
-        asked = self._asked.get(before.spec.request)
         self._judge.ensure(
-            asked is None or asked.first < cancel.last,
+            any(self._is_older(before.spec, s) for s in selecting),
             f"{partition}: {spec.cancelled_by} is older than what it rolled back: {before.spec}",
             Rule.OLDER_THAN_CANCELLATION,
         )
+
+    def _wanted(self, name: RequestId) -> list[Cancellation]:
+        """Return what operators wanted to cancel, each with the time at which they wrote it."""
+        return self._world.cancelled.get(name, [])
+
+    def _is_older(self, spec: ReassignmentSpec, cancellation: Cancellation) -> bool:
+        """Return whether what a spec is of was submitted before an operator cancelled."""
+        asked = self._asked.get(spec.request)
+        legacy = spec.request.removeprefix("legacy-")
+        if asked is None and legacy != spec.request:
+            return int(legacy, 16) < cancellation.written
+        return asked is None or asked.first < cancellation.written
 
     def _is_atomic(self, request: RequestId) -> bool:
         """Return whether an atomic part of a request is in ZooKeeper."""
@@ -168,12 +180,6 @@ class CancelRules:
                 entries = decode_accepted(znode.data)
                 recorded.update(e.partition for e in entries if isinstance(e, AcceptedEntry))
         return submission.entries.keys() <= recorded
-
-
-def cancellation_of(znode: Znode) -> Cancellation:
-    """Decode a cancellation."""
-    version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
-    return decode_cancellation(znode.data, version, czxid, 0, mzxid)
 
 
 def names(cancellation: Cancellation, partition: TopicPartition) -> bool:

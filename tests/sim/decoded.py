@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from controller.core.model import TopicAssignment, ZkVersion, Zxid
+from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.states import decode_state
 from controller.znodes.topics import decode_topic
 
 if TYPE_CHECKING:
     from controller.core.model import PartitionState
+    from controller.core.submissions import Cancellation
     from tests.sim.zookeeper import Znode
 
 KEPT: Final = 2048
@@ -43,3 +45,9 @@ def read_topic(znode: Znode) -> TopicAssignment | str:
 def read_state(znode: Znode) -> PartitionState | str:
     """Decode a state znode; text says what is wrong with it."""
     return _state(znode.data, ZkVersion(znode.version), Zxid(znode.mzxid))
+
+
+def cancellation_of(znode: Znode) -> Cancellation:
+    """Decode a cancellation."""
+    version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
+    return decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)

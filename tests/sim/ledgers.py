@@ -35,7 +35,8 @@ from controller.znodes.outcome_parts import decode_accepted, decode_ended
 from controller.znodes.outcomes import decode_outcome
 from controller.znodes.reassignments import decode_spec
 from controller.znodes.submissions import decode_submission
-from tests.sim.cancel_rules import CancelRules, cancellation_of
+from tests.sim.cancel_rules import CancelRules
+from tests.sim.decoded import cancellation_of
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import NO_SESSION, Transaction, Written, Znode
 
@@ -56,8 +57,6 @@ class Asked:
     targets: dict[TopicPartition, set[Replicas]] = field(default_factory=dict)
     selections: dict[int, Cancellation] = field(default_factory=dict)
     """The content of a cancellation, by version."""
-    last: int = 0
-    """The mzxid of a cancellation."""
     accepted: dict[TopicPartition, AcceptedEntry] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     endings: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
@@ -193,7 +192,6 @@ class Ledger:
         read = cancellation_of(znode)
         asked = self._asked_as(read.request, znode)
         asked.selections[znode.version] = read
-        asked.last = znode.mzxid
 
     def _kept(self, request: RequestId, child: str, znode: Znode) -> None:
         shard = paths.parse_shard(child)

@@ -196,26 +196,24 @@ class Requesters:
 
     # --- cancellations -------------------------------------------------------------------------
 
-    def _cancel(self) -> str:
+    def _cancel(self) -> str | None:
         """Cancel everything or a selection; extend a cancellation that is in ZooKeeper."""
         world, chance = self._world, self._chance
         scope = chance.choice((CancelScope.IN_FLIGHT, CancelScope.IN_FLIGHT, CancelScope.ALL))
         match chance.choice(("everything", "requests", "topics", "partitions")):
             case "requests" if self._requests:
                 named = chance.sample(self._requests, min(2, len(self._requests)))
-                world.cancel(requests=named, scope=scope)
-                return f"{', '.join(named)}, {scope}"
+                what, is_written = ", ".join(named), world.cancel(requests=named, scope=scope)
             case "topics":
-                topic = chance.choice(world.partitions()).topic
-                world.cancel(topics=[topic], scope=scope)
-                return f"{topic}, {scope}"
+                what = chance.choice(world.partitions()).topic
+                is_written = world.cancel(topics=[what], scope=scope)
             case "partitions":
                 some = self._some()
-                world.cancel(partitions=some, scope=scope)
-                return f"{', '.join(map(str, some))}, {scope}"
+                what = ", ".join(map(str, some))
+                is_written = world.cancel(partitions=some, scope=scope)
             case _:
-                world.cancel(scope=scope)
-                return f"everything, {scope}"
+                what, is_written = "everything", world.cancel(scope=scope)
+        return f"{what}, {scope}" if is_written else None
 
     def _garble_cancel(self) -> str | None:
         return self._garble(paths.CANCEL, may_replace=False)

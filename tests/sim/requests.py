@@ -36,12 +36,12 @@ from controller.core.model import (
 from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.submissions import RequestOptions, Submission
 from controller.znodes import paths
-from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.entity_configs import decode_applied_throttle, decode_entity_config
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
 from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
 from controller.znodes.submissions import decode_submission
+from tests.sim.decoded import cancellation_of
 from tests.sim.zookeeper import SimZooKeeper, Watch
 
 Value = TypeVar("Value")
@@ -76,12 +76,7 @@ class SimRequests:
     def cancellation(self, watch: Watch) -> CancellationRead:
         """Read what is to be cancelled."""
         znode = self._zookeeper.exists(paths.CANCEL, watch)
-        if znode is None:
-            return CancellationRead(None)
-        version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
-        return CancellationRead(
-            decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)
-        )
+        return CancellationRead(None if znode is None else cancellation_of(znode))
 
     def kill_switch(self, watch: Watch) -> KillSwitchRead:
         """Look whether work may begin."""

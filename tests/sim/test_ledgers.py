@@ -234,6 +234,19 @@ def test_what_is_younger_than_a_cancellation_is_not_rolled_back(desk: _Desk) -> 
         desk.write(desk.spec(replace(spec, target=CURRENT, cancelled_by=desk.cancellation())))
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_what_is_added_to_a_cancellation_does_not_renew_it(desk: _Desk, *, named: bool) -> None:
+    """What was submitted between the two is rolled back only where the second one names it."""
+    desk.world.cancel()
+    name = desk.cancellation()
+    desk.write(desk.kept(name, "part-0", encode_part(Part("0", 0, 0))))
+    spec = desk.accept()
+    assert desk.world.cancel(partitions=[P if named else OTHER])
+    back = replace(spec, target=CURRENT, cancelled_by=name)
+    with nullcontext() if named else BROKEN:
+        desk.write(desk.spec(back))
+
+
 @pytest.mark.parametrize("skipped", [False, True])
 def test_a_cancellation_leaves_nothing_that_it_selects(desk: _Desk, *, skipped: bool) -> None:
     """An entry that is left needs a reason in the outcome."""

@@ -28,15 +28,16 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions
+from controller.errors import ReassignmentConflictError
 from controller.znodes import paths
-from controller.znodes.cancellations import encode_cancellation
+from controller.znodes.cancellations import encode_cancellation, joined
 from controller.znodes.legacy_plans import encode_legacy_plan
 from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.submissions import encode_submission
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.daemons import Build, SimDaemon
-from tests.sim.decoded import read_state, read_topic
+from tests.sim.decoded import cancellation_of, read_state, read_topic
 from tests.sim.fabric import Fabric
 from tests.sim.invariants import Invariants
 from tests.sim.kafka_controller import KafkaController
@@ -98,6 +99,8 @@ class World:
         self.producer = SimProducer(self.fabric, interval_s=produce_every_s)
         self.kafka_controllers: dict[BrokerId, KafkaController] = {}
         self.daemons: list[SimDaemon] = []
+        self.cancelled: dict[RequestId, list[Cancellation]] = {}
+        """What operators wanted to cancel, and when: by the cancellation that it became part of."""
         for directory in DIRECTORIES:
             self.zookeeper.ensure(directory)
         self.zookeeper.ensure(paths.CONTROLLER_EPOCH, b"0")
@@ -232,9 +235,13 @@ class World:
         topics: Iterable[str] = (),
         partitions: Iterable[TopicPartition] = (),
         scope: CancelScope = CancelScope.IN_FLIGHT,
-    ) -> None:
-        """Cancel everything in progress, or what is selected, as an operator does."""
-        cancellation = Cancellation(
+    ) -> bool:
+        """
+        Cancel everything in progress, or what is selected, as the command does.
+
+        Return False where an earlier cancellation has to be selected first: operators retry.
+        """
+        wanted = Cancellation(
             ZkVersion(0),
             Zxid(0),
             0,
@@ -243,7 +250,22 @@ class World:
             frozenset(partitions),
             scope,
         )
-        self._turn(paths.CANCEL, encode_cancellation(cancellation))
+        znode = self.zookeeper.get(paths.CANCEL)
+        found = None if znode is None else cancellation_of(znode)
+        part = "" if found is None else paths.part_path(found.request, str(found.version))
+        try:
+            whole = joined(
+                found, wanted, is_selected=bool(part) and self.zookeeper.get(part) is not None
+            )
+        except ReassignmentConflictError:
+            return False
+        self._turn(paths.CANCEL, encode_cancellation(whole))
+        znode = self.zookeeper.get(paths.CANCEL)
+        if znode is not None:
+            written = cancellation_of(znode)
+            own = replace(wanted, czxid=written.czxid, mzxid=written.mzxid)
+            self.cancelled.setdefault(own.request, []).append(own)
+        return True
 
     def submit_queue(
         self, plan: Mapping[TopicPartition, Sequence[int]], log_dirs: NamedDirs = NO_DIRS

@@ -11,7 +11,7 @@ from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.outcomes import RequestHistory
 from controller.core.submissions import Submission
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.errors import CancellationPendingError, InvalidInputError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
 from controller.web.access import author
@@ -83,15 +83,14 @@ def test_everything_is_paused_and_resumed() -> None:
 
 
 def test_request_is_cancelled_or_everything() -> None:
-    """One cancellation at a time."""
+    """A later one follows when the earlier one has selected its partitions."""
     page = Page()
     page.steering.cancel(NAME, "alice")
     assert page.cancelled() == (frozenset({NAME}), author("alice"))
-    with pytest.raises(ReassignmentConflictError, match="is being carried out"):
-        page.steering.cancel(None, "alice")
-    page.cluster.cancellation = None
-    page.steering.cancel(None, "alice")
-    assert page.cancelled() == (frozenset(), author("alice"))
+    page.steering.cancel(None, "bob")
+    assert page.cancelled() == (frozenset(), f"{author('alice')}, {author('bob')}")
+    with pytest.raises(CancellationPendingError):
+        page.steering.cancel(NAME, "alice")
 
 
 def test_unknown_request_is_refused() -> None:

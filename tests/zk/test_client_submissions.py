@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from controller.core.submissions import Cancellation
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.zk import client_submissions
 from controller.zk.client_submissions import ClientSubmissions
+from controller.znodes.cancellations import joined
 from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.submissions import decode_submission
 from tests.core.builders import replicas, tp
@@ -31,6 +32,7 @@ class Operator:
         self.submitted: list[bytes] = []
         self.cancelled: list[Cancellation] = []
         self.running = running
+        self.waits_s: list[float] = []
 
     @property
     def writes(self) -> Operator:
@@ -42,9 +44,10 @@ class Operator:
         self.submitted.append(data)
         return f"request_{len(self.submitted):010d}"
 
-    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+    def cancel(self, wanted: Cancellation, *, wait_s: float) -> Cancellation:
         """Keep a cancellation."""
-        self.cancelled.append(join(self.running))
+        self.waits_s.append(wait_s)
+        self.cancelled.append(joined(self.running, wanted, is_selected=True))
         return Cancellation(ZkVersion(0), Zxid(77), 1)
 
 
@@ -99,12 +102,13 @@ def test_a_plan_that_is_too_large_for_one_znode_is_one_request() -> None:
 
 
 def test_a_cancellation_joins_the_running_one() -> None:
-    """What it names already stays named."""
+    """It waits for the selection of that one no longer than its client waits for it."""
     running = Cancellation(ZkVersion(0), Zxid(77), 1, partitions=frozenset({tp(1)}))
     operator = Operator(running)
     found = answer_to(operator, {}, frozenset({tp(0)}))
     assert found == SubmittedReassignments(None, running.request)
-    assert operator.cancelled[0].partitions == {tp(0), tp(1)}
+    assert operator.cancelled[0].partitions == {tp(0)}
+    assert operator.waits_s == [20.0]
     assert not operator.submitted
 
 

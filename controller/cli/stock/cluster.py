@@ -20,7 +20,6 @@ from controller.core.submissions import Cancellation, RequestOptions
 from controller.errors import RequestTimeoutError
 from controller.previews.plan_files import Plan
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.cancellations import joined
 from controller.znodes.submissions import submissions_of
 
 ANSWER_S: Final = 60.0
@@ -74,7 +73,7 @@ def cancel_partitions(
         The partitions that could not be cancelled, with the reason.
 
     Raises:
-        ReassignmentConflictError: a cancellation of another scope is in progress.
+        ReassignmentConflictError: an earlier one has not selected its partitions yet.
         RequestTimeoutError: the daemon has not taken it up in time; it stays in ZooKeeper.
 
     """
@@ -86,7 +85,7 @@ def cancel_partitions(
         reason=REASON,
         requested_by=context.name_of_user(),
     )
-    written = operator.writes.cancel(lambda found: joined(found, wanted))
+    written = operator.writes.cancel(wanted)
 
     def is_taken_up() -> bool:
         if is_selected(operator, written):

@@ -6,7 +6,9 @@ original replicas as target, in the same multi as its legacy entry. Meanwhile no
 accepted, so that later requests are not cancelled with it. Nor is anything older left out: requests
 and plans are read after the cancellation and delivered before it (``ports.Store.read``), and each
 of them has to be known. The completion of the selection is recorded; then the ordinary steps lead
-back, and when the last one ends the znode is deleted.
+back, and when the last one ends the znode is deleted. What clients add meanwhile replaces the
+selection in the znode (``znodes.cancellations.joined``): it selects what is there by then, also a
+newer reassignment of a partition that was selected before.
 
 Skipped are partitions without known original replicas, and those that would go offline (KIP-236):
 no original replica in the ISR while a new replica lives.
@@ -158,7 +160,7 @@ class NotReversed(Enum):
     """The reason for which a selected reassignment is not reversed in this cycle."""
 
     NEEDLESS = auto()
-    """It has an outcome already, or its partition does not exist any more."""
+    """It is skipped and was before, is refused, or its partition does not exist any more."""
     NOT_YET = auto()
     """It cannot be judged before a read."""
 
@@ -172,7 +174,8 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     """Reverse one reassignment, or return why there is no change."""
     intake = view.intake
     known = view.work.requests.get(cancellation.request)
-    if gates.is_deleted(view, partition) or (known and partition in known.endings):
+    was_skipped = known is not None and partition in known.endings
+    if gates.is_deleted(view, partition):
         return NotReversed.NEEDLESS
     if intake.legacy is not None and intake.legacy.stale:
         # Its entry is written with it, which would be rejected until the znode is read again.
@@ -185,7 +188,8 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
         # It is refused instead: the original replicas would undo what another client did.
         return NotReversed.NEEDLESS
     if spec.original is None:
-        return undo.skipped(cancellation, partition, "its former replicas are unknown")
+        why = "its former replicas are unknown"
+        return NotReversed.NEEDLESS if was_skipped else undo.skipped(cancellation, partition, why)
     has_begun = reassignment.in_flight or reassignment.may_be_made
     has_begun = has_begun or reassignment.may_have_placed(assignment)
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
@@ -195,9 +199,8 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
         return NotReversed.NOT_YET
     others = [r for r in assignment.replicas if r not in spec.original]
     if not any(r in state.isr for r in spec.original) and view.live(others, partition):
-        return undo.skipped(
-            cancellation, partition, "no original replica is in sync: it would go offline"
-        )
+        why = "no original replica is in sync: it would go offline"
+        return NotReversed.NEEDLESS if was_skipped else undo.skipped(cancellation, partition, why)
     czxid = view.session.topics[partition.topic].czxid
     back = replace(spec.rolled_back(spec.original, cancellation.request), topic_czxid=czxid)
     if spec.route is Route.FOREIGN:

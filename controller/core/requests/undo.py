@@ -13,7 +13,7 @@ wait for the night.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -36,6 +36,10 @@ def skipped(
         cancellation.request, partition, model.OutcomeKind.SKIPPED, why
     )
     return records.Change((records.PartitionOutcomeRecord(outcome),), partition=partition)
+
+
+def _is_skip(change: records.Change) -> bool:
+    return all(isinstance(r, records.PartitionOutcomeRecord) for r in change.records)
 
 
 def lacks_accepted(view: ClusterView, cancellation: submissions.Cancellation) -> bool:
@@ -66,15 +70,16 @@ def undo_finished(
         asked = view.session.asked_accepted
         return [], tuple(effects.ReadAccepted(name) for name in unread if name not in asked)
     known = view.work.requests.get(cancellation.request)
-    done = known.settled if known is not None else frozenset()
+    skipped_before = known.endings if known is not None else {}
     changes: list[records.Change] = []
     unknown: set[str] = set()
-    for partition, entries in _by_partition(view, cancellation, names, done).items():
+    for partition, entries in _by_partition(view, cancellation, names).items():
         if len(changes) >= chunk:
             break
         change = _undo(view, cancellation, partition, entries, unknown)
-        if change is not None:
-            changes.append(change)
+        if change is None or (partition in skipped_before and _is_skip(change)):
+            continue
+        changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_opened(view, cancellation, names)]
     return changes, tuple(topic_configs.ask(view, unknown, now))
@@ -144,14 +149,13 @@ def _by_partition(
     view: ClusterView,
     cancellation: submissions.Cancellation,
     names: Iterable[RequestId],
-    done: Collection[TopicPartition],
 ) -> dict[TopicPartition, list[Past]]:
-    """Return the finished entries of each selected partition that is not done."""
+    """Return the finished entries of each selected partition that is idle."""
     found: dict[TopicPartition, list[Past]] = {}
     for name in names:
         request, read = view.work.requests.get(name), view.intake.accepted[name]
         for entry in reversed(read.entries):
-            if entry.partition in done:
+            if entry.partition in view.work.reassignments:
                 continue
             if request is not None and entry.partition in request.endings:
                 continue
@@ -180,7 +184,7 @@ def _undo(  # noqa: PLR0911 - one return per case
     may have changed since. A topic whose settings decide and are unknown is added to ``unknown``.
     """
     topic = view.session.topics.get(partition.topic)
-    if partition in view.work.reassignments or topic is None or topic.stale:
+    if topic is None or topic.stale:
         return None
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:

@@ -39,6 +39,7 @@ from controller.core.model import (
     LeaderEpoch,
     OutcomeKind,
     PartitionAssignment,
+    PartitionOutcome,
     PartitionState,
     RequestId,
     TopicAssignment,
@@ -53,6 +54,7 @@ from controller.core.records import (
     CancellationEndedRecord,
     Change,
     LegacyEntryRecord,
+    PartitionOutcomeRecord,
     PartRecord,
     RequestOutcomeForgottenRecord,
     SpecEndedRecord,
@@ -465,6 +467,44 @@ def test_what_is_added_to_a_cancellation_takes_a_request_written_since_its_begin
     assert outcomes(driver)[name].fates == {OutcomeKind.CANCELLED: 1}
 
 
+def select(driver: Driver, version: int, mzxid: int, **selection: object) -> None:
+    """Replace what the cancel znode names, as clients do when its selection is complete."""
+    read = Cancellation(
+        ZkVersion(version),
+        Zxid(CZXID),
+        0,
+        mzxid=Zxid(mzxid),
+        **selection,  # type: ignore[arg-type]
+    )
+    driver.observe(CancellationRead(read))
+
+
+def test_one_partition_is_cancelled_beside_what_was_submitted_since_everything_was() -> None:
+    """What only the earlier cancellation would have named moves on."""
+    driver = rolling_back()
+    for number, time in ((1, 150), (2, 160)):
+        name = f"request_000000000{number}"
+        submit(driver, submission(name, {tp(number): (3, 4, 5)}, czxid=time))
+    select(driver, 1, 200, partitions=frozenset({tp(2)}))
+    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    assert specs[tp(0)].rolls_back
+    assert not specs[tp(1)].rolls_back
+    assert tp(2) not in specs or specs[tp(2)].rolls_back
+
+
+def test_what_was_skipped_is_cancelled_when_it_is_named_after_a_newer_request() -> None:
+    """Its outcome of the first selection is no answer to the second."""
+    driver = rolling_back()
+    name = RequestId("request_0000000001")
+    submit(driver, submission(name, {tp(1): (3, 4, 5)}, czxid=150))
+    skip = PartitionOutcome(CANCEL, tp(1), OutcomeKind.SKIPPED, "it would go offline")
+    driver.commit(Change((PartitionOutcomeRecord(skip),), partition=tp(1)))
+    select(driver, 1, 200, partitions=frozenset({tp(1)}))
+    spec = driver.view.work.reassignments[tp(1)].spec
+    assert spec.rolls_back
+    assert "1" in driver.view.work.requests[CANCEL].parts
+
+
 def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() -> None:
     """It waits until all is chosen, and begins."""
     driver = rolling_back()
@@ -489,6 +529,30 @@ def test_scope_all_moves_back_what_was_finished() -> None:
     assert back_at(driver, tp(0), 0, 1)
     assert back_at(driver, tp(1), 0, 1)
     assert has_ended(driver)
+
+
+def test_what_was_undone_is_undone_again_where_a_newer_request_finished_since() -> None:
+    """The cancellation that undid it is still in progress, and names the newer one as well."""
+    driver = Driver({tp(0): (0, 1)})
+    first, second = RequestId("request_0000000000"), RequestId("request_0000000001")
+    submit(driver, submission(first, {tp(0): (0, 2)}))
+    driver.run(tp(0))
+    cancel(driver, requests=frozenset({first}), scope=CancelScope.ALL)
+    driver.observe(AcceptedRead(first, (_entry(tp(0), (0, 1), (0, 2)),)))
+    driver.run(tp(0))
+    assert back_at(driver, tp(0), 0, 1)
+    submit(driver, submission(second, {tp(0): (0, 3)}, czxid=150))
+    driver.run(tp(0))
+    assert back_at(driver, tp(0), 0, 3)
+    # As where another partition of the first request is still on its way back.
+    driver.view.intake.cancellation_ended = None
+    driver.view.work.requests[CANCEL].has_ended = False
+    driver.view.work.requests[CANCEL].settled.add(tp(0))
+    scope = CancelScope.ALL
+    select(driver, 1, 200, requests=frozenset({second}), scope=scope)
+    driver.observe(AcceptedRead(second, (_entry(tp(0), (0, 1), (0, 3)),)))
+    driver.run(tp(0))
+    assert back_at(driver, tp(0), 0, 1)
 
 
 def undo(driver: Driver, *read: AcceptedRead) -> None:
