@@ -314,7 +314,8 @@ def test_the_scope_is_of_the_last_cancellation() -> None:
     wide = a_cancellation(TWO, scope=CancelScope.ALL)
     assert joined(a_cancellation(), wide, is_selected=True).scope is CancelScope.ALL
     narrow = joined(wide, a_cancellation(ONE), is_selected=True)
-    assert (narrow.scope, narrow.requests) == (CancelScope.IN_FLIGHT, {ONE})
+    assert narrow.scope is CancelScope.IN_FLIGHT
+    assert narrow.requests == {ONE}
 
 
 def test_requests_are_added_to_what_is_not_selected_yet() -> None:

@@ -67,6 +67,27 @@ class CancelRules:
             Rule.ENDED_BEFORE_IT_BEGAN,
         )
 
+    def ended_by(self, request: RequestId, ending: PartitionOutcome) -> None:
+        """Judge that the cancellation that ended an entry selects it, and is newer."""
+        name = ending.detail.removeprefix("by ")
+        if not name.startswith("cancel-"):
+            return
+        selecting = [
+            s
+            for s in self._wanted(RequestId(name))
+            if s.is_everything or request in s.requests or names(s, ending.partition)
+        ]
+        self._judge.ensure(
+            bool(selecting),
+            f"{ending.partition} of {request} was ended by {name}, which does not select it",
+            Rule.SELECTED_BY_CANCELLATION,
+        )
+        self._judge.ensure(
+            any(self._asked[request].first < s.written for s in selecting),
+            f"{ending.partition} of {request} was ended by {name}, which is older",
+            Rule.OLDER_THAN_CANCELLATION,
+        )
+
     def rolled_back(
         self, partition: TopicPartition, before: Standing | None, spec: ReassignmentSpec
     ) -> None:

@@ -210,6 +210,9 @@ class Ledger:
             asked.accepted.update({row.partition: row for row in rows})
             return
         refused, endings = self._rows(request, child, znode)
+        for ending in endings:
+            if ending.fate is OutcomeKind.CANCELLED:
+                self.cancels.ended_by(request, ending)
         asked.refused += refused
         asked.endings.update({ending.partition: ending for ending in endings})
 

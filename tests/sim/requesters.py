@@ -43,6 +43,10 @@ PART_S: Final = 5.0
 GARBAGE: Final = (b"\xff\xfe", b"{", b"[]", b'{"version":2}', b'{"version":1,"nonsense":[]}')
 NOT_THEIRS: Final = 77
 """A partition that no topic has, which operators throttle."""
+MORE: Final = 0.6
+"""The share of cancellations after which another partition is cancelled."""
+MORE_S: Final = 3.0
+"""The time within which it is."""
 OPEN_HOURS: Final = 8
 """The time that a window is open: longer than any history."""
 
@@ -197,7 +201,7 @@ class Requesters:
     # --- cancellations -------------------------------------------------------------------------
 
     def _cancel(self) -> str | None:
-        """Cancel everything or a selection; extend a cancellation that is in ZooKeeper."""
+        """Cancel everything or a selection, sometimes one more partition soon afterwards."""
         world, chance = self._world, self._chance
         scope = chance.choice((CancelScope.IN_FLIGHT, CancelScope.IN_FLIGHT, CancelScope.ALL))
         match chance.choice(("everything", "requests", "topics", "partitions")):
@@ -213,7 +217,19 @@ class Requesters:
                 is_written = world.cancel(partitions=some, scope=scope)
             case _:
                 what, is_written = "everything", world.cancel(scope=scope)
+        if chance.random() < MORE:
+            world.schedule.call_between(0.0, MORE_S, lambda: self._cancel_one_more(scope))
         return f"{what}, {scope}" if is_written else None
+
+    def _cancel_one_more(self, scope: CancelScope) -> None:
+        """Submit a request beside a cancellation in progress, then cancel one partition."""
+        world, partitions = self._world, self._world.partitions()
+        if world.zookeeper.get(paths.CANCEL) is None or not partitions:
+            return
+        submitted = self._submit()
+        one = self._chance.choice(partitions)
+        is_written = world.cancel(partitions=[one], scope=scope)
+        world.fabric.note(f"beside a cancellation: {submitted}; {one} cancelled: {is_written}")
 
     def _garble_cancel(self) -> str | None:
         return self._garble(paths.CANCEL, may_replace=False)
