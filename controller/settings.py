@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from controller.core.controls import QueueOrder
+from controller.core.controls import QueueOrder, UnderMinIsr
 from controller.core.model import MinFree
 from controller.core.options import (
     REQUEST_BYTES,
@@ -34,7 +34,6 @@ from controller.core.options import (
     LegacyMode,
     Options,
     TenurePolicy,
-    UnderMinIsr,
 )
 from controller.credentials import Password
 from controller.setting_values import (
@@ -240,7 +239,7 @@ class Settings(BaseSettings):
     under_min_isr: UnderMinIsr = Field(
         UnderMinIsr.WAIT,
         description="While other partitions are below min.insync.replicas: wait (begin no step "
-        "that copies), warn (only report them) or ignore.",
+        "whose copies could harm them), warn (only report them) or ignore.",
     )
     size_refresh_s: Seconds = Field(
         60.0, description="Interval at which brokers are queried for sizes of partitions."

@@ -278,3 +278,65 @@ def test_the_death_of_the_controller_and_of_the_leading_daemon_hold_nothing_up(
     cluster.heal()
     await_end(cluster, targets, within_s=180, any_leader=True)
     assert ended(cluster, name, within_s=60)["done"] == len(targets)
+
+
+def test_a_cancellation_beside_an_older_one_of_everything_ends_only_what_it_names(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """The older one still moves back what had finished; what was submitted since goes on."""
+    first = make_topic({0: (1, 2), 1: (1, 2)})
+    kept, named = make_topic({0: (1, 2)}), make_topic({0: (1, 2)})
+    late: Targets = {(kept, 0): (1, 4), (named, 0): (1, 3)}
+    held = {first: "0:2,1:4", kept: "0:4", named: "0:3"}
+    daemons.start(*row.arguments, "--tenure-linger", "1")
+    with copies_held(cluster, [(first, 0), (first, 1), *late], at=held):
+        request_moves(cluster, {(first, 0): (1, 3), (first, 1): (1, 4)})
+        await_begun(cluster, [(first, 1)])
+        await_end(cluster, {(first, 0): (1, 3)}, within_s=30, any_leader=True)
+        everything = ("--everything", "--scope", "all", "--yes")
+        assert reassigner(cluster, "cancel", *everything).code == 0
+        await_begun(cluster, [(first, 0)])
+        request = request_moves(cluster, late)
+        await_begun(cluster, late)
+        assert cluster.zk.exists(CANCEL) is not None
+        done = reassigner(cluster, "cancel", "--partition", f"{named}-0")
+        assert done.code == 0, done.stdout
+        await_end(cluster, {(named, 0): (1, 2)}, within_s=20, any_leader=True)
+        assert is_reassigning(cluster, kept)
+        assert cluster.zk.exists(CANCEL) is not None
+    ends: Targets = {(first, 0): (1, 2), (first, 1): (1, 2), (kept, 0): (1, 4), (named, 0): (1, 2)}
+    await_end(cluster, ends, within_s=60, any_leader=True)
+    found = ended(cluster, request)
+    assert (found["done"], found["fates"]) == (1, {"rolled_back": 1})
+
+
+def test_a_broker_that_died_for_good_forbids_no_repair(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Neither a topic that died with it, nor what waits to be repaired; the brake is set live."""
+    alone = make_topic({0: (5,)})
+    one, two = make_topic({0: (1, 5)}, DURABLE), make_topic({0: (2, 5)}, DURABLE)
+    served, healthy = make_topic({0: (1, 5)}, DURABLE), make_topic({0: (1, 2)})
+    repairs: Targets = {(one, 0): (1, 3), (two, 0): (2, 4)}
+    cluster.brokers[5].kill()
+    for topic, broker in ((one, 1), (two, 2), (served, 1)):
+        eventually(lambda t=topic, b=broker: cluster.isr(t, 0) == {b}, within_s=40)  # type: ignore[misc]
+    daemon = daemons.start(*row.arguments, "--tenure-linger", "1")
+    request_moves(cluster, {(healthy, 0): (1, 3)})
+    eventually(
+        lambda: daemon.status()["blocked"] == {"cluster_health": 1},
+        within_s=30,
+        what=lambda: f"the copy from broker 1 waits: {daemon.status()['blocked']}",
+        tolerating=(OSError,),
+    )
+    request = request_moves(cluster, repairs)
+    await_end(cluster, repairs, within_s=60, any_leader=True)
+    assert ended(cluster, request)["done"] == 2
+    why = reassigner(cluster, "explain", f"{healthy}-0").stdout
+    assert "broker 1 serves partitions below min.insync.replicas" in why, why
+    assert f"1 partition, {served}-0" in why
+    assert "--under-min-isr warn" in why
+    assert cluster.replicas(alone, 0) == [5]
+    reassigner(cluster, "limits", "--under-min-isr", "warn")
+    await_end(cluster, {(healthy, 0): (1, 3)}, within_s=60, any_leader=True)
+    reassigner(cluster, "limits", "--unset", "under-min-isr")

@@ -27,10 +27,10 @@ INTERVAL_S = 30
 
 
 def weaken(cluster: Cluster, make_topic: MakeTopic) -> str:
-    """Kill broker 5, which leaves a partition below its min.insync.replicas; return its topic."""
-    weak = make_topic({0: (4, 5)}, {"min.insync.replicas": "2"})
+    """Kill broker 5, so that broker 1 serves a partition below min ISR; return its topic."""
+    weak = make_topic({0: (1, 5)}, {"min.insync.replicas": "2"})
     cluster.brokers[5].kill()
-    eventually(lambda: cluster.isr(weak, 0) == {4}, within_s=20, what="the ISR shrank")
+    eventually(lambda: cluster.isr(weak, 0) == {1}, within_s=20, what="the ISR shrank")
     return weak
 
 
@@ -49,8 +49,14 @@ def test_no_step_begins_while_others_are_below_min_isr(
         within_s=20,
         what=lambda: f"the cluster's health is waited for: {daemon.status()}",
     )
-    detail = f"below min.insync.replicas: 1 partitions, {weak}-0"
-    assert daemon.status()["waiting"][0]["blocked_on"]["detail"] == detail
+    assert daemon.status()["waiting"][0]["blocked_on"]["detail"] == (
+        "broker 1 serves partitions below min.insync.replicas whose other replicas are not live: "
+        f"1 partition, {weak}-0"
+    )
+    detail = (
+        f"below min.insync.replicas: 1 partition, {weak}-0; copies to and from brokers 1 wait, "
+        "except repairs"
+    )
     warned = eventually(lambda: lines(daemon, "under_min_isr"), within_s=10)
     assert [(line["detail"], line["waits"]) for line in warned] == [(detail, True)]
     assert begun_in_order(writes(cluster), [topic]) == []
@@ -103,7 +109,7 @@ def test_a_partition_below_min_isr_is_moved_to_its_cure(
     """A reassigning partition holds nothing up: its dead replica is replaced by a live one."""
     topic = make_topic({0: (1, 2)})
     weak = weaken(cluster, make_topic)
-    targets = {(weak, 0): (4, 3), (topic, 0): (1, 3)}
+    targets = {(weak, 0): (1, 3), (topic, 0): (1, 4)}
     daemons.start("--tenure-linger", "1")
     submit_request(cluster, targets)
     eventually(

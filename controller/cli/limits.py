@@ -33,6 +33,7 @@ NAMES: Final[Mapping[str, str]] = {
     "max_leader_moves_per_broker_per_second": "leader-moves",
     "step_size": "step-size",
     "order": "order",
+    "under_min_isr": "under-min-isr",
     "window": "window",
     "priority": "priority",
     "throttle": "throttle",
@@ -92,6 +93,14 @@ def limits(  # noqa: PLR0913 - the options of the command
             help="Order of pending partitions of the same priority. Default: unchanged.",
         ),
     ] = None,
+    under_min_isr: Annotated[
+        controls.UnderMinIsr | None,
+        typer.Option(
+            metavar="|".join(controls.UnderMinIsr),
+            help="While other partitions are below min.insync.replicas: wait with copies that "
+            "could harm them, only warn, or ignore them. Default: unchanged.",
+        ),
+    ] = None,
     window: options.WindowOption = None,
     priority: Annotated[
         int | None,
@@ -127,6 +136,7 @@ def limits(  # noqa: PLR0913 - the options of the command
         "max-bytes": options.parsed(parse_bytes, "--max-bytes", max_bytes),
         "step-size": options.parsed(options.parse_step_size, "--step-size", step_size),
         "order": options.parsed(_parse_order, "--order", order),
+        "under-min-isr": under_min_isr,
         "window": options.parsed(options.parse_window, "--window", window),
         "priority": options.parsed(options.check_priority, "--priority", priority),
     }

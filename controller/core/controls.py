@@ -33,6 +33,14 @@ class QueueOrder(StrEnum):
     """First the one that relieves the fullest broker."""
 
 
+class UnderMinIsr(StrEnum):
+    """The effect of partitions below min.insync.replicas, without a reassignment, on new steps."""
+
+    WAIT = "wait"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A pause: no new step begins, steps in flight end."""
@@ -108,6 +116,7 @@ class Limits:
     max_leader_moves_per_broker_per_second: int | None = None
     step_size: StepSize | None = None
     order: QueueOrder | None = None
+    under_min_isr: UnderMinIsr | None = None
     window: Window | None = None
     """The window of all requests."""
     brokers: Mapping[BrokerId, BrokerLimits] = field(default_factory=dict)

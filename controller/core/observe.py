@@ -37,6 +37,7 @@ from controller.core.scheduling import (
     adaptive_limit,
     disk_space,
     in_flight,
+    isr_health,
     log_directories,
     partition_sizes,
 )
@@ -230,6 +231,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
                     phases.Stopping(phase.waiting - left, given_up, phase.deadline), partition
                 )
                 view.due.add((partition,))
+    isr_health.judge_again(view)
     if tenure.held is not None:
         _touch(view, left | joined)
         _note_rejoined(view, joined)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from controller.core.controls import QueueOrder
+from controller.core.controls import QueueOrder, UnderMinIsr
 from controller.core.model import LiveBroker, MinFree
 
 
@@ -52,14 +52,6 @@ class LegacyMode(StrEnum):
     """Only what is in flight: a Kafka controller that takes over starts nothing else."""
     MIRROR = "mirror"
     """Every unfinished entry."""
-
-
-class UnderMinIsr(StrEnum):
-    """The effect of partitions below min.insync.replicas, without a reassignment, on new steps."""
-
-    WAIT = "wait"
-    WARN = "warn"
-    IGNORE = "ignore"
 
 
 REQUEST_BYTES: Final = 1_000_000

@@ -201,7 +201,7 @@ _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     events.CancellationRead: ("cancel", "tenure", "submissions"),
     events.KillSwitchRead: ("submissions", "plan", "queue", "capacity", "tenure"),
     events.QueueRead: ("queue", "tenure", "cancel"),
-    events.ControlsRead: ("capacity", "tenure", "queue", "order", "throttles"),
+    events.ControlsRead: ("capacity", "tenure", "queue", "order", "throttles", "health"),
     # the role
     events.LeadershipGained: ("tenure", "deletions"),
     events.LeadershipLost: ("tenure", "listed_topics"),

@@ -132,7 +132,9 @@ def under_min_isr(snapshot: Snapshot) -> Iterator[Finding]:
             str(partition),
             f"{ids(synced) or 'no replica'} of {ids(assignment.replicas)} in sync, "
             f"min.insync.replicas is {least}",
-            "start the brokers of the missing replicas, or repair their replication",
+            "start the brokers of the missing replicas, or submit a plan that replaces them; steps "
+            "whose copies could harm it wait (`reassigner limits --under-min-isr warn` lets them "
+            "begin)",
         )
 
 

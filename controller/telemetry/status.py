@@ -252,6 +252,7 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
         "max_leader_moves_per_broker_per_second": limits.leader_moves_max(view),
         "step_size": live.step_size or options.step_size or "all",
         "order": str(limits.order_of(view)),
+        "under_min_isr": str(limits.under_min_isr(view)),
         "window": None if live.window is None else str(live.window),
     }
 

@@ -8,9 +8,18 @@ an ignored unknown key would be a limit without effect.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
 
-from controller.core.controls import BrokerLimits, Limits, Pause, Pauses, QueueOrder, RequestLimits
+from controller.core.controls import (
+    BrokerLimits,
+    Limits,
+    Pause,
+    Pauses,
+    QueueOrder,
+    RequestLimits,
+    UnderMinIsr,
+)
 from controller.core.model import BrokerId, RequestId
 from controller.core.submissions import PRIORITY_MAX, Window
 from controller.znodes import json_documents as documents
@@ -29,6 +38,7 @@ _LIMITS: Final = frozenset(
         "max_leader_moves_per_broker_per_second",
         "step_size",
         "order",
+        "under_min_isr",
         "window",
         "brokers",
         "requests",
@@ -39,6 +49,9 @@ _REQUEST: Final = frozenset(
     {"priority", "step_size", "max_partitions_in_flight", "throttle", "window"}
 )
 _ORDERS: Final = {order.value: order for order in QueueOrder}
+_BRAKES: Final = {brake.value: brake for brake in UnderMinIsr}
+
+_Choice = TypeVar("_Choice", QueueOrder, UnderMinIsr)
 
 
 # --- pauses --------------------------------------------------------------------------------------
@@ -108,7 +121,8 @@ def decode_limits(data: bytes) -> Limits | str:
             "max_leader_moves_per_broker_per_second"
         ),
         step_size=members.step_size("step_size"),
-        order=_order(members),
+        order=_one_of(members, "order", _ORDERS),
+        under_min_isr=_one_of(members, "under_min_isr", _BRAKES),
         window=members.window("window"),
         brokers={
             broker: _broker_limits(members, f"brokers: {broker}", value)
@@ -134,7 +148,8 @@ def encode_limits(limits: Limits) -> bytes:
                 limits.max_leader_moves_per_broker_per_second
             ),
             "step_size": limits.step_size,
-            "order": None if limits.order is None else limits.order.value,
+            "order": limits.order,
+            "under_min_isr": limits.under_min_isr,
             "window": limits.window,
         }
     )
@@ -159,13 +174,13 @@ def encode_limits(limits: Limits) -> bytes:
     return documents.write_document(document)
 
 
-def _order(members: Members) -> QueueOrder | None:
-    if "order" not in members:
+def _one_of(members: Members, key: str, values: Mapping[str, _Choice]) -> _Choice | None:
+    if key not in members:
         return None
-    named = members.text("order")
-    if named not in _ORDERS:
-        members.wrong(f"order is one of {', '.join(_ORDERS)}, not {documents.excerpt(named)}")
-    return _ORDERS.get(named)
+    named = members.text(key)
+    if named not in values:
+        members.wrong(f"{key} is one of {', '.join(values)}, not {documents.excerpt(named)}")
+    return values.get(named)
 
 
 def _broker_limits(outer: Members, key: str, value: object) -> BrokerLimits:
@@ -197,7 +212,7 @@ def _request_limits(outer: Members, key: str, value: object) -> RequestLimits:
 def _said(members: Mapping[str, str | int | Window | None]) -> dict[str, object]:
     """Return the members that have a value."""
     return {
-        key: str(value) if isinstance(value, Window) else value
+        key: str(value) if isinstance(value, Window | StrEnum) else value
         for key, value in members.items()
         if value is not None
     }

@@ -16,6 +16,7 @@ from controller.core.controls import (
     Pauses,
     QueueOrder,
     RequestLimits,
+    UnderMinIsr,
 )
 from controller.core.model import BrokerId, LegacyPlan, RequestId, ZkVersion, Zxid
 from controller.core.outcomes import Part, RequestHistory, Summary
@@ -142,6 +143,8 @@ def test_limits_of_all_are_set_one_by_one(terminal: Terminal) -> None:
         "3",
         "--max-outgoing",
         "4",
+        "--under-min-isr",
+        "warn",
     )
     assert result.exit_code == 0
     assert terminal.cluster.controls.limits == Limits(
@@ -152,10 +155,12 @@ def test_limits_of_all_are_set_one_by_one(terminal: Terminal) -> None:
         max_leader_moves_per_broker_per_second=2,
         step_size="all",
         order=QueueOrder.SMALL_FIRST,
+        under_min_isr=UnderMinIsr.WARN,
         window=Window(22 * 60, 5 * 60),
     )
     assert "max-bytes: 10 GB" in result.stdout
     assert "window: 22:00-05:00 UTC" in result.stdout
+    assert "under-min-isr: warn" in result.stdout
 
 
 def test_limits_of_a_broker_and_of_a_request(terminal: Terminal) -> None:

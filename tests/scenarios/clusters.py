@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
-from controller.core.controls import Limits, Pause, Pauses
+from controller.core.controls import Limits, Pause, Pauses, UnderMinIsr
 from controller.core.events import WallClockRead
 from controller.core.model import (
     BrokerId,
@@ -327,7 +327,11 @@ class ScenarioCluster:
         self._world.pause(Pauses(everything, requests, brokers))
 
     def _limits(self, command: Command) -> None:
-        self._world.limit(Limits(**{k: int(v) for k, v in command.options.items()}))  # type: ignore[arg-type]  # numbers only
+        named: dict[str, Any] = {
+            k: UnderMinIsr(v) if k == "under_min_isr" else int(v)
+            for k, v in command.options.items()
+        }
+        self._world.limit(Limits(**named))
 
     def _throttle(self, command: Command) -> None:
         (rate,) = command.words

@@ -89,6 +89,7 @@ def test_an_idle_standby_says_so() -> None:
             "max_leader_moves_per_broker_per_second": 50,
             "step_size": 1,
             "order": "submitted",
+            "under_min_isr": "wait",
             "window": None,
         },
         "blocked": {},

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.controls import BrokerLimits, Limits, Pause, Pauses, QueueOrder, RequestLimits
+from controller.core.controls import (
+    BrokerLimits,
+    Limits,
+    Pause,
+    Pauses,
+    QueueOrder,
+    RequestLimits,
+    UnderMinIsr,
+)
 from controller.core.model import BrokerId, RequestId
 from controller.core.submissions import Window
 from controller.znodes.operator_controls import (
@@ -59,6 +67,7 @@ LIMITS = st.builds(
     max_outgoing_per_broker=st.none() | COUNTS,
     max_bytes_in_flight=st.none() | RATES,
     max_leader_moves_per_broker_per_second=st.none() | COUNTS,
+    under_min_isr=st.none() | st.sampled_from(UnderMinIsr),
     step_size=st.none() | STEP_SIZES,
     order=st.none() | st.sampled_from(QueueOrder),
     window=st.none() | WINDOWS,

@@ -21,6 +21,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.reassignments import Reassignment
+from controller.core.scheduling import isr_health
 from controller.core.scheduling.disk_reservations import log_dropped
 from controller.core.view import ClusterView
 
@@ -177,6 +178,7 @@ def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswere
 def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
     if (broker, partition) not in view.tenure.offline:
         view.tenure.offline.add((broker, partition))
+        isr_health.judge(view, partition)
         view.due.add((partition,))
         wakeups.orphans_concerned(view, partition)
 
@@ -192,6 +194,7 @@ def _replica_served(view: ClusterView, broker: BrokerId, partition: TopicPartiti
     view.tenure.id_conflicts.discard((broker, partition))
     if (broker, partition) in view.tenure.offline:
         view.tenure.offline.discard((broker, partition))
+        isr_health.judge(view, partition)
         unclean_election.note_candidate(view, partition)
 
 

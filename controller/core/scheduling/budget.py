@@ -21,7 +21,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.reassignments import Reassignment
-from controller.core.scheduling import holds, limits
+from controller.core.scheduling import holds, isr_health, limits
 from controller.core.scheduling.disk_budget import DiskBudget
 from controller.core.view import ClusterView
 
@@ -87,8 +87,10 @@ class Budget:
         held = holds.step_hold(self._view, reassignment, brokers, self._now)
         if held is not None:
             return held
-        if self._health is not None and adding and not reassignment.spec.rolls_back:
-            return self._health
+        if adding and not reassignment.spec.rolls_back:
+            unwell = self._health or isr_health.exposure_gate(self._view, partition, brokers)
+            if unwell is not None:
+                return unwell
         request = reassignment.spec.request
         if self._in_flight >= self._in_flight_max:
             most = self._in_flight_max

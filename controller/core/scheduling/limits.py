@@ -99,6 +99,11 @@ def in_flight_max_of(view: ClusterView, request: RequestId) -> int | None:
     return None if known is None else known.options.max_partitions_in_flight
 
 
+def under_min_isr(view: ClusterView) -> controls.UnderMinIsr:
+    """Return what partitions below ``min.insync.replicas`` mean for new steps."""
+    return view.intake.controls.limits.under_min_isr or view.options.under_min_isr
+
+
 def incoming_max(view: ClusterView, broker: BrokerId) -> int:
     """Return how many replicas a broker may receive at once."""
     own = view.intake.controls.limits.brokers.get(broker, _AS_ALL).max_incoming

@@ -275,6 +275,10 @@ class TenureState:
     """Partitions without a reassignment whose ISR is smaller than their replica set."""
     under_min_isr: dict[TopicPartition, None] = field(default_factory=dict)
     """Those of them known to be below ``min.insync.replicas``, or without a leader."""
+    recovering: dict[TopicPartition, None] = field(default_factory=dict)
+    """Those of them that live replicas can restore: copies would slow that down."""
+    exposed: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
+    """The others by the brokers that serve them: copies there could take those replicas, too."""
     unjudged_topics: set[str] = field(default_factory=set)
     """Topics of shrunk partitions whose settings are not known yet."""
     isr_losses: deque[model.IsrLoss] = field(

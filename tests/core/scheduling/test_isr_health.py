@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.apply import apply
-from controller.core.events import DeletionsRead, Deposed
-from controller.core.model import BlockedBy, BrokerId, RequestId
+from controller.core.controls import Controls, Limits, UnderMinIsr
+from controller.core.events import BrokersRead, ControlsRead, DeletionsRead, Deposed
+from controller.core.model import Blocked, BlockedBy, BrokerId, RequestId
 from controller.core.observe import observe
-from controller.core.options import Options, UnderMinIsr
+from controller.core.options import Options
 from controller.core.records import SpecEndedRecord
 from controller.core.scheduling.budget import Budget
 from controller.core.scheduling.isr_health import (
@@ -24,7 +25,7 @@ from controller.core.scheduling.isr_health import (
 )
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
-from tests.core.builders import replicas, tp
+from tests.core.builders import broker, replicas, tp
 from tests.core.tenure_views import NOW, a_tenure, isr, leaderless, reassign, settings
 
 TIMER = Worklist(timer=True)
@@ -86,6 +87,7 @@ def test_partition_without_a_leader_counts_whatever_its_isr_says() -> None:
     view = a_view()
     settings(view, u=1)
     leaderless(view, tp(0, "u"), 4)
+    assert tp(0, "u") in view.tenure.under_min_isr
     assert health_gate(view) is not None
 
 
@@ -164,7 +166,7 @@ def test_names_are_bounded_and_their_number_is_given() -> None:
     sentence = under_min_isr_sentence(view)
     assert "8 partitions" in sentence
     assert sentence.count("u-") == NAMED_MAX
-    assert sentence.endswith("...")
+    assert "u-4, ...; every copy waits" in sentence
 
 
 def test_nothing_is_known_after_the_tenure() -> None:
@@ -208,18 +210,137 @@ def test_lists_kept_as_states_come_equal_those_made_at_once(
             reassign(view, tp(number, "u"), 1, 2, 3)
         if index == len(changes) // 2:
             settings(view, u=least)
-    kept = (
-        set(view.tenure.shrunk),
-        set(view.tenure.under_min_isr),
-        set(view.tenure.unjudged_topics),
-    )
-    view.tenure.shrunk.clear()
-    view.tenure.under_min_isr.clear()
+    kept = lists(view)
+    for found in (view.tenure.shrunk, view.tenure.under_min_isr, view.tenure.recovering):
+        found.clear()
+    view.tenure.exposed.clear()
     view.tenure.unjudged_topics.clear()
     for partition in view.session.partitions():
         judge(view, partition)
-    assert (
-        set(view.tenure.shrunk),
-        set(view.tenure.under_min_isr),
-        set(view.tenure.unjudged_topics),
-    ) == kept
+    assert lists(view) == kept
+
+
+def lists(view: ClusterView) -> tuple[object, ...]:
+    """Return what is kept of the health."""
+    tenure = view.tenure
+    return (
+        set(tenure.shrunk),
+        set(tenure.under_min_isr),
+        set(tenure.recovering),
+        {broker: set(exposed) for broker, exposed in tenure.exposed.items()},
+        set(tenure.unjudged_topics),
+    )
+
+
+# --- brokers that are dead -----------------------------------------------------------------------
+
+
+def die(view: ClusterView, *brokers: int) -> None:
+    """Let these brokers be dead, and no other."""
+    live = {BrokerId(n): broker(n) for n in range(1, 8) if n not in brokers}
+    observe(view, BrokersRead(live), NOW)
+
+
+def gate(view: ClusterView, *adding: int, leader: int = 1) -> Blocked | None:
+    """Return what a step of the moved partition waits for."""
+    reassign(view, tp(), 1, 2, 7)
+    budget = Budget(view, NOW, None, health_gate(view))
+    return budget.gate(tp(), view.work.reassignments[tp()], replicas(*adding), BrokerId(leader))
+
+
+def a_mixed_view(mode: UnderMinIsr = UnderMinIsr.WAIT) -> ClusterView:
+    """Return a cluster with one partition to be moved, and some of another topic."""
+    view = a_tenure(
+        {"t": [(1, 2, 3)], "u": [(4,), (4, 5), (1, 4), (4, 6, 7)]}, Options(under_min_isr=mode)
+    )
+    settings(view, t=2, u=2)
+    isr(view, tp(), 1, 2, 3)
+    return view
+
+
+def test_a_partition_that_died_with_its_only_broker_holds_nothing() -> None:
+    """Its topic is in no plan and has one replica: nothing but its broker brings it back."""
+    view = a_mixed_view()
+    die(view, 4)
+    leaderless(view, tp(0, "u"), 4)
+    assert under_min_isr_sentence(view).endswith("no copy waits for them")
+    assert gate(view, 7) is None
+
+
+def test_a_partition_short_of_a_dead_broker_holds_copies_of_the_brokers_that_serve_it() -> None:
+    """Its last replicas are there; the rest of the cluster goes on."""
+    view = a_mixed_view()
+    die(view, 4)
+    isr(view, tp(1, "u"), 5)
+    assert health_gate(view) is None
+    assert gate(view, 7) is None
+    blocked = gate(view, 5)
+    assert blocked is not None
+    assert blocked.by is BlockedBy.CLUSTER_HEALTH
+    assert "broker 5 serves" in blocked.detail
+    assert "u-1" in blocked.detail
+    assert gate(view, 7, leader=5) == blocked
+    assert "brokers 5 wait, except repairs" in under_min_isr_sentence(view)
+
+
+def test_a_step_that_replaces_a_dead_replica_is_not_held_by_what_waits_for_repair() -> None:
+    """Else the repair of one topic waits for another that waits to be repaired."""
+    view = a_mixed_view()
+    die(view, 4)
+    isr(view, tp(2, "u"), 1)
+    assert gate(view, 7) is not None
+    isr(view, tp(), 1, 2)
+    assert gate(view, 7) is None
+
+
+def test_a_broker_that_comes_back_makes_its_partitions_count() -> None:
+    """Its replicas catch up, and copies would slow that down."""
+    view = a_mixed_view()
+    die(view, 4)
+    isr(view, tp(1, "u"), 5)
+    view.due.capacity = False
+    die(view)
+    assert view.tenure.exposed == {}
+    blocked = gate(view, 7)
+    assert blocked is not None
+    assert "live replicas catch up: 1 partition, u-1" in blocked.detail
+    die(view, 4)
+    assert view.due.capacity
+    assert gate(view, 7) is None
+
+
+def test_a_replica_on_a_failed_disk_is_as_dead_as_one_of_a_dead_broker() -> None:
+    """It does not catch up either."""
+    view = a_mixed_view()
+    isr(view, tp(1, "u"), 5)
+    assert health_gate(view) is not None
+    view.tenure.offline.add((BrokerId(4), tp(1, "u")))
+    judge(view, tp(1, "u"))
+    assert health_gate(view) is None
+
+
+def test_a_partition_without_a_leader_of_which_a_replica_outside_the_isr_lives_holds_nothing() -> (
+    None
+):
+    """That replica fetches from nobody until the ISR is back."""
+    view = a_mixed_view()
+    die(view, 4)
+    leaderless(view, tp(3, "u"), 4)
+    assert gate(view, 6) is None
+
+
+@pytest.mark.parametrize("by_setting", [UnderMinIsr.WAIT, UnderMinIsr.WARN])
+def test_the_brake_is_set_live(by_setting: UnderMinIsr) -> None:
+    """The control precedes the setting; without it, the setting holds again."""
+    view = a_mixed_view(by_setting)
+    isr(view, tp(1, "u"), 5)
+    assert (health_gate(view) is not None) is (by_setting is UnderMinIsr.WAIT)
+    view.due.capacity = False
+    for mode in UnderMinIsr:
+        limits = Limits(under_min_isr=mode)
+        observe(view, ControlsRead(Controls(limits=limits)), NOW)
+        assert (health_gate(view) is not None) is (mode is UnderMinIsr.WAIT)
+    assert view.due.capacity
+    assert view.due.health
+    observe(view, ControlsRead(Controls()), NOW)
+    assert (health_gate(view) is not None) is (by_setting is UnderMinIsr.WAIT)
