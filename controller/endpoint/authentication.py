@@ -21,7 +21,7 @@ from controller.endpoint.codec import (
     SaslHandshake,
     SaslHandshakeAnswer,
 )
-from controller.endpoint.peers import ANONYMOUS, SMALL_FRAME, Peer
+from controller.endpoint.peers import ANONYMOUS, Peer
 from controller.endpoint.sasl import (
     SCRAM_HASHES,
     Authenticated,
@@ -30,6 +30,7 @@ from controller.endpoint.sasl import (
     SaslExchange,
     ScramExchange,
 )
+from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.endpoint.tls import ServerTls, subject_of
 from controller.endpoint.user_file import UserFile
 from controller.errors import RemoteProtocolError
@@ -41,6 +42,10 @@ SASL_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     codec.SASL_HANDSHAKE: (1, 1),
     codec.SASL_AUTHENTICATE: codec.ADVERTISED[codec.SASL_AUTHENTICATE],
 }
+
+
+_BEFORE: Final = frozenset({codec.API_VERSIONS, *SASL_VERSIONS})
+"""Nothing else is decoded before the peer is known."""
 
 
 class UnauthenticatedError(RemoteProtocolError):
@@ -133,7 +138,9 @@ async def _user_of(
     """Return the user who proved to be at the other end."""
     exchange: SaslExchange | None = None
     for _ in range(FRAMES_MAX):
-        frame = await peer.next_frame(SMALL_FRAME, peer.limits.unauthenticated_s)
+        frame = await peer.next_frame(UNPACED_MAX, peer.limits.unauthenticated_s)
+        if codec.header_of(frame).api_key not in _BEFORE:
+            raise RemoteProtocolError("a request before authentication")
         header, request = codec.decode(frame)
         match request:
             case ApiVersions():

@@ -7,10 +7,15 @@ from functools import partial
 from typing import Final, Protocol
 
 from controller.core import broker_requests
-from controller.core.broker_requests import NOT_CONTROLLER, BrokerAsk, Permission
+from controller.core.broker_requests import (
+    NOT_CONTROLLER,
+    AlterPartition,
+    BrokerAsk,
+    Permission,
+)
 from controller.endpoint import codec
 from controller.endpoint.decoding_thread import DecodingThread
-from controller.endpoint.peers import Peer
+from controller.endpoint.peers import PARTITION_BYTES, Peer
 from controller.endpoint.tickets import Tickets
 from controller.errors import RemoteProtocolError
 
@@ -61,7 +66,7 @@ class BrokerService:
         if tenure is None:
             return self.refusal(header)
         who = f"{peer.principal} at {peer.address}"
-        return await self.answer_permitted(header, frame, Permission(who, None, tenure))
+        return await self.answer_permitted(peer, header, frame, Permission(who, None, tenure))
 
     def refusal(self, header: codec.RequestHeader) -> bytes:
         """
@@ -76,12 +81,20 @@ class BrokerService:
         return answer
 
     async def answer_permitted(
-        self, header: codec.RequestHeader, frame: bytes, permission: Permission
+        self, peer: Peer, header: codec.RequestHeader, frame: bytes, permission: Permission
     ) -> bytes:
-        """Pass a request to the loop and wait for the answer."""
+        """
+        Pass a request to the loop and wait for the answer.
+
+        Raises:
+            RemoteProtocolError: it is malformed, or there is no memory for it.
+
+        """
         _, request = await self._thread.run(len(frame), partial(codec.decode, frame))
         if not isinstance(request, BrokerAsk):
             raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
+        if isinstance(request, AlterPartition):
+            peer.hold_decoded(len(request.changes) * PARTITION_BYTES)
         answer = await self._tickets.ask(request, permission)
         result = RESULTS.get(answer.error, OTHER)
         self._observer.endpoint_answered(codec.NAMES[header.api_key], result)

@@ -28,9 +28,9 @@ from kafka.protocol.api_message import ApiMessage
 
 from controller.core import client_requests
 from controller.core.client_requests import ClientAnswer, ClientAsk, PartitionResult
-from controller.core.model import BrokerId, TopicPartition
-from controller.endpoint.codec import RequestHeader, read_request, respond
-from controller.endpoint.strict_decoding import Fields
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.endpoint.codec import RequestHeader, header_of, read_request, respond
+from controller.endpoint.strict_decoding import Fields, Folds, OversizedError
 from controller.errors import ProtocolError, RemoteProtocolError
 
 LIST_GROUPS: Final = 16
@@ -63,6 +63,8 @@ LOCAL: Final[Mapping[int, tuple[int, int]]] = {
 }
 """The same for what concerns the daemon as an entry in the list of brokers."""
 
+_FIRST_WITH_ERROR: Final = 1
+"""The first version of ElectLeaders with an error of the whole request in the answer."""
 UNCLEAN: Final = 1
 """The election type of ElectLeaders that may lose records (KIP-460)."""
 RESOURCE_BROKER: Final = 4
@@ -74,7 +76,7 @@ TIMEOUT_MAX_S: Final = 60.0
 # --- requests ------------------------------------------------------------------------------------
 
 
-def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk]:
+def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk | None]:
     """
     Read a request of ``SERVED``.
 
@@ -82,11 +84,17 @@ def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk]:
         frame: Header and body, without the length in front of them.
         client: Who asks, for the record of a request.
 
+    Returns:
+        None in place of a request that is about more than a cluster has: ``refusal`` answers it.
+
     Raises:
         RemoteProtocolError: it is malformed, or not one of ``SERVED``.
 
     """
-    header, body = read_request(frame, _REQUESTS, SERVED)
+    try:
+        header, body = read_request(frame, _REQUESTS, SERVED, _FOLDS)
+    except OversizedError:
+        return header_of(frame), None
     return header, _ASKS[header.api_key](body, client)
 
 
@@ -104,14 +112,20 @@ def _elect_leaders(body: Fields, _client: str) -> client_requests.ElectLeaders:
 def _alter(body: Fields, client: str) -> client_requests.AlterReassignments:
     return client_requests.AlterReassignments(
         {
-            TopicPartition(topic["name"], row["partition_index"]): (
-                None if row["replicas"] is None else tuple(map(BrokerId, row["replicas"]))
-            )
+            TopicPartition(topic["name"], number): replicas
             for topic in body["topics"]
-            for row in topic["partitions"]
+            for number, replicas in topic["partitions"]
         },
         client,
     )
+
+
+def _target(row: Fields) -> tuple[int, Replicas | None]:
+    replicas = row["replicas"]
+    return row["partition_index"], None if replicas is None else tuple(map(BrokerId, replicas))
+
+
+_FOLDS: Final[Mapping[int, Folds]] = {ALTER_REASSIGNMENTS: (("partitions", _target),)}
 
 
 def _list(body: Fields, _client: str) -> client_requests.ListReassignments:
@@ -146,6 +160,15 @@ _ASKS: Final[Mapping[int, Callable[[Fields, str], ClientAsk]]] = {
 }
 
 
+def partitions_of(asked: ClientAsk) -> int:
+    """Return how many partitions a request of ``SERVED`` names."""
+    if isinstance(asked, client_requests.AlterReassignments):
+        return len(asked.targets)
+    if isinstance(asked, client_requests.ElectLeaders | client_requests.ListReassignments):
+        return len(asked.partitions or ())
+    return 0
+
+
 # --- answers as the controller -------------------------------------------------------------------
 
 
@@ -161,6 +184,27 @@ def encode(header: RequestHeader, answer: ClientAnswer) -> bytes:
     if message_of is None or type(answer) is not wanted:
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
     return respond(header, message_of(header.version, answer))
+
+
+def refusal(header: RequestHeader, error: int) -> bytes:
+    """
+    Return the frame of an answer that consists of an error, whatever the request says.
+
+    Raises:
+        RemoteProtocolError: the version has no such answer.
+
+    """
+    if header.api_key == ELECT_LEADERS and header.version < _FIRST_WITH_ERROR:
+        raise RemoteProtocolError("an election of too many partitions")
+    wanted, _ = _ANSWERS[header.api_key]
+    return encode(header, wanted(error))
+
+
+def results_of(answer: ClientAnswer) -> int:
+    """Return how many partitions an answer to a request of ``SERVED`` names."""
+    if isinstance(answer, client_requests.ListReassignmentsResponse):
+        return len(answer.reassignments)
+    return len(getattr(answer, "results", ()))
 
 
 def _elected(version: int, answer: client_requests.ElectLeadersResponse) -> ApiMessage:

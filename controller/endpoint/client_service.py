@@ -27,14 +27,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from controller.core.broker_requests import Permission
+from controller.core.broker_requests import INVALID_REQUEST, Permission
 from controller.core.client_requests import NOT_CONTROLLER, CedeRole, ClientAnswer, ElectLeaders
 from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, relayed_frames
 from controller.endpoint.broker_service import AskObserver, BrokerService
 from controller.endpoint.decoding_thread import DecodingThread
-from controller.endpoint.peers import SMALL_FRAME, Answer, Peer
+from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Answer, Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
+from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.topic_codec import TopicsWanted
 from controller.endpoint.topic_service import TopicService
@@ -48,6 +49,10 @@ LOOK_S: Final = 0.2
 """Between two looks at the controller that brokers name."""
 PERMIT_S: Final = 5.0
 """How long a broker may take to say what a peer may do: the peer tries again with the next."""
+TOPICS_FACTOR: Final = 30
+"""How much longer requests for topics are after they were decoded, at most."""
+RESULT_BYTES: Final = 32
+"""Of a result in an answer, about: long answers are encoded on the thread."""
 GRACE_S: Final = 5.0
 """How much longer than its own timeout an election is awaited."""
 
@@ -89,7 +94,7 @@ _NAMES: Final = {
 }
 REQUESTS: Final = tuple(_NAMES.values())
 """Requests by which the metrics count."""
-RESULTS: Final = ("answered", "not_controller", "by_broker", "ceded")
+RESULTS: Final = ("answered", "not_controller", "by_broker", "ceded", "refused")
 """Results by which the metrics count."""
 
 
@@ -146,9 +151,9 @@ class ClientService:
             return await self._as_controller(peer, upstream, header, frame)
         if key in self._brokers.versions:
             return await self._for_broker(peer, upstream, header, frame)
-        local = await self._thread.run(
-            len(frame), partial(client_codec.local_answer, header, frame, self._own_id)
-        )
+        local = None
+        if len(frame) <= UNPACED_MAX:  # Any peer may send it, and what is meant is short.
+            local = client_codec.local_answer(header, frame, self._own_id)
         return local or await self._relayed(peer, upstream, header, frame)
 
     async def _relayed(
@@ -195,7 +200,7 @@ class ClientService:
         error = relayed_frames.error_for_broker(header, answer)
         if error in {NOT_CONTROLLER, _STALE_CONTROLLER_EPOCH}:
             permission = Permission(_who(peer, header), upstream.broker, tenure)
-            return await self._brokers.answer_permitted(header, frame, permission)
+            return await self._brokers.answer_permitted(peer, header, frame, permission)
         return framed(answer) if error == _CLUSTER_AUTHORIZATION_FAILED else None
 
     async def _as_controller(
@@ -213,6 +218,10 @@ class ClientService:
         given: ClientAnswer | None = None
         if permission is not None:
             _, asked = await self._thread.run(len(frame), partial(client_codec.decode, frame, who))
+            if asked is None:
+                self._count(header, "refused")
+                return client_codec.refusal(header, INVALID_REQUEST)
+            peer.hold_decoded(client_codec.partitions_of(asked) * PARTITION_BYTES)
             within_s = asked.timeout_s + GRACE_S if isinstance(asked, ElectLeaders) else None
             given = await self._tickets.ask(asked, permission, within_s)
         if given is None or given.error == NOT_CONTROLLER:
@@ -220,7 +229,8 @@ class ClientService:
             peer.is_left = True
             return framed(answer)
         self._count(header, "answered")
-        own = await self._thread.run(len(frame), partial(client_codec.encode, header, given))
+        size = client_codec.results_of(given) * RESULT_BYTES
+        own = await self._thread.run(size, partial(client_codec.encode, header, given))
         upstream.hold(len(own))
         return own
 
@@ -236,7 +246,7 @@ class ClientService:
         """
         tenure = self._tickets.tenure
         operation = CEDABLE[header.api_key].operation
-        wanted, seen = await self._wanted(upstream, header, frame)
+        wanted, seen = await self._wanted(peer, upstream, header, frame)
         if seen.controller == self._own_id:
             permission = None
             if tenure is not None:
@@ -256,7 +266,7 @@ class ClientService:
         return await upstream.begin(frame)
 
     async def _wanted(
-        self, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> tuple[TopicsWanted | None, relayed_frames.SeenController]:
         """
         Return a request and what the client may do; without the request, a broker has to answer.
@@ -269,6 +279,7 @@ class ClientService:
             enough = {CEDABLE[header.api_key].operation, relayed_frames.ALTER}
             if enough.isdisjoint(seen.cluster or ()):
                 return None, seen
+        peer.hold_decoded(len(frame) * TOPICS_FACTOR)
         wanted = await self._topics.decode(header, frame)
         names = () if wanted is None else self._topics.names(wanted)
         return wanted, await self._look(upstream, names)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +31,7 @@ from controller.core import broker_requests
 from controller.core.controllership.responses import NONE, UNSUPPORTED_VERSION
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint import messages
-from controller.endpoint.strict_decoding import Cursor, Fields, reader_of
+from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
 from controller.errors import ProtocolError, RemoteProtocolError
 
 CONTROLLED_SHUTDOWN: Final = 7
@@ -64,6 +64,7 @@ _FIRST_BY_TOPIC_ID: Final = 2
 """The first version of AlterPartition that names topics by id (KIP-841)."""
 _HEADER_NUMBERS: Final = (struct.Struct(">h"), struct.Struct(">h"), struct.Struct(">i"))
 _NO_ID: Final = bytes(16)
+_NO_FOLDS: Final[Mapping[int, Folds]] = {}
 
 
 class RequestHeader(NamedTuple):
@@ -153,12 +154,15 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
     header, _ = _opened(frame)
     if header.api_key == API_VERSIONS and header.version > ADVERTISED[API_VERSIONS][1]:
         return header, ApiVersions()
-    header, body = read_request(frame, _MESSAGES, ADVERTISED)
+    header, body = read_request(frame, _MESSAGES, ADVERTISED, _FOLDS)
     return header, _VALUES[header.api_key](header.version, body)
 
 
 def read_request(
-    frame: bytes, schemas: Mapping[int, Any], offered: Mapping[int, tuple[int, int]]
+    frame: bytes,
+    schemas: Mapping[int, Any],
+    offered: Mapping[int, tuple[int, int]],
+    folds: Mapping[int, Folds] = _NO_FOLDS,
 ) -> tuple[RequestHeader, Fields]:
     """
     Read a request by the schema of its message.
@@ -167,30 +171,20 @@ def read_request(
         frame: Header and body, without the length in front of them.
         schemas: The class of the message by API key.
         offered: Lowest and highest version by API key.
+        folds: What becomes of elements of arrays, by API key.
 
     Raises:
         RemoteProtocolError: it is malformed, or not one of those.
-
-    """
-    header, cursor = body_cursor(frame, schemas, offered)
-    return header, _read(schemas[header.api_key], header.version, cursor)
-
-
-def body_cursor(
-    frame: bytes, schemas: Mapping[int, Any], offered: Mapping[int, tuple[int, int]]
-) -> tuple[RequestHeader, Cursor]:
-    """
-    Return the header of a request, and the cursor at its body; see ``read_request``.
-
-    Raises:
-        RemoteProtocolError: the header is malformed, or the version not one of those.
 
     """
     header, cursor = _opened(frame)
     _check_version(header, offered)
     if schemas[header.api_key].flexible_version_q(header.version):
         cursor.skip_tagged_fields()
-    return header, cursor
+    read = reader_of(schemas[header.api_key], header.version, folds.get(header.api_key, ()))
+    body = read(cursor)
+    cursor.expect_end()
+    return header, body
 
 
 def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
@@ -199,12 +193,6 @@ def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
         raise RemoteProtocolError(f"a request of {len(frame)} bytes")
     cursor = Cursor(frame)
     return _header(cursor), cursor
-
-
-def _read(message: Any, version: int, cursor: Cursor) -> Fields:  # noqa: ANN401 - kafka-python has no types
-    body = reader_of(message, version)(cursor)
-    cursor.expect_end()
-    return body
 
 
 def _check_version(header: RequestHeader, offered: Mapping[int, tuple[int, int]]) -> None:
@@ -242,11 +230,7 @@ def _alter_partition(version: int, body: Fields) -> broker_requests.AlterPartiti
             broker_requests.IsrChange(
                 topic.get("topic_name"),
                 topic_id,
-                row["partition_index"],
-                LeaderEpoch(row["leader_epoch"]),
-                tuple(map(BrokerId, _isr(row))),
-                row.get("leader_recovery_state", 0),
-                ZkVersion(row["partition_epoch"]),
+                *row,
             )
             for topic in body["topics"]
             for topic_id in (_topic_id(topic),)
@@ -255,12 +239,27 @@ def _alter_partition(version: int, body: Fields) -> broker_requests.AlterPartiti
     )
 
 
-def _isr(row: Fields) -> Iterable[int]:
-    if "new_isr" in row:
-        isr: list[int] = row["new_isr"]
-        return isr
-    # The broker epochs of the members are -1: leaders know them in KRaft mode only.
-    return [member["broker_id"] for member in row["new_isr_with_epochs"]]
+def _change(row: Fields) -> tuple[int, LeaderEpoch, tuple[BrokerId, ...], int, ZkVersion]:
+    """Return the fields of an ``IsrChange`` behind those of its topic."""
+    isr = row["new_isr"] if "new_isr" in row else row["new_isr_with_epochs"]
+    return (
+        row["partition_index"],
+        LeaderEpoch(row["leader_epoch"]),
+        tuple(map(BrokerId, isr)),
+        row.get("leader_recovery_state", 0),
+        ZkVersion(row["partition_epoch"]),
+    )
+
+
+def _member(row: Fields) -> int:
+    """Return a member of an ISR; its epoch is -1: leaders know it in KRaft mode only."""
+    found: int = row["broker_id"]
+    return found
+
+
+_FOLDS: Final[Mapping[int, Folds]] = {
+    ALTER_PARTITION: (("partitions", _change), ("new_isr_with_epochs", _member))
+}
 
 
 def _topic_id(topic: Fields) -> str | None:

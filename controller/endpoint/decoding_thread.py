@@ -1,7 +1,8 @@
 """
 Translate long frames on a thread of their own.
 
-A request of 16 MiB takes seconds. On the event loop, brokers would wait for it.
+A request of 16 MiB takes seconds. On the event loop, brokers would wait for it. On the thread the
+decoder rests often (``strict_decoding``), so that the daemon's loop does not wait for it either.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from controller.endpoint.peers import SMALL_FRAME
+from controller.endpoint.strict_decoding import UNPACED_MAX
 
 _T = TypeVar("_T")
 
@@ -20,7 +21,7 @@ class DecodingThread:
     """
     The thread of one service.
 
-    One only: each further one would take time of the interpreter from the event loop.
+    One only: each further one would take time of the interpreter from the other threads.
     """
 
     def __init__(self) -> None:
@@ -35,6 +36,6 @@ class DecodingThread:
             translate: Decodes or encodes the frame; it shares nothing with other threads.
 
         """
-        if size <= SMALL_FRAME:
+        if size <= UNPACED_MAX:
             return translate()
         return await asyncio.get_running_loop().run_in_executor(self._executor, translate)

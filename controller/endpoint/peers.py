@@ -22,6 +22,9 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 SMALL_FRAME: Final = 64 * 1024
 """Frames up to this size, and so much of longer requests, do not count in the memory of frames."""
 
+PARTITION_BYTES: Final = 400
+"""Memory that one partition of a request takes after it was decoded, and its answer."""
+
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -49,6 +52,11 @@ class Limits:
     """
     address_bytes: int = 32 * 1024 * 1024
     """The part of each for one address: two of the longest requests."""
+
+    decoded_bytes: int = 128 * 1024 * 1024
+    """Memory for requests that were decoded and wait for their answers."""
+    address_decoded_bytes: int = 96 * 1024 * 1024
+    """The part of it for one address: a request about 200,000 partitions."""
 
 
 @dataclass(slots=True)
@@ -123,6 +131,9 @@ class Peer:
     writer: asyncio.StreamWriter
     limits: Limits
     memory: FrameMemory
+    """For the frames of all peers."""
+    decoded: FrameMemory
+    """For their requests after they were decoded."""
     address: str
     """The host, without the port."""
     port: int
@@ -141,6 +152,8 @@ class Peer:
     """What belongs to the connection and is closed with it."""
     _reserved: int = 0
     """Memory of the request that is being read or answered."""
+    _reserved_decoded: int = 0
+    """Memory of that request after it was decoded."""
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
@@ -192,6 +205,17 @@ class Peer:
         self._is_used()
         return frame
 
+    def hold_decoded(self, size: int) -> None:
+        """
+        Reserve memory for the request after it was decoded; released with the frame.
+
+        Raises:
+            RemoteProtocolError: other requests need it.
+
+        """
+        self.decoded.take(size, self.address)
+        self._reserved_decoded += size
+
     async def _body(self, size: int) -> bytes:
         """Read a frame; only what has arrived takes memory, whatever size is announced."""
         parts = [await self.reader.readexactly(min(size, SMALL_FRAME))]
@@ -230,7 +254,8 @@ class Peer:
 
     def _release(self) -> None:
         self.memory.give_back(self._reserved, self.address)
-        self._reserved = 0
+        self.decoded.give_back(self._reserved_decoded, self.address)
+        self._reserved = self._reserved_decoded = 0
 
     def _is_used(self) -> None:
         self.used_at = asyncio.get_running_loop().time()

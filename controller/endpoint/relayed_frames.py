@@ -27,7 +27,7 @@ from controller.endpoint.codec import (
     CONTROLLED_SHUTDOWN,
     RequestHeader,
 )
-from controller.endpoint.strict_decoding import Cursor
+from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
 from controller.endpoint.topic_codec import TOPICS_SERVED
 from controller.errors import ProtocolError
 
@@ -235,18 +235,25 @@ def metadata_of(answer: bytes) -> SeenController:
         ProtocolError: it cannot be decoded.
 
     """
-    body = _decoded(MetadataResponse, METADATA_VERSION, answer)
-    # None: the broker does not say, as the client may not even see the topic or the cluster.
+    cursor = Cursor(answer)
+    cursor.take(4)
+    body = reader_of(MetadataResponse, METADATA_VERSION, _PARTITIONS_LEFT_OUT)(cursor)
     return SeenController(
-        body.controller_id,
-        _operations(body.authorized_operations),
-        {topic.name: _operations(topic.authorized_operations) for topic in body.topics},
-        frozenset(t.name for t in body.topics if t.error_code == TOPIC_AUTHORIZATION_FAILED),
+        body["controller_id"],
+        # None: the broker does not say, as the client may not even see the topic or the cluster.
+        body["authorized_operations"],
+        {topic["name"]: topic["authorized_operations"] for topic in body["topics"]},
+        frozenset(
+            t["name"] for t in body["topics"] if t["error_code"] == TOPIC_AUTHORIZATION_FAILED
+        ),
     )
 
 
-def _operations(given: Iterable[int] | None) -> frozenset[int] | None:
-    return None if given is None else frozenset(given)
+def _left_out(_row: Fields) -> None:
+    """Keep nothing of a partition."""
+
+
+_PARTITIONS_LEFT_OUT: Final[Folds] = (("partitions", _left_out),)
 
 
 _SETTINGS_VERSION: Final = 1

@@ -26,6 +26,7 @@ import structlog
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, UnauthenticatedError
 from controller.endpoint.peers import SMALL_FRAME, Answer, FrameMemory, Limits, Peer
+from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.errors import InvalidInputError, ProtocolError
 from controller.setting_values import HttpAddress
 
@@ -124,6 +125,7 @@ class EndpointServer:
         self._observer = observer
         self._limits = limits or Limits()
         self._memory = FrameMemory(self._limits.frames_bytes, self._limits.address_bytes)
+        self._decoded = FrameMemory(self._limits.decoded_bytes, self._limits.address_decoded_bytes)
         self._peers: set[Peer] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: dict[tuple[str, str], float] = {}
@@ -195,7 +197,7 @@ class EndpointServer:
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = (writer.get_extra_info("peername") or ("unknown", 0))[:2]
-        peer = Peer(reader, writer, self._limits, self._memory, str(host), int(port))
+        peer = Peer(reader, writer, self._limits, self._memory, self._decoded, str(host), int(port))
         writer.transport.set_write_buffer_limits(high=0)
         self._make_room()
         self._peers.add(peer)
@@ -261,7 +263,7 @@ class EndpointServer:
         header = codec.header_of(frame)
         if header.api_key != codec.API_VERSIONS or self._fallback is not None:
             return await self._service_of(header).answer(peer, header, frame)
-        if len(frame) > SMALL_FRAME:
+        if len(frame) > UNPACED_MAX:
             raise ProtocolError(f"an ApiVersions of {len(frame)} bytes")
         codec.decode(frame)
         return self._api_versions(header)

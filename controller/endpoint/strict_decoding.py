@@ -7,14 +7,19 @@ UTF-8. kafka-python's own
 decoder trusts its peer: it truncates strings silently, ignores trailing bytes, and copies the rest
 of the frame for every tagged field.
 
-Invariant: time and memory are proportional to the length of the frame. A count is checked against
-the bytes that are left before anything is allocated for it.
+A long frame is read in turns of a millisecond with rests in between: the decoder shares the
+interpreter with the loop of the daemon, whose latency must not depend on what peers send.
+
+Invariant: time and memory are proportional to the length of the frame, up to a number of elements
+that no cluster needs. A count is checked against the bytes that are left before anything is
+allocated for it.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -22,8 +27,22 @@ from typing import Any, Final
 
 from controller.errors import RemoteProtocolError, ensure
 
-ELEMENTS_MAX: Final = 2_000_000
-"""Elements of all arrays of a frame: an AlterPartition has some five for each partition."""
+ELEMENTS_MAX: Final = 1_000_000
+"""
+Elements of all arrays of a frame.
+
+Those of 200,000 partitions, more than a cluster with ZooKeeper has, with four replicas each.
+"""
+ROWS_MAX: Final = 200_000
+"""Structures in one array, and in all arrays that are not folded: each takes some 300 bytes."""
+UNPACED_MAX: Final = 16 * 1024
+"""Frames up to this size are read in one turn, of a few milliseconds."""
+WORK_S: Final = 0.001
+"""How long a turn is, in time of the processor."""
+REST_S: Final = 0.002
+"""How long the rest after it is: a third of the interpreter's time is the most that is taken."""
+TURN_ELEMENTS: Final = 32
+"""Elements that are read between two looks at the clock."""
 
 _VARINT_SHIFT_MAX: Final = 28
 """An unsigned varint of 32 bits has at most five bytes (``ByteUtils.readUnsignedVarint``)."""
@@ -40,6 +59,10 @@ _INT16: Final = _NUMBERS["int16"]
 _INT32: Final = _NUMBERS["int32"]
 
 
+class OversizedError(RemoteProtocolError):
+    """A request is well-formed so far, and about more than a cluster has."""
+
+
 class Cursor:
     """
     A position in a frame; every method reads at it and moves it.
@@ -47,25 +70,60 @@ class Cursor:
     Every method raises RemoteProtocolError if the frame does not contain what it reads.
     """
 
-    __slots__ = ("_at", "_data", "_elements_left")
+    __slots__ = (
+        "_at",
+        "_data",
+        "_elements_left",
+        "_is_paced",
+        "_rests_at",
+        "_rows_left",
+        "_unlooked",
+    )
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
         self._elements_left = ELEMENTS_MAX
+        self._rows_left = ROWS_MAX
+        self._unlooked = 0
+        self._is_paced = len(data) > UNPACED_MAX
+        self._rests_at = time.thread_time() + WORK_S if self._is_paced else 0.0
 
     @property
     def position(self) -> int:
         """Where the next value begins."""
         return self._at
 
+    def rest(self) -> None:
+        """Let other threads work, if the frame is long and this one worked for its turn."""
+        self._unlooked += 1
+        if not self._is_paced or self._unlooked < TURN_ELEMENTS:
+            return
+        self._unlooked = 0
+        if time.thread_time() >= self._rests_at:
+            time.sleep(REST_S)
+            self._rests_at = time.thread_time() + WORK_S
+
     def number(self, layout: struct.Struct) -> int:
         """Return a number of fixed size."""
-        value: int = layout.unpack(self.take(layout.size))[0]
+        value: int = self.numbers(layout)[0]
         return value
+
+    def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Return numbers of fixed size that follow each other."""
+        at = self._at
+        end = at + layout.size
+        if end > len(self._data):
+            raise RemoteProtocolError(f"{layout.size} bytes at {at} of {len(self._data)}")
+        self._at = end
+        return layout.unpack_from(self._data, at)
 
     def unsigned_varint(self) -> int:
         """Return a number of variable size, of at most 32 bits."""
+        at = self._at
+        if at < len(self._data) and (byte := self._data[at]) < 0x80:  # noqa: PLR2004 - see below
+            self._at = at + 1
+            return byte
         value = shift = 0
         while True:
             byte = self.take(1)[0]
@@ -99,16 +157,36 @@ class Cursor:
         length = self.number(_INT16)
         return None if length == -1 else self.text(length)
 
-    def count(self, elements: int) -> int:
-        """Return the size of an array, if the rest of the frame can contain as many elements."""
-        self._elements_left -= max(elements, 0)
-        if not 0 <= elements <= len(self._data) - self._at or self._elements_left < 0:
+    def count(self, elements: int, *, are_rows: bool = False, are_kept: bool = False) -> int:
+        """
+        Return the size of an array, if the rest of the frame can contain as many elements.
+
+        Args:
+            elements: As it is announced.
+            are_rows: Whether the elements are structures.
+            are_kept: Whether they are kept as they are read.
+
+        Raises:
+            OversizedError: no cluster has as many.
+
+        """
+        if not 0 <= elements <= len(self._data) - self._at:
             raise RemoteProtocolError(f"{elements} elements at {self._at} of {len(self._data)}")
+        self._elements_left -= elements
+        self._rows_left -= elements if are_kept else 0
+        is_over = min(self._elements_left, self._rows_left) < 0
+        if is_over or (are_rows and elements > ROWS_MAX):
+            raise OversizedError(f"{elements} elements more at {self._at} of {len(self._data)}")
         return elements
 
     def skip_tagged_fields(self) -> None:
         """Pass over tagged fields (KIP-482): none is known, and unknown ones are to be ignored."""
+        at = self._at
+        if at < len(self._data) and self._data[at] == 0:
+            self._at = at + 1
+            return
         for _ in range(self.count(self.unsigned_varint())):
+            self.rest()
             self.unsigned_varint()
             self.take(self.unsigned_varint())
 
@@ -120,38 +198,93 @@ class Cursor:
 
 Fields = Mapping[str, Any]
 """The fields of a message or of an element of an array, by their names in Python's style."""
+Folds = tuple[tuple[str, Callable[[Fields], Any]], ...]
+"""
+What becomes of each element of arrays, by the names of these.
+
+So that not all elements are in memory as dictionaries at once.
+"""
 _Reader = Callable[[Cursor], Any]
 
 
 @cache
-def reader_of(message: Any, version: int) -> Callable[[Cursor], Fields]:  # noqa: ANN401 - kafka-python has no types
+def reader_of(
+    message: Any,  # noqa: ANN401 - kafka-python has no types
+    version: int,
+    folds: Folds = (),
+) -> Callable[[Cursor], Fields]:
     """Return a function that reads the body of this version of a message class."""
     schema = message.json
-    return _struct(schema["fields"], version, flexible=message.flexible_version_q(version))
+    flexible = message.flexible_version_q(version)
+    return _struct(schema["fields"], version, dict(folds), flexible=flexible)
 
 
-def _struct(fields: list[dict[str, Any]], version: int, *, flexible: bool) -> _Reader:
+def _struct(
+    fields: list[dict[str, Any]],
+    version: int,
+    folds: Mapping[str, Callable[[Fields], Any]],
+    *,
+    flexible: bool,
+) -> _Reader:
     present = [field for field in fields if _has(field["versions"], version)]
-    readers = [(_python_name(f["name"]), _field(f, version, flexible=flexible)) for f in present]
+    steps: list[tuple[tuple[str, ...], _Reader, bool]] = []
+    numbers: list[dict[str, Any]] = []
+
+    def end_numbers() -> None:
+        """Read numbers that follow each other at once."""
+        if numbers:
+            layout = struct.Struct(">" + "".join(_NUMBERS[f["type"]].format[1:] for f in numbers))
+            names = tuple(_python_name(f["name"]) for f in numbers)
+            steps.append((names, lambda cursor: cursor.numbers(layout), False))
+            numbers.clear()
+
+    for field in present:
+        if field["type"] in _NUMBERS and "tag" not in field:
+            numbers.append(field)
+            continue
+        end_numbers()
+        reader = _field(field, version, folds, flexible=flexible)
+        steps.append(((_python_name(field["name"]),), reader, True))
+    end_numbers()
+
+    names = tuple(name for found, _, _ in steps for name in found)
+    readers = tuple((reader, is_alone) for _, reader, is_alone in steps)
 
     def read(cursor: Cursor) -> Fields:
-        values = {name: reader(cursor) for name, reader in readers}
+        values: list[Any] = []
+        for reader, is_alone in readers:
+            if is_alone:
+                values.append(reader(cursor))
+            else:
+                values += reader(cursor)
         if flexible:
             cursor.skip_tagged_fields()
-        return values
+        return dict(zip(names, values, strict=True))
 
     return read
 
 
-def _field(field: dict[str, Any], version: int, *, flexible: bool) -> _Reader:
+def _field(
+    field: dict[str, Any],
+    version: int,
+    folds: Mapping[str, Callable[[Fields], Any]],
+    *,
+    flexible: bool,
+) -> _Reader:
     ensure("tag" not in field, f"{field['name']} may be absent, which nothing here expects")
     kind: str = field["type"]
     nullable = "nullableVersions" in field and _has(field["nullableVersions"], version)
     if not kind.startswith("[]"):
         return _value(kind, flexible=flexible, nullable=nullable)
     size = _size(_INT32, flexible=flexible)
-    if "fields" in field:
-        element = _struct(field["fields"], version, flexible=flexible)
+    if kind[2:] in _NUMBERS:
+        return _numbers(_NUMBERS[kind[2:]], size, nullable=nullable)
+    are_rows, are_kept = "fields" in field, False
+    if are_rows:
+        plain = _struct(field["fields"], version, folds, flexible=flexible)
+        fold = folds.get(_python_name(field["name"]))
+        are_kept = fold is None
+        element = plain if fold is None else _folded(plain, fold)
     else:
         element = _value(kind[2:], flexible=flexible)
 
@@ -159,7 +292,37 @@ def _field(field: dict[str, Any], version: int, *, flexible: bool) -> _Reader:
         elements = size(cursor)
         if nullable and elements == _NULL:
             return None
-        return [element(cursor) for _ in range(cursor.count(elements))]
+        found: list[Any] = []
+        for _ in range(cursor.count(elements, are_rows=are_rows, are_kept=are_kept)):
+            cursor.rest()
+            found.append(element(cursor))
+        return found
+
+    return read
+
+
+def _folded(reader: _Reader, fold: Callable[[Fields], Any]) -> _Reader:
+    return lambda cursor: fold(reader(cursor))
+
+
+def _numbers(layout: struct.Struct, size: _Reader, *, nullable: bool) -> _Reader:
+    """Return a function that reads an array of numbers."""
+    kind = layout.format[1:]
+    layouts = tuple(struct.Struct(f">{n}{kind}") for n in range(TURN_ELEMENTS + 1))
+
+    def read(cursor: Cursor) -> list[Any] | None:
+        elements = size(cursor)
+        if nullable and elements == _NULL:
+            return None
+        left = cursor.count(elements)
+        if left <= TURN_ELEMENTS:
+            return list(cursor.numbers(layouts[left]))
+        found: list[Any] = []
+        while left > 0:
+            cursor.rest()
+            found += cursor.numbers(layouts[min(left, TURN_ELEMENTS)])
+            left -= TURN_ELEMENTS
+        return found
 
     return read
 
@@ -174,6 +337,8 @@ def _value(kind: str, *, flexible: bool, nullable: bool = False) -> _Reader:
             return lambda cursor: cursor.take(1) != b"\x00"
         case "uuid":
             return lambda cursor: uuid.UUID(bytes=cursor.take(16))
+        case "bitfield":  # Of authorised operations; kafka-python's name for such an int32.
+            return lambda cursor: _bits(cursor.number(_INT32))
         case "string":
             length = _size(_INT16, flexible=flexible)
             return lambda cursor: _text(cursor, length(cursor), nullable=nullable)
@@ -181,6 +346,11 @@ def _value(kind: str, *, flexible: bool, nullable: bool = False) -> _Reader:
             length = _size(_INT32, flexible=flexible)
             return lambda cursor: cursor.take(length(cursor))
     raise AssertionError(f"no reader for {kind}")
+
+
+def _bits(number: int) -> frozenset[int] | None:
+    """Return the bits that are set; None where there is no such field (``Integer.MIN_VALUE``)."""
+    return None if number == -(2**31) else frozenset(n for n in range(32) if number >> n & 1)
 
 
 def _text(cursor: Cursor, length: int, *, nullable: bool) -> str | None:

@@ -143,7 +143,8 @@ def _client_outcome_of(frame: bytes) -> str:
     header = codec.header_of(frame)
     if header.api_key in client_codec.SERVED:
         _, asked = client_codec.decode(frame, "a client")
-        client_codec.encode(header, client_requests.refused(asked, 41))
+        if asked is not None:
+            client_codec.encode(header, client_requests.refused(asked, 41))
         return type(asked).__name__
     if header.api_key in client_codec.LOCAL:
         local = client_codec.local_answer(header, frame, OWN_ID)

@@ -68,19 +68,21 @@ CREATE, ALTER = 5, 7
 
 
 class Asked:
-    """The inbox of a loop that answers at once."""
+    """The inbox of a loop that answers at once, or leaves that to the test."""
 
-    def __init__(self, answer: Callable[[Event], object]) -> None:
+    def __init__(self, answer: Callable[[Event], object], *, is_answering: bool = True) -> None:
         self.events: list[BrokerAsked | ClientAsked] = []
         self.tickets: Tickets | None = None
         self._answer = answer
+        self._is_answering = is_answering
 
     def put(self, event: Event) -> None:
         """Take a request and answer it."""
         assert isinstance(event, BrokerAsked | ClientAsked)
         self.events.append(event)
         assert self.tickets is not None
-        self.tickets.respond(event.ticket, self._answer(event))  # type: ignore[arg-type]
+        if self._is_answering:
+            self.tickets.respond(event.ticket, self._answer(event))  # type: ignore[arg-type]
 
 
 @dataclass
@@ -167,11 +169,12 @@ def public(
     validation: FakeValidation | None = None,
     listed: Listed | None = None,
     is_held: bool = True,
+    is_answering: bool = True,
 ) -> Iterator[Public]:
     """Run a server in front of brokers that answer so."""
     with ExitStack() as running:
         behind = [running.enter_context(fake_broker(b, n + 1)) for n, b in enumerate(brokers)]
-        counts, loop = Counts(), Asked(answer)
+        counts, loop = Counts(), Asked(answer, is_answering=is_answering)
         tickets = loop.tickets = Tickets(loop)
         relay = Relay(LISTENER, FrameMemory(2**20))
         relay.update_brokers(b.registration for b in behind)
