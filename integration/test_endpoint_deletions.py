@@ -43,7 +43,7 @@ from integration.rigs.plans import (
 )
 from integration.rigs.recovery_cells import SESSION_S, await_death
 from integration.rigs.requests import submit_request
-from integration.rigs.running_daemons import controller_epoch
+from integration.rigs.running_daemons import controller_epoch, strike
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.waiting import eventually
 from integration.test_endpoint_clients import DAEMON_ID, PUBLIC, ROWS, sees_daemon, tenure
@@ -57,6 +57,8 @@ FIRST_BY_ID: Final = 6
 """The first version of DeleteTopics that names topics by their ids."""
 VERSIONS: Final = range(1, FIRST_BY_ID + 1)
 TIMEOUT_MS: Final = 30_000
+DELETED_WITHIN_S: Final = 15.0
+"""In which two clients are answered; half of the time that they wait by default."""
 
 
 @pytest.fixture(scope="module", params=ROWS, ids=lambda release: release.kafka)
@@ -82,13 +84,18 @@ def delete_by_tool(cluster: Cluster, *topics: str) -> None:
     assert said.code == 0, said.stdout
 
 
+def logs_of(cluster: Cluster, brokers: Iterable[int], *topics: str) -> list[str]:
+    """Return the directories of topics on brokers, except those about to be removed."""
+    found = [name for broker in brokers for name in cluster.replica_directories(broker)]
+    return [name for name in found if name.rpartition("-")[0] in topics]
+
+
 def await_gone(cluster: Cluster, *topics: str) -> None:
     """Wait until nothing is left of topics: neither znodes nor logs nor requests to delete them."""
 
     def is_gone() -> bool:
         znodes = [cluster.topic(t) or cluster.read(f"/config/topics/{t}") for t in topics]
-        logs = [d for b in cluster.brokers for d in cluster.replica_directories(b)]
-        left = [d for d in logs if d.rpartition("-")[0] in topics]
+        left = logs_of(cluster, cluster.brokers, *topics)
         return not any(znodes) and not left and not cluster.zk.get_children(DELETIONS)
 
     eventually(is_gone, within_s=60, what=f"{topics} are gone")
@@ -199,7 +206,7 @@ def verdicts(cluster: Cluster, versions: Iterable[int]) -> dict[str, Any]:
 
 
 def test_topics_are_deleted(cluster: Cluster, make_topic: MakeTopic, daemons: Daemons) -> None:
-    """By Kafka's tool and by librdkafka; the names can be used again at once."""
+    """By Kafka's tool and by librdkafka; the names can be used again when they are gone."""
     with tenure(cluster, daemons, make_topic):
         epoch = controller_epoch(cluster)
         topics = [named("gone") for _ in range(3)]
@@ -207,9 +214,8 @@ def test_topics_are_deleted(cluster: Cluster, make_topic: MakeTopic, daemons: Da
             create(admin_of(cluster), NewTopic(topic, 3, 2))
             use(cluster, topic, 3)
         delete_by_tool(cluster, *topics[:2])
-        assert not any(cluster.topic(topic) for topic in topics[:2])
         delete(cluster, topics[2])
-        assert cluster.topic(topics[2]) is None
+        await_gone(cluster, *topics)
         for topic in topics:
             create(admin_of(cluster), NewTopic(topic, 2, 2))
             use(cluster, topic, 2)
@@ -240,6 +246,36 @@ def test_steps_of_a_topic_end_before_it_is_deleted(
             let_go()
             deleted.result(timeout=60)
         await_gone(cluster, topic)
+        assert controller_epoch(cluster) == epoch
+
+
+def test_clients_are_answered_while_a_broker_with_a_replica_is_dead(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """As by Kafka's controller: live brokers delete at once, the other one when it is back."""
+    with tenure(cluster, daemons, make_topic, "--tenure-linger", "30"):
+        topics = [named("gone") for _ in range(2)]
+        for topic in topics:
+            cluster.create_topic(topic, {0: (1, 2, 4), 1: (2, 4, 1)})
+            use(cluster, topic, 2)
+        strike(cluster, 4)
+        epoch = controller_epoch(cluster)
+        begun = time.monotonic()
+        delete_by_tool(cluster, topics[0])
+        delete(cluster, topics[1])
+        assert time.monotonic() - begun < DELETED_WITHIN_S
+        eventually(lambda: not logs_of(cluster, (1, 2, 3), *topics), within_s=10)
+        assert logs_of(cluster, (4,), *topics)
+        assert all(map(cluster.topic, topics))
+        with pytest.raises(KafkaException, match="already exists"):
+            create(admin_of(cluster), NewTopic(topics[0], 1, 1))
+        with pytest.raises(KafkaException, match="unknown topic"):
+            delete(cluster, topics[0])
+        cluster.brokers[4].start()
+        await_gone(cluster, *topics)
+        create(admin_of(cluster), *(NewTopic(topic, 2, 2) for topic in topics))
+        for topic in topics:
+            use(cluster, topic, 2)
         assert controller_epoch(cluster) == epoch
 
 

@@ -13,9 +13,10 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import Row
-from integration.rigs.kafka_jars import KAFKA_2_3, KAFKA_2_4, KAFKA_2_7, KAFKA_3_9
-from integration.rigs.plans import copies_held
+from integration.rigs.kafka_jars import KAFKA_2_3, KAFKA_2_4, KAFKA_2_7, KAFKA_2_8, KAFKA_3_9
+from integration.rigs.plans import Daemons, await_broker_controller, copies_held
 from integration.rigs.running_daemons import (
     await_claim,
     controller_epoch,
@@ -34,6 +35,7 @@ ROWS: Final = (
     Row("native", KAFKA_2_4, None),
     Row("native", KAFKA_2_3, None),
     Row("native", KAFKA_2_7, None, wanted="native", endpoint=True),
+    Row("native", KAFKA_2_8, None, wanted="native", endpoint=True),
     Row("native", KAFKA_3_9, None, wanted="native", endpoint=True),
 )
 PARTITIONS: Final = 50
@@ -108,24 +110,69 @@ def test_topics_are_deleted_while_a_copy_continues(cluster: Cluster, make_topic:
     assert found.is_clean, str(found)
 
 
-def test_a_deletion_waits_for_a_dead_broker(cluster: Cluster, make_topic: MakeTopic) -> None:
-    """The status names the broker; the deletion ends when the broker is back."""
+def holders(cluster: Cluster, topic: str) -> set[int]:
+    """Return the brokers that have a log of a topic, except those about to be removed."""
+    return {
+        broker
+        for broker in cluster.brokers
+        for name in cluster.replica_directories(broker)
+        if name.startswith(topic) and not name.endswith("-delete")
+    }
+
+
+def waits_for(daemon: Daemon, topic: str, broker: int) -> bool:
+    """Return whether the status says that a deletion waits for a broker."""
+    why = f"waits for broker {broker}, which is not live and has a replica"
+    pending: Mapping[str, str] = daemon.status()["topic_deletions"]
+    return pending.get(topic) == why
+
+
+def test_live_replicas_are_deleted_while_the_broker_of_others_is_dead(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """The status names the broker; its logs and the znodes go when it is back."""
     doomed = make_topic({n: [1, 2, 3] for n in range(4)})
     with permanent_tenure(cluster) as daemon:
         epoch = controller_epoch(cluster)
         strike(cluster, 3)
         mark(cluster, doomed)
-
-        def waits() -> bool:
-            pending = daemon.status()["topic_deletions"]
-            return "broker 3" in pending.get(doomed, "")
-
-        eventually(waits, within_s=20)
+        eventually(lambda: holders(cluster, doomed) == {3}, within_s=20)
+        eventually(lambda: waits_for(daemon, doomed, 3), within_s=20)
+        eventually(lambda: not is_known(cluster, doomed), within_s=5)
         assert cluster.topic(doomed) is not None
         cluster.brokers[3].start()
         eventually(lambda: is_gone(cluster, doomed), within_s=60)
         eventually(lambda: logs(cluster, doomed) == set(), within_s=10)
+        assert not is_known(cluster, doomed)
         assert controller_epoch(cluster) == epoch
+
+
+@pytest.mark.parametrize("is_followed", [False, True], ids=["kafka", "daemon"])
+def test_a_deletion_that_waits_ends_with_whichever_controller_follows(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, *, is_followed: bool
+) -> None:
+    """The daemon is killed while a broker is dead; Kafka's controller or another daemon ends it."""
+    doomed = make_topic({n: [1, 2, 3] for n in range(4)})
+    dying = daemons.start("--tenure", "permanent")
+    await_claim(cluster)
+    strike(cluster, 3)
+    mark(cluster, doomed)
+    eventually(lambda: waits_for(dying, doomed, 3), within_s=20)
+    heir = daemons.start("--tenure", "permanent") if is_followed else None
+    epoch = controller_epoch(cluster)
+    dying.kill()
+    if heir is None:
+        await_broker_controller(cluster, within_s=30)
+    else:
+        eventually(lambda: controller_epoch(cluster) > epoch, within_s=30)
+        await_claim(cluster)
+        eventually(lambda: waits_for(heir, doomed, 3), within_s=20)
+        assert holders(cluster, doomed) == {3}
+    assert not is_known(cluster, doomed)
+    cluster.brokers[3].start()
+    eventually(lambda: is_gone(cluster, doomed), within_s=60)
+    eventually(lambda: logs(cluster, doomed) == set(), within_s=20)
+    eventually(lambda: not is_known(cluster, doomed), within_s=10)
 
 
 def test_a_deletion_that_waits_does_not_keep_the_role(

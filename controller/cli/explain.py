@@ -168,7 +168,9 @@ def _recorded_rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     if facts.target is not None:
         yield "target", ids(facts.target)
     if facts.is_being_deleted:
-        yield "topic", "is queued for deletion"
+        awaited = [r for r in assignment.replicas if r not in facts.live]
+        waits = f", which waits for broker {ids(awaited)}" if awaited else ""
+        yield "topic", f"is queued for deletion{waits}"
     for orphan in facts.orphans:
         yield "orphan", _orphan_words(orphan, facts.live)
     if facts.refusal is not None:

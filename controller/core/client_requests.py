@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from controller.core import broker_requests, topic_requests
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
 from controller.core.topic_requests import (
+    AwaitDeletions,
     CreatePartitions,
     CreatePartitionsResponse,
     CreateTopics,
@@ -90,6 +91,7 @@ ClientAsk = (
     | CreateTopics
     | CreatePartitions
     | DeleteTopics
+    | AwaitDeletions
     | CedeRole
 )
 
@@ -192,7 +194,7 @@ def refused(request: ClientAsk, error: int) -> ClientAnswer:
             return AlterReassignmentsResponse(error)
         case ListReassignments():
             return ListReassignmentsResponse(error)
-        case CreateTopics() | CreatePartitions() | DeleteTopics():
+        case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions():
             return topic_requests.refused(request, error)
         case CedeRole():
             return CedeRoleResponse(error)

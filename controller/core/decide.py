@@ -17,7 +17,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeGuard
 
-from controller.core import effects, phases, records, topic_configs, wakeups
+from controller.core import (
+    effects,
+    pending_deletions,
+    phases,
+    records,
+    topic_configs,
+    wakeups,
+)
 from controller.core.cached_znodes import PlanNode
 from controller.core.controllership import (
     broker_asks,
@@ -280,7 +287,7 @@ def _partitions(
 
 def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> records.Change | None:
     """Return the end of a reassignment whose partition is gone, or the repair of a partition."""
-    if is_deleted(view, partition):
+    if is_deleted(view, partition) or pending_deletions.is_carried_out(view, partition.topic):
         return _end_deleted(view, partition)
     if partition.topic in view.tenure.deleting:
         return None
@@ -300,7 +307,7 @@ def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]
 
 
 def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change | None:
-    """End the reassignment of a partition that no longer exists."""
+    """End the reassignment of a partition that does not exist any more, or not for long."""
     reassignment, legacy = view.work.reassignments.get(partition), view.intake.legacy
     if reassignment is None:
         return None
@@ -313,7 +320,8 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change
     if view.is_of_former_topic(partition):
         ending, why = "topic deleted", "the topic was deleted and created again"
     else:
-        what = "partition" if partition.topic in view.session.topics else "topic"
+        topic = view.session.topics.get(partition.topic)
+        what = "topic" if topic is None or partition.partition in topic.partitions else "partition"
         ending, why = f"{what} deleted", f"the {what} was deleted"
     end = legacy_plan.ended(partition, reassignment, ending)
     if reassignment.spec.route is Route.FOREIGN:

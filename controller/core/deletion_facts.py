@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from itertools import chain
 
 from controller.core import effects, events, wakeups
 from controller.core.cached_znodes import Topic
@@ -21,7 +20,7 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
-from controller.core.pending_deletions import is_leader_withheld, orphans_of, replicas_of
+from controller.core.pending_deletions import is_carried_out, is_leader_withheld, replicas_of
 from controller.core.records import PartitionZnodesDeletedRecord
 from controller.core.scheduling import isr_health
 from controller.core.state.process import KnownSettings
@@ -35,16 +34,12 @@ def deletion_begun(view: ClusterView, topic: str) -> None:
     waiting: dict[BrokerId, set[int]] = {}
     for partition, broker in replicas_of(view, topic):
         waiting.setdefault(broker, set()).add(partition.partition)
-    others = set(view.cluster.brokers) - waiting.keys()
-    unsent = {broker: set(waiting.get(broker, ())) for broker in others | set(waiting)}
-    tenure.deleting[topic] = TopicDeletion(
-        waiting, others if view.session.topics[topic].partitions else set(), unsent
-    )
+    live = set(view.cluster.brokers)
+    unsent = {broker: set(waiting.get(broker, ())) for broker in live | waiting.keys()}
+    informing = live if view.session.topics[topic].partitions else set()
+    tenure.deleting[topic] = TopicDeletion(waiting, informing, unsent, waiting.keys() - live)
     tenure.being_deleted |= {topic}
     tenure.topic_trees.pop(topic, None)
-    for number in view.session.topics[topic].partitions:
-        # Its state is of no interest any more.
-        tenure.unseeded.pop(TopicPartition(topic, number), None)
 
 
 def replica_left(view: ClusterView, orphan: events.Orphan) -> None:
@@ -74,7 +69,7 @@ def replica_deleted(
             return
         del deletion.waiting[broker]
         deletion.errors.pop(broker, None)
-    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+    _confirmed(view, partition.topic)
 
 
 def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
@@ -87,15 +82,25 @@ def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
 
 
 def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> None:
-    """Note that a broker without a replica forgot topics: it answered what was sent after that."""
-    for partition, epoch, delete, _error in event.results:
+    """Note that a broker forgot topics: it answered what was sent after that."""
+    for partition, epoch, _delete, _error in event.results:
         deletion = view.tenure.deleting.get(partition.topic)
-        if delete or epoch != EPOCH_DURING_DELETE or deletion is None:
+        if epoch != EPOCH_DURING_DELETE or deletion is None:
             continue
         if event.broker in deletion.informing - deletion.unsent.keys():
             deletion.informing.discard(event.broker)
             deletion.errors.pop(event.broker, None)
-            wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+            _confirmed(view, partition.topic)
+
+
+def _confirmed(view: ClusterView, topic: str) -> None:
+    """Wake what waits for brokers that delete a topic."""
+    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+    wakeups.asks_concerned(view)
+    if is_carried_out(view, topic):
+        # Its reassignments end: nothing is left of what they would move.
+        partitions = (TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
+        view.due.add(p for p in partitions if p in view.work.reassignments)
 
 
 def brokers_moved(
@@ -117,18 +122,19 @@ def brokers_moved(
             continue
         for broker in gone:
             deletion.waiting.pop(broker, None)
-        left = ((orphan.partition, orphan.broker) for orphan in orphans_of(view, topic))
-        for partition, broker in chain(replicas_of(view, topic), left) if gone else ():
+        for partition, broker in replicas_of(view, topic) if gone else ():
             if broker in gone:
                 deletion.waiting.setdefault(broker, set()).add(partition.partition)
         # A broker that starts has no metadata to forget.
         deletion.informing -= gone
+        deletion.unreached |= gone & deletion.waiting.keys()
         awaited = deletion.waiting.keys() | deletion.informing
         for broker in gone | elsewhere:
             deletion.unsent.pop(broker, None)
             deletion.errors.pop(broker, None)
             if broker in awaited:
                 deletion.unsent[broker] = set(deletion.waiting.get(broker, ()))
+        _confirmed(view, topic)
 
 
 def trees_read(view: ClusterView, event: events.TopicTreesRead) -> None:
@@ -272,6 +278,7 @@ def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:
     deletion = view.tenure.deleting.get(effect.partition.topic)
     if deletion is None or effect.leader_epoch != EPOCH_DURING_DELETE:
         return
+    deletion.unreached.discard(effect.broker)
     # A replica that was recorded since the request was decided is still to be sent.
     left = deletion.unsent.get(effect.broker, set())
     if effect.delete:

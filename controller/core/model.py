@@ -142,15 +142,6 @@ class TopicTree(NamedTuple):
     """Whether ``/config/topics/T`` exists."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionWait:
-    """Why the deletion of a topic does not proceed."""
-
-    why: str
-    for_broker: bool
-    """Whether a broker has to start: until then no controller deletes the topic."""
-
-
 class Endpoint(NamedTuple):
     """A listener that a broker advertises."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from controller.core import events
 from controller.core.model import (
     BrokerId,
     TopicPartition,
+    Zxid,
 )
 from controller.core.options import EngineName, TenurePolicy
 from controller.core.view import ClusterView
@@ -87,26 +87,44 @@ def progress_of(view: ClusterView, topic: str) -> str:
     if tenure.held is None or is_delegated or left_to_a_broker(view, {topic}):
         return "a broker that is the controller decides"
     if topic in tenure.deletion_waits:
-        return tenure.deletion_waits[topic].why
+        return tenure.deletion_waits[topic]
     deletion = tenure.deleting.get(topic)
     if deletion is None:
         return "about to begin"
-    left = sum(map(len, deletion.waiting.values()))
+    left = sum(len(n) for b, n in deletion.waiting.items() if b in view.cluster.brokers)
     if left:
         return f"{left} replicas are being deleted"
     return "brokers forget the topic" if deletion.informing else "znodes are being deleted"
 
 
-def keeps_from_steps(view: ClusterView, topic: str) -> bool:
+def is_dropped(view: ClusterView, topic: str, czxid: Zxid) -> bool:
     """
-    Return whether no step of the topic begins, as it is deleted now or soon.
+    Return whether no live broker knows the topic of this creation any more.
 
-    One that waits for a broker may wait for ever, and a step may drop the replica there.
+    Brokers that are not live may still have replicas, and its znodes may exist.
     """
-    if topic in view.tenure.deleting:
+    known = view.session.topics.get(topic)
+    if known is None:
+        return view.session.listed is not None and topic not in view.session.listed
+    if known.czxid > czxid:
         return True
-    wait = view.tenure.deletion_waits.get(topic)
-    return wait is None or not wait.for_broker
+    deletion = view.tenure.deleting.get(topic)
+    return deletion is not None and deletion.has_begun and not deletion.informing
+
+
+def is_stopped(view: ClusterView, topic: str, broker: BrokerId) -> bool:
+    """Return whether a LeaderAndIsr would create the broker's replicas of a topic again."""
+    deletion = view.tenure.deleting.get(topic)
+    return deletion is not None and broker not in deletion.unreached
+
+
+def is_carried_out(view: ClusterView, topic: str) -> bool:
+    """Return whether every live broker deleted its replicas of a topic, or cannot now."""
+    deletion = view.tenure.deleting.get(topic)
+    if deletion is None or not deletion.has_begun:
+        return False
+    left = (deletion.waiting.keys() | deletion.informing) & view.cluster.brokers.keys()
+    return not left - (deletion.errors.keys() - deletion.unsent.keys())
 
 
 def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition, BrokerId]]:
@@ -114,8 +132,8 @@ def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition,
     Yield every replica of a topic that may have a log, also those that were dropped from it.
 
     A broker may still have one that is recorded as an orphan, or that another controller dropped
-    from a reassignment of ours without waiting for the answer. Where such a broker is not live, the
-    deletion does not need it: no controller waits for a replica that is not assigned.
+    from a reassignment of ours without waiting for the answer. The latter is not needed where its
+    broker is not live.
     """
     known = view.session.topics[topic]
     for number, assignment in known.partitions.items():
@@ -129,15 +147,7 @@ def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition,
             for broker in sorted({*(spec.original or ()), *spec.abandoned}):
                 if broker in view.cluster.brokers and broker not in assignment.replicas:
                     yield partition, broker
-    for orphan in orphans_of(view, topic):
-        if orphan.broker in view.cluster.brokers:
-            yield orphan.partition, orphan.broker
-
-
-def orphans_of(view: ClusterView, topic: str) -> Iterator[events.Orphan]:
-    """Yield the orphans of a known topic."""
-    known, orphaned = view.session.topics[topic], view.work.orphaned
-    if any(TopicPartition(topic, number) in orphaned for number in known.partitions):
+    if any(TopicPartition(topic, n) in view.work.orphaned for n in known.partitions):
         for orphan in view.work.orphans.values():
             if orphan.partition.topic == topic and orphan.topic_czxid == known.czxid:
-                yield orphan
+                yield orphan.partition, orphan.broker

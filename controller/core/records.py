@@ -195,7 +195,7 @@ class DeletionBlockedRecord:
     """Volatile: what the deletion of a topic waits for; None when it proceeds."""
 
     topic: str
-    wait: model.DeletionWait | None
+    wait: str | None
 
 
 @dataclass(frozen=True, slots=True)

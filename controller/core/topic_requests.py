@@ -7,6 +7,7 @@ writes their frames; ``controllership.topic_asks`` and ``deletion_asks`` decide 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -156,6 +157,15 @@ class DeleteTopics:
     timeout_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitDeletions:
+    """Wait until no live broker knows topics any more whose deletion was requested."""
+
+    topics: Mapping[str, Zxid]
+    """Their names, and the creations that are deleted: others of the same names may follow."""
+    timeout_s: float
+
+
 TopicAsk = CreateTopics | CreatePartitions
 
 
@@ -204,7 +214,7 @@ class CreatePartitionsResponse:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicsResponse:
-    """The answer to a DeleteTopics; the error concerns the whole request."""
+    """The answer to a DeleteTopics or AwaitDeletions; the error concerns the whole request."""
 
     error: int
     results: tuple[TopicResult, ...] = ()
@@ -214,7 +224,9 @@ TopicAnswer = CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResp
 
 
 def topic_answer(
-    request: TopicAsk | DeleteTopics, results: tuple[TopicResult, ...], error: int = NONE
+    request: TopicAsk | DeleteTopics | AwaitDeletions,
+    results: tuple[TopicResult, ...],
+    error: int = NONE,
 ) -> TopicAnswer:
     """Return the answer with these results."""
     match request:
@@ -222,11 +234,14 @@ def topic_answer(
             return CreateTopicsResponse(error, results)
         case CreatePartitions():
             return CreatePartitionsResponse(error, results)
-        case DeleteTopics():
+        case DeleteTopics() | AwaitDeletions():
             return DeleteTopicsResponse(error, results)
 
 
-def refused(request: TopicAsk | DeleteTopics, error: int) -> TopicAnswer:
+def refused(request: TopicAsk | DeleteTopics | AwaitDeletions, error: int) -> TopicAnswer:
     """Return the answer that consists of an error."""
-    names = dict.fromkeys(topic.name for topic in request.topics)
+    if isinstance(request, AwaitDeletions):
+        names = dict.fromkeys(request.topics)
+    else:
+        names = dict.fromkeys(topic.name for topic in request.topics)
     return topic_answer(request, tuple(TopicResult(name, error) for name in names), error)

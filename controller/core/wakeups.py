@@ -169,7 +169,7 @@ _EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     events.BrokersRead: ("tenure",),
     events.TopicsListed: ("listed_topics", "tenure", "deletions"),
     events.TopicsRead: (),
-    events.StatesRead: (),
+    events.StatesRead: ("deletions",),
     events.StateChanged: (),
     events.DeletionsRead: ("tenure", "plan", "capacity", "deletions"),
     events.TopicTreesRead: ("deletions",),

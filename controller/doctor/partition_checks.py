@@ -47,6 +47,25 @@ def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
+def waiting_deletions(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find topic deletions that no controller can complete before a broker is back."""
+    znodes = snapshot.znodes
+    awaited: dict[str, set[BrokerId]] = {}
+    for partition, assignment in znodes.partitions():
+        dead = {r for r in assignment.replicas if r not in znodes.brokers}
+        if partition.topic in znodes.deletions and dead:
+            awaited.setdefault(partition.topic, set()).update(dead)
+    for topic, brokers in sorted(awaited.items()):
+        yield Finding(
+            "topic_deletion_waits",
+            Severity.WARNING,
+            topic,
+            f"its deletion waits for broker {ids(sorted(brokers))}, which is not live and has a "
+            "replica",
+            "start it; if it is gone for good, a new broker with its id",
+        )
+
+
 def controller_replicas(snapshot: Snapshot) -> Iterator[Finding]:
     """
     Find replicas that a broker placed on the daemon, which has no log.

@@ -1,12 +1,13 @@
 """
 Answer DeleteTopics as Kafka's controller does (``KafkaApis``, ``ZkAdminManager``).
 
-The loop writes the request to delete a topic; whichever controller comes next carries it out. So
-the answer is given when that topic is gone from ZooKeeper, whatever becomes of the role in between.
-Another one of its name may be there by then: brokers create topics for producers and consumers. The
-answer also comes when the client's time is over: then the topic is deleted nevertheless.
+The loop writes the request to delete a topic; whichever controller comes next carries it out. As
+with Kafka, the answer is given when brokers have dropped the topic from their metadata. Where the
+role is lost before that, it is given when the topic is gone from ZooKeeper, which is later. Another
+one of its name may be there by then: brokers create topics for producers and consumers. The answer
+also comes when the client's time is over: then the topic is deleted nevertheless.
 
-Different from Kafka: it answers when the brokers' metadata lacks the topic, which is earlier.
+Different from Kafka: all live brokers have to have dropped it, not only the controller.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from controller.core.topic_requests import (
     TOPIC_AUTHORIZATION_FAILED,
     TOPIC_DELETION_DISABLED,
     UNKNOWN_TOPIC_ID,
+    AwaitDeletions,
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResponse,
@@ -126,13 +128,31 @@ class TopicDeletion:
                 refused = [DeletionResult(t, answered.error) for t in wanted.deleted]
                 return _encoded(header, refused, answered.error)
             found = {result.name: result for result in answered.results}
-        left = {name for name, result in found.items() if not result.error}
-        if wanted.timeout_s > 0:
-            while left := {n for n in left if self._listed.exists(n, found[n].czxid)}:
-                if now() >= until:
-                    break
-                await asyncio.sleep(LOOK_S)
+        marked = {name: result.czxid for name, result in found.items() if not result.error}
+        is_awaited = marked and wanted.timeout_s > 0
+        left = await self._awaited(marked, until) if is_awaited else set(marked)
         return _encoded(header, [_ended(result, found, left) for result in judged])
+
+    async def _awaited(self, marked: Mapping[str, Zxid], until: float) -> set[str]:
+        """
+        Wait for the end of topics; return those that are left when the time is over.
+
+        Args:
+            marked: The topics, with their creations.
+            until: When the client's time is over, on the clock of the event loop.
+
+        """
+        now = asyncio.get_running_loop().time
+        left = set(marked)
+        left_s = max(until - now(), 0.0)
+        answered = await self._tickets.ask(AwaitDeletions(marked, left_s), left_s + GRACE_S)
+        if isinstance(answered, DeleteTopicsResponse) and not answered.error:
+            return {result.name for result in answered.results if result.error}
+        while left := {name for name in left if self._listed.exists(name, marked[name])}:
+            if now() >= until:
+                break
+            await asyncio.sleep(LOOK_S)
+        return left
 
     def _name(self, topic: NamedTopic) -> str | None:
         if topic.topic_id is None:

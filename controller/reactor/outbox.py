@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from controller.core import model
+from controller.core.pending_deletions import is_stopped
 from controller.core.phases import Shrinking
 from controller.core.view import ClusterView
 from controller.reactor import ports, shared_metadata
@@ -169,10 +170,10 @@ class Outbox:
         """
         Queue a LeaderAndIsr with the state that the view has now.
 
-        Ignored for a topic that is being deleted: it would create the replica again. Ignored for a
-        broker that a write of the same cycle dropped: up to Kafka 2.8, one without a log of it
-        would take the partition for one on a failed disk, and neither create nor delete the replica
-        until it restarts (``ReplicaManager.markPartitionOffline``).
+        Ignored for a broker that was sent the deletion of the topic: it would create the replica
+        again. Ignored for a broker that a write of the same cycle dropped: up to Kafka 2.8, one
+        without a log of it would take the partition for one on a failed disk, and neither create
+        nor delete the replica until it restarts (``ReplicaManager.markPartitionOffline``).
 
         Args:
             view: The view.
@@ -183,13 +184,15 @@ class Outbox:
         """
         state = view.tenure.states.get(partition)
         assignment = view.session.known_assignment(partition)
-        if state is None or assignment is None or partition.topic in view.tenure.deleting:
+        if state is None or assignment is None:
             return
         fresh = frozenset(new)
         old = _leader_and_isr_state(view, partition, state, assignment, is_new=False)
         for broker in brokers:
             queue = self._queues.get(broker)
             if queue is None or broker not in old.replicas:
+                continue
+            if is_stopped(view, partition.topic, broker):
                 continue
             batch = queue.tail()
             if batch.stops(partition):

@@ -147,7 +147,7 @@ def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  #
         case records.DeletionMarkerEndedRecord(topic=topic):
             yield info("deletion_marker_removed", topic=topic)
         case records.DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
-            yield warning("topic_deletion_waits", topic=topic, why=wait.why)
+            yield warning("topic_deletion_waits", topic=topic, why=wait)
         case records.DeletionRequestedRecord(result=result):
             yield info("topic_deletion_requested", topic=result.name)
         case records.PreferredElectionEndedRecord():

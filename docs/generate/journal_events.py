@@ -174,10 +174,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "A pending topic deletion waits, or proceeds again.",
         {
             "topic": (TEXT, "its name"),
-            "wait": (
-                maybe(OBJECT),
-                "why, and whether a broker has to start; null when it proceeds",
-            ),
+            "wait": (maybe(TEXT), "why; null when it proceeds"),
         },
     ),
     "topic_created": Kind(

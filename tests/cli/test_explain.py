@@ -198,7 +198,7 @@ def test_an_entry_that_is_not_accepted_says_what_it_waits_for() -> None:
 
 def test_records_of_a_partition_are_listed() -> None:
     """Orphans with whether their broker lives; what cannot be decoded with its reason."""
-    cluster = FakeCluster(leader=None, deletions=frozenset({"t"})).assign(tp(), (1, 2))
+    cluster = FakeCluster(leader=None, deletions=frozenset({"t"})).assign(tp(), (1, 9))
     cluster.specs[tp()] = "not JSON"
     cluster.states[tp()] = "the node is empty"
     cluster.orphans = (Orphan(BrokerId(3), tp(), Zxid(9), "not live"), "the node is empty")
@@ -207,7 +207,7 @@ def test_records_of_a_partition_are_listed() -> None:
         "t-0 is to be reassigned, no step is in flight",
         "  record      cannot be decoded: not JSON",
         "  state       cannot be decoded: the node is empty",
-        "  topic       is queued for deletion",
+        "  topic       is queued for deletion, which waits for broker 9",
         "  orphan      broker 3 (live) may still have an old log: not live",
         "  orphan      a record cannot be decoded: the node is empty",
     ):

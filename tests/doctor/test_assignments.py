@@ -8,6 +8,7 @@ from controller.doctor.partition_checks import (
     dead_brokers,
     foreign_reassignments,
     unexplained_replicas,
+    waiting_deletions,
 )
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
@@ -31,6 +32,16 @@ def test_a_dead_broker_is_one_finding_however_many_replicas_it_has() -> None:
     built.partition(tp(1), (1, 2)).partition(tp(2), (1, 2))
     assert found(dead_brokers, built) == [
         ("broker 2", "not registered, and a replica of 2 partitions, such as t-1")
+    ]
+
+
+def test_a_deletion_that_waits_for_a_broker_is_found() -> None:
+    """One finding for each topic; one whose brokers are live ends soon."""
+    built = SnapshotBuilder(1, 2).partition(tp(0), (1, 3)).partition(tp(0, "soon"), (1, 2))
+    assert found(waiting_deletions, built) == []
+    built.partition(tp(1), (4, 1)).with_znodes(deletions=frozenset({"t", "soon"}))
+    assert found(waiting_deletions, built) == [
+        ("t", "its deletion waits for broker 3,4, which is not live and has a replica")
     ]
 
 

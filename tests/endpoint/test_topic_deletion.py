@@ -13,6 +13,7 @@ from controller.core.client_requests import CedeRole, CedeRoleResponse
 from controller.core.events import ClientAsked, Event
 from controller.core.model import Zxid
 from controller.core.topic_requests import (
+    AwaitDeletions,
     DeletedTopic,
     DeleteTopics,
     TopicResult,
@@ -70,13 +71,15 @@ def errors(served: Public, frame: bytes) -> list[int]:
 
 
 def marking(listed: Listed, error: int = 0, *, deletes: bool = True) -> Callable[[Event], object]:
-    """Return a loop that marks topics, which a controller deletes a moment later."""
+    """Return a loop that marks topics and loses the role; they are deleted a moment later."""
 
     def gone(topics: Iterable[str]) -> None:
         listed.topics -= frozenset(topics)
 
     def answer(event: Event) -> object:
         assert isinstance(event, ClientAsked)
+        if isinstance(event.request, AwaitDeletions):
+            return refused(event.request, 41)
         assert isinstance(event.request, DeleteTopics)
         names = [topic.name for topic in event.request.topics]
         if deletes:
@@ -84,6 +87,32 @@ def marking(listed: Listed, error: int = 0, *, deletes: bool = True) -> Callable
         return topic_answer(event.request, tuple(TopicResult(n, error) for n in names))
 
     return answer
+
+
+def requested(served: Public) -> list[DeleteTopics]:
+    """Return the deletions that the loop was asked for."""
+    asked = (event.request for event in served.loop.events)
+    return [request for request in asked if isinstance(request, DeleteTopics)]
+
+
+def test_answer_comes_when_brokers_dropped_the_topics() -> None:
+    """As the loop says, though their znodes exist; the time of one is over."""
+    listed, created = Listed(frozenset({"a", "b"})), {"a": Zxid(5), "b": Zxid(6)}
+
+    def loop(event: Event) -> object:
+        assert isinstance(event, ClientAsked)
+        request = event.request
+        if isinstance(request, AwaitDeletions):
+            assert request.topics == created
+            assert 8.0 < request.timeout_s <= 10.0
+            return topic_answer(request, (TopicResult("a", 0), TopicResult("b", 7)))
+        assert isinstance(request, DeleteTopics)
+        return topic_answer(request, tuple(TopicResult(n, 0, czxid=created[n]) for n in created))
+
+    broker = Broker({"a": (DELETE,), "b": (DELETE,)})
+    with public(broker, answer=loop, validation=ENABLED, listed=listed) as served:
+        assert errors(served, deletion("a", "b")) == [0, 7]
+        assert listed.topics == {"a", "b"}
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -94,9 +123,8 @@ def test_answer_comes_when_the_topics_are_gone(version: int) -> None:
     with public(broker, answer=marking(listed), validation=ENABLED, listed=listed) as served:
         assert errors(served, deletion("a", "b", "a", version=version)) == [0, 0, 0]
         assert listed.topics == {"c"}
-        (event,) = served.loop.events
         topics = (DeletedTopic("a", None), DeletedTopic("b", None))
-        assert event.request == DeleteTopics(topics, 10.0)
+        assert requested(served) == [DeleteTopics(topics, 10.0)]
         assert served.counts.answered == {("DeleteTopics", "answered"): 1}
 
 
@@ -109,6 +137,8 @@ def test_topic_that_is_created_again_at_once_is_deleted() -> None:
 
     def loop(event: Event) -> object:
         assert isinstance(event, ClientAsked)
+        if isinstance(event.request, AwaitDeletions):
+            return refused(event.request, 41)
         assert isinstance(event.request, DeleteTopics)
         threading.Timer(0.2, replace_it).start()
         return topic_answer(event.request, (TopicResult("a", 0, czxid=Zxid(5)),))
@@ -149,7 +179,7 @@ def test_only_permitted_topics_are_deleted(topics: Operations, wanted: list[int]
     broker = Broker(topics)
     with public(broker, answer=marking(listed), validation=ENABLED, listed=listed) as served:
         assert errors(served, deletion("a", "b")) == wanted
-        asked = [t.name for e in served.loop.events for t in e.request.topics]  # type: ignore[union-attr]
+        asked = [t.name for request in requested(served) for t in request.topics]
         assert asked == [n for n, error in zip("ab", wanted, strict=True) if not error]
 
 
@@ -162,12 +192,12 @@ def test_topics_are_named_by_their_ids() -> None:
             (None, UNKNOWN_ID, 100),
             ("a", ID, 0),
         ]
-        (event,) = served.loop.events
-        assert event.request == DeleteTopics((DeletedTopic("a", ID_TEXT),), 10.0)
+        by_id = DeleteTopics((DeletedTopic("a", ID_TEXT),), 10.0)
+        assert requested(served) == [by_id]
         listed.topics = frozenset({"a"})
         both = rows(served, deletion_of(("a", None), (None, ID)))
         assert [error for _, _, error in both] == [0, 0]
-        assert served.loop.events[1].request == event.request
+        assert requested(served) == [by_id, by_id]
     for operations, row in ((None, (None, ID, 29)), ((DESCRIBE,), ("a", ID, 29))):
         with public(
             Broker({"a": operations}), answer=marking(listed), validation=ENABLED, listed=listed

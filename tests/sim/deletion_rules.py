@@ -32,8 +32,8 @@ class DeletionRules:
         self._judge = judge
         self._znodes = znodes
         self._daemons = daemons
-        self._begun: dict[tuple[str, BrokerId], int] = {}
-        """The controller epoch in which a broker was sent the deletion of a topic."""
+        self._begun: dict[tuple[str, BrokerId], tuple[int, int]] = {}
+        """The controller epoch and the registration in which a broker was sent a deletion."""
 
     def transacted(self, transaction: Transaction) -> None:
         """Judge what a daemon deleted; called while the former assignments are known."""
@@ -66,7 +66,7 @@ class DeletionRules:
             for replica in assignment.replicas:
                 broker = self._fabric.brokers.get(replica)
                 self._judge.ensure(
-                    broker is None or partition not in broker.logs,
+                    broker is None or broker.copy(partition) is None,
                     f"{topic} is deleted, and broker {replica} has a log of {partition}",
                     Rule.LOGS_BEFORE_ZNODES,
                 )
@@ -105,21 +105,25 @@ class DeletionRules:
                 Rule.DELETES_ONLY_MARKED,
             )
             if marker is not None:  # else it repeats one that was answered before the topic's end
-                self._begun[topic, broker] = request.controller_epoch
+                self._begun[topic, broker] = self._now(broker, request)
 
     def sent(self, to: BrokerId, request: LeaderAndIsr) -> None:
         """
         Judge that no replica is created of a topic that the same tenure deletes.
 
-        What was queued for a broker before the deletion began is sent to it first.
+        What was queued for a broker before the deletion began is sent to it first. One that starts
+        may be sent both again, in that order.
         """
         for state in request.states:
             topic = state.partition.topic
             self._judge.ensure(
-                self._begun.get((topic, to)) != request.controller_epoch,
+                self._begun.get((topic, to)) != self._now(to, request),
                 f"{state.partition}: LeaderAndIsr while the topic is being deleted",
                 Rule.NOTHING_CREATED_AGAIN,
             )
+
+    def _now(self, broker: BrokerId, request: LeaderAndIsr | StopReplica) -> tuple[int, int]:
+        return request.controller_epoch, self._fabric.brokers[broker].epoch
 
 
 def _is_deletion(written: Written) -> bool:

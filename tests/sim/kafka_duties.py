@@ -54,7 +54,9 @@ class KafkaDuties:
         """The time before which it serves no client because of other events."""
         self._bounced: set[BrokerId] = set()
         self._doomed: dict[str, set[tuple[BrokerId, TopicPartition]]] = {}
-        """Topics being deleted, with the replicas that got StopReplica."""
+        """Topics being deleted, with their replicas; live ones got StopReplica."""
+        self._ineligible: set[str] = set()
+        """Topics to be deleted, which the failover found with a replica that is not live."""
 
     def begin(self) -> None:
         """Take over (``onControllerFailover``)."""
@@ -125,7 +127,7 @@ class KafkaDuties:
         if not failover:
             self._notifications()
         self._preferred()
-        self._deletions()
+        self._deletions(failover=failover)
         cluster.flush()
         self._bounced = set()
 
@@ -158,6 +160,8 @@ class KafkaDuties:
         for partition in cluster.partitions():
             assignment = cluster.assignment(partition)
             cluster.publish(partition, (broker,))
+            if assignment is not None and broker in assignment.replicas:
+                self._ineligible.discard(partition.topic)
             if assignment is not None and broker in assignment.replicas:
                 cluster.send_state(partition, (broker,))
 
@@ -252,8 +256,12 @@ class KafkaDuties:
         zookeeper = self._cluster.zookeeper
         return tuple(sorted(zookeeper.children(paths.DELETIONS, self._cluster.watch()) or ()))
 
-    def _deletions(self) -> None:
-        """Delete the topics that are queued, unless they are moving or a replica is away."""
+    def _deletions(self, *, failover: bool) -> None:
+        """
+        Delete the live replicas of topics that are queued and not moving (``onTopicDeletion``).
+
+        Their znodes follow when all replicas are deleted.
+        """
         cluster = self._cluster
         for topic in self._deletions_pending():
             read = cluster.topics.get(topic)
@@ -266,7 +274,9 @@ class KafkaDuties:
                 for r in assignment.replicas
             }
             moving = any(a.is_reassigning for a in read.partitions.values())
-            if moving or not all(cluster.is_live(*replica) for replica in replicas):
+            if failover and not all(cluster.is_live(*replica) for replica in replicas):
+                self._ineligible.add(topic)
+            if moving or topic in self._ineligible:
                 continue
             if topic not in self._doomed:
                 self._doom(topic, replicas)
@@ -280,6 +290,8 @@ class KafkaDuties:
         for broker, partition in sorted(replicas):
             if partition in cluster.states:
                 cluster.publish_deleted(partition)
+            if not cluster.is_live(broker, partition):
+                continue
             cluster.stop(partition, broker, DELETED_LEADER, delete=False)
             cluster.stop(partition, broker, DELETED_LEADER, delete=True)
 

@@ -317,8 +317,10 @@ class Ledger:
         if asked is not None and partition in asked.endings:
             fate = asked.endings[partition].fate
         is_refused = asked is not None and any(r.partition == partition for r in asked.refused)
-        known = set(self._world.partitions())
-        if partition not in known or is_refused or (asked is None and not spec.rolls_back):
+        # Of a topic that is being deleted, it ends when live brokers have no replica any more.
+        is_doomed = self._world.zookeeper.get(paths.deletion_path(partition.topic)) is not None
+        is_known = partition in self._world.partitions() and not is_doomed
+        if not is_known or is_refused or (asked is None and not spec.rolls_back):
             self.owed.pop(partition, None)
             return
         assignment = self._world.assignment(partition)

@@ -49,7 +49,11 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
     following: list[effects.Effect] = [effects.SendUpdateMetadata(tuple(tenure.states), joined)]
     for broker in joined:
         # A dictionary: it keeps the order, and a broker may lead tens of thousands.
-        led = dict.fromkeys(p for p, state in tenure.states.items() if state.leader == broker)
+        led = dict.fromkeys(
+            p
+            for p, state in tenure.states.items()
+            if state.leader == broker and p.topic not in tenure.deleting
+        )
         for partition in tenure.states:
             if broker in view.serving_replicas(partition) and partition not in led:
                 following += send_leader_and_isr(view, partition, (broker,))

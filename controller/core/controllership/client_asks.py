@@ -47,7 +47,12 @@ from controller.core.model import (
 )
 from controller.core.records import AskAnsweredRecord, Change, Decision
 from controller.core.requests import acceptance
-from controller.core.topic_requests import CreatePartitions, CreateTopics, DeleteTopics
+from controller.core.topic_requests import (
+    AwaitDeletions,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+)
 from controller.core.view import ClusterView
 
 AGAIN_S: Final = 1.0
@@ -172,7 +177,7 @@ def _answer(
             return _altered(view, ticket, pending, asked, now)
         case ElectLeaders() as asked:
             return election_asks.answer_elections(view, ticket, pending, asked, now)
-        case CreateTopics() | CreatePartitions() | DeleteTopics() as asked:
+        case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions() as asked:
             return topic_asks.answer_topics(asking, asked, now)
         case CedeRole():
             return None

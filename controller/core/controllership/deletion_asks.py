@@ -2,8 +2,10 @@
 Request the deletion of topics for clients, as Kafka's controller does (``ZkAdminManager``).
 
 The request is the topic's znode in ``/admin/delete_topics``. It is durable: whichever controller
-comes next carries it out, also one that takes over at once. So the client is answered when it is
-written, and the endpoint waits for that topic to disappear, by the ``czxid`` in the result.
+comes next carries it out, also one that takes over at once. So it is answered when it is written.
+Then the endpoint waits until brokers have dropped that topic, which the ``czxid`` in the result
+names, as Kafka does (``DelayedDeleteTopics``). Logs and znodes may go much later: a broker with a
+replica may not be live.
 
 That the topic exists is checked in the transaction that writes the request. A topic that is named
 by its id has to be read in this tenure, too: from the claim on no other controller can have
@@ -13,9 +15,16 @@ replaced it by one of the same name.
 from __future__ import annotations
 
 from controller.core import topic_requests
-from controller.core.model import TopicPartition
+from controller.core.client_requests import PendingClientAsk
+from controller.core.model import Instant, TopicPartition
+from controller.core.pending_deletions import is_dropped
 from controller.core.records import Change, DeletionRequestedRecord
-from controller.core.topic_requests import DeletedTopic, TopicResult
+from controller.core.topic_requests import (
+    AwaitDeletions,
+    DeletedTopic,
+    DeleteTopicsResponse,
+    TopicResult,
+)
 from controller.core.view import ClusterView
 
 
@@ -28,7 +37,9 @@ def request_deletion(
     if name in session.unreadable_topics:
         unreadable = "Its znode is unreadable."
         return TopicResult(name, topic_requests.UNKNOWN_SERVER_ERROR, unreadable)
-    if topic is None and name not in (session.listed or ()):
+    is_listed = name in (session.listed or ())
+    # As with Kafka, a topic is unknown from the time on at which brokers do not know it any more.
+    if is_dropped(view, name, topic.czxid) if topic is not None else not is_listed:
         return TopicResult(name, _unknown(asked))
     is_early = topic is not None and topic.read_in < view.tenure.claim_generation
     if topic is None or topic.stale or (is_early and asked.topic_id is not None):
@@ -40,6 +51,18 @@ def request_deletion(
         return result
     first = TopicPartition(name, min(topic.partitions, default=0))
     return Change((DeletionRequestedRecord(ticket, result),), partition=first)
+
+
+def answer_waiting(
+    view: ClusterView, pending: PendingClientAsk, asked: AwaitDeletions, now: Instant
+) -> DeleteTopicsResponse | None:
+    """Return which topics brokers do not know any more; None: some are still known."""
+    left = {name for name, czxid in asked.topics.items() if not is_dropped(view, name, czxid)}
+    if left and now < pending.since + asked.timeout_s:
+        return None
+    late, done = topic_requests.REQUEST_TIMED_OUT, topic_requests.NONE
+    results = (TopicResult(name, late if name in left else done) for name in asked.topics)
+    return DeleteTopicsResponse(topic_requests.NONE, tuple(results))
 
 
 def _unknown(asked: DeletedTopic) -> int:

@@ -15,7 +15,7 @@ from controller.core import effects, model, protocols, unclean_election
 from controller.core.controllership.deletion_yields import owes_a_yield
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.partition import context, leader_selection, orphans
-from controller.core.pending_deletions import is_leader_withheld
+from controller.core.pending_deletions import is_leader_withheld, is_stopped
 from controller.core.records import Change, StateCreatedRecord
 from controller.core.view import ClusterView
 
@@ -27,16 +27,14 @@ def send_leader_and_isr(
     Return LeaderAndIsr at the present epoch to these brokers.
 
     Nothing while the topic is stale: a leader that gets former replicas takes them into the ISR
-    again. The requests follow when the topic is read. Nothing of a topic that is being deleted:
-    brokers would create its replicas again.
+    again. The requests follow when the topic is read. Nothing of a topic that is being deleted to
+    brokers that were sent the deletion: they would create its replicas again.
 
     None of the brokers is new to the partition: one that restarted since it was added may have its
     log on a failed disk, and the leader may have taken it into the ISR since our read.
     """
-    recipients = tuple(brokers)
+    recipients = tuple(b for b in brokers if not is_stopped(view, partition.topic, b))
     if view.session.assignment(partition) is None or not recipients:
-        return ()
-    if partition.topic in view.tenure.deleting:
         return ()
     return (effects.SendLeaderAndIsr(partition, recipients),)
 

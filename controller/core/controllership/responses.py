@@ -219,7 +219,10 @@ def stop_replica_answered(
         if error == NONE:
             log_dropped(view, event.broker, partition, now)
         if epoch == EPOCH_DURING_DELETE:
-            deletion_facts.replica_deleted(view, event.broker, partition, error)
+            # One in a failed log directory stays, whatever the answer.
+            is_kept = (event.broker, partition) in view.tenure.offline
+            noted = KAFKA_STORAGE_ERROR if is_kept else error
+            deletion_facts.replica_deleted(view, event.broker, partition, noted)
         _orphan_answered(view, event.broker, partition, error)
         reassignment = view.work.reassignments.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):

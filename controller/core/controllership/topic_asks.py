@@ -28,6 +28,7 @@ from controller.core.model import Instant, PartitionAssignment, Replicas, TopicP
 from controller.core.records import AssignmentRecord, Change, TopicCreatedRecord, TopicGrownRecord
 from controller.core.topic_requests import (
     BY_DEFAULT,
+    AwaitDeletions,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -118,10 +119,12 @@ def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
 
 
 def answer_topics(
-    asking: Asking, asked: TopicAsk | DeleteTopics, now: Instant
+    asking: Asking, asked: TopicAsk | DeleteTopics | AwaitDeletions, now: Instant
 ) -> TopicAnswer | tuple[Change, ...]:
     """Return the answer to a request, or the writes that precede it; none: it waits for reads."""
     pending = asking.pending
+    if isinstance(asked, AwaitDeletions):
+        return deletion_asks.answer_waiting(asking.view, pending, asked, now) or ()
     is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
     is_late_to_write = is_late and now >= pending.since + WRITE_S
     results: list[TopicResult] = []

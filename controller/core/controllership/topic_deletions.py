@@ -5,27 +5,29 @@ The marker ``/admin/delete_topics/T`` is the durable intent; nothing else is rec
 that takes over finds it and begins again, whatever was deleted by then.
 
 A deletion begins with a multi that writes nothing: it checks, under the claim, that the marker
-exists and that the topic znode is as it was read. Then all brokers drop the topic from their
-metadata and delete every replica, and only when all have confirmed that in this tenure the znodes
-are deleted: without the marker, no later controller would repeat it. The topic znode, its settings
-and the marker go last and together, so that no topic is left without them and none of the same name
-is taken for it.
+exists and that the topic znode is as it was read. Then all live brokers drop the topic from their
+metadata and delete its replicas; the others do so when they are back. Only when all have confirmed
+that in this tenure the znodes are deleted: without the marker, no later controller would repeat it.
+The topic znode, its settings and the marker go last and together, so that no topic is left without
+them and none of the same name is taken for it.
 
-From the begin on, no broker is sent a LeaderAndIsr of the topic, which would create its replica
-again, and no leader is elected. Brokers are asked for ``delete.topic.enable``: unless all live ones
-say yes, the role is yielded (``deletion_yields``) and Kafka's controller decides.
+From the begin on, no leader is elected, and no broker that was sent the deletion is sent a
+LeaderAndIsr of the topic, which would create its replica again. One that is back is sent both, in
+that order: it may have started without a failed disk, which only its answer to the former shows.
+Brokers are asked for ``delete.topic.enable``: unless all live ones say yes, the role is yielded
+(``deletion_yields``) and Kafka's controller decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from controller.core import effects, pending_deletions, wakeups
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     BrokerId,
-    DeletionWait,
     Instant,
     LiveBroker,
     TopicPartition,
@@ -49,7 +51,7 @@ PARTITIONS_AT_ONCE: Final = 2000
 """Partitions of the topics whose deletion proceeds; others begin when some of them are deleted."""
 AWAY_S: Final = 600.0
 """
-How long a deletion waits for a broker that is not live and has an orphan of the topic, in seconds.
+How long the znodes wait for a broker that is not live and has only orphans, in seconds.
 
 It may only restart. Later its log stays on the disk, as it does with Kafka's controller.
 """
@@ -105,11 +107,12 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
             changes.append(Change((DeletionMarkerEndedRecord(topic),)))
         elif deletion is not None and deletion.has_begun:
             following += _requests(view, topic, deletion)
-            wait = _wait_of(view, deletion)
-            if not deletion.waiting and not deletion.informing:
+            awaited = _awaited(view, topic, deletion, now)
+            wait = _wait_of(view, topic, deletion, awaited)
+            if not awaited and not deletion.informing:
                 changes += _znodes(view, topic, unlisted)
         elif topic in view.session.topics:
-            wait = _obstacle(view, topic, now)
+            wait = _obstacle(view, topic)
             if wait is None and room > 0 and _is_fresh(view, topic):
                 room -= len(view.session.topics[topic].partitions)
                 changes.append(_begin(view, topic))
@@ -136,41 +139,30 @@ def _at_work(view: ClusterView) -> int:
 
 
 def _is_fresh(view: ClusterView, topic: str) -> bool:
-    """Return whether the topic was read in this tenure, and nothing is known to be newer."""
-    known = view.session.topics[topic]
-    return not known.stale and known.read_in >= view.tenure.claim_generation
+    """
+    Return whether the topic was read in this tenure, and nothing is known to be newer.
+
+    So were the states of its partitions, which brokers are sent then: their answers show replicas
+    in failed log directories.
+    """
+    known, tenure = view.session.topics[topic], view.tenure
+    if known.stale or known.read_in < tenure.claim_generation:
+        return False
+    partitions = (TopicPartition(topic, number) for number in known.partitions)
+    return not any(p in tenure.unseeded or p in tenure.seeding for p in partitions)
 
 
-def _obstacle(view: ClusterView, topic: str, now: Instant) -> DeletionWait | None:
-    """Return why a deletion cannot begin: a dead broker, a failed disk, a reassignment."""
-    replicas = {
-        (broker, partition) for partition, broker in pending_deletions.replicas_of(view, topic)
-    }
-    orphans = tuple(pending_deletions.orphans_of(view, topic))
-    awaited = orphans if now < _away_until(view, topic) else ()
-    needed = {b for b, _ in replicas} | {o.broker for o in awaited}
-    dead = sorted(needed - view.cluster.brokers.keys())
-    if dead:
-        return DeletionWait(f"broker {_ids(dead)} with a replica is not live", for_broker=True)
-    failed = sorted(
-        {b for b, p in view.tenure.offline if p.topic == topic and (b, p) in replicas}
-        | {o.broker for o in orphans if view.is_undeletable(o)}
-    )
-    if failed:
-        return DeletionWait(
-            f"a replica on broker {_ids(failed)} is in a failed log directory", for_broker=True
-        )
+def _obstacle(view: ClusterView, topic: str) -> str | None:
+    """Return why a deletion cannot begin: a reassignment in flight."""
     moving = sorted(
         number
         for number, assignment in view.session.topics[topic].partitions.items()
         if assignment.is_reassigning or _is_in_flight(view, TopicPartition(topic, number))
     )
-    if moving:
-        why = f"partition {moving[0]} is being reassigned"
-        return DeletionWait(
-            why if len(moving) == 1 else f"{why}, and {len(moving) - 1} more", for_broker=False
-        )
-    return None
+    if not moving:
+        return None
+    why = f"partition {moving[0]} is being reassigned"
+    return why if len(moving) == 1 else f"{why}, and {len(moving) - 1} more"
 
 
 def _away_until(view: ClusterView, topic: str) -> Instant:
@@ -183,15 +175,33 @@ def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:
     return reassignment is not None and reassignment.in_flight
 
 
-def _wait_of(view: ClusterView, deletion: TopicDeletion) -> DeletionWait | None:
-    """Return why a deletion that began does not proceed."""
-    dead = sorted(deletion.waiting.keys() - view.cluster.brokers.keys())
+def _awaited(
+    view: ClusterView, topic: str, deletion: TopicDeletion, now: Instant
+) -> AbstractSet[BrokerId]:
+    """Return the brokers that have to delete replicas before the znodes go."""
+    if now < _away_until(view, topic):
+        return deletion.waiting.keys()
+    partitions = view.session.topics[topic].partitions
+    return {
+        broker
+        for broker, numbers in deletion.waiting.items()
+        if broker in view.cluster.brokers
+        or any(n in partitions and broker in partitions[n].replicas for n in numbers)
+    }
+
+
+def _wait_of(
+    view: ClusterView, topic: str, deletion: TopicDeletion, awaited: AbstractSet[BrokerId]
+) -> str | None:
+    """Return what a deletion waits for when no live broker is left that carries it out."""
+    if not pending_deletions.is_carried_out(view, topic):
+        return None
+    dead = sorted(awaited - view.cluster.brokers.keys())
     if dead:
-        return DeletionWait(f"broker {_ids(dead)} with a replica is not live", for_broker=True)
+        return f"waits for broker {_ids(dead)}, which is not live and has a replica"
     if deletion.errors:
         broker, error = min(deletion.errors.items())
-        why = f"broker {broker} cannot delete a replica (error {error}) before it restarts"
-        return DeletionWait(why, for_broker=True)
+        return f"broker {broker} cannot delete a replica (error {error}) before it restarts"
     return None
 
 
@@ -214,7 +224,7 @@ def _requests(
     if brokers and partitions:
         yield effects.SendUpdateMetadata(partitions, brokers)
     for broker in brokers:
-        if broker in deletion.informing:
+        if broker not in deletion.waiting:
             yield effects.SendStopReplica(partitions[0], broker, EPOCH_DURING_DELETE, delete=False)
         for number in sorted(deletion.unsent[broker]):
             for delete in (False, True):

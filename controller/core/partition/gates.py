@@ -80,13 +80,9 @@ def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     if topic not in (view.session.deletions or ()):
         return None
     if pending_deletions.left_to_a_broker(view, {topic}):
-        is_near = (
-            topic not in view.role.yielded and view.options.tenure is options.TenurePolicy.ON_DEMAND
-        )
-    else:
-        is_near = pending_deletions.keeps_from_steps(view, topic)
-    if not is_near:
-        return None
+        is_on_demand = view.options.tenure is options.TenurePolicy.ON_DEMAND
+        if topic in view.role.yielded or not is_on_demand:
+            return None
     return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
 
 

@@ -75,9 +75,20 @@ class TopicDeletion:
     waiting: dict[BrokerId, set[int]]
     """The partitions of each broker whose replica it has not confirmed to be deleted."""
     informing: set[BrokerId]
-    """Brokers without a replica that have not confirmed to know nothing of the topic any more."""
+    """Live brokers that have not confirmed to know nothing of the topic any more."""
     unsent: dict[BrokerId, set[int]]
-    """Brokers of both that are to be sent the requests, first or again, with their partitions."""
+    """
+    Brokers of both that are to be sent the requests, first or again, with their partitions.
+
+    One that is not live is sent them when it is back.
+    """
+    unreached: set[BrokerId] = field(default_factory=set)
+    """
+    Brokers with a replica that were sent nothing of it since they registered, or are not live.
+
+    They are sent the states of their replicas first, as by Kafka's controller: only the answer to
+    that shows a replica that is in a failed log directory since the broker started.
+    """
     errors: dict[BrokerId, int] = field(default_factory=dict)
     """The error of a broker that cannot delete a replica before it restarts."""
     has_begun: bool = True
@@ -166,9 +177,10 @@ class TenureState:
     """
     deleting: dict[str, TopicDeletion] = field(default_factory=dict)
     """
-    Topics of these that this tenure deletes: brokers are sent nothing that would create a replica.
+    Topics of these that this tenure deletes: brokers are sent nothing that would create a replica
+    again.
     """
-    deletion_waits: dict[str, model.DeletionWait] = field(default_factory=dict)
+    deletion_waits: dict[str, str] = field(default_factory=dict)
     """Why pending deletions do not proceed."""
     topic_trees: dict[str, model.TopicTree | None] = field(default_factory=dict)
     """The znodes of topics to be deleted, as they were listed; None: there is no such topic."""

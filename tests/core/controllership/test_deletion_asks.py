@@ -16,11 +16,15 @@ from controller.core.events import (
     ControllerClaimed,
     DeletionsRead,
     Deposed,
+    StopReplicaAnswered,
+    StopReplicaResult,
     TimerFired,
     TopicsListed,
     TopicsRead,
 )
 from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    BrokerId,
     ControllerEpoch,
     Instant,
     PartitionAssignment,
@@ -32,6 +36,7 @@ from controller.core.model import (
 from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, DeletionRequestedRecord
 from controller.core.topic_requests import (
+    AwaitDeletions,
     CreateTopics,
     CreateTopicsResponse,
     DeletedTopic,
@@ -43,6 +48,7 @@ from controller.core.topic_requests import (
     TopicResult,
 )
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
+from tests.core.controllership.test_duties import live
 
 ID = "AAAAAAAAAAAAAAAAAAAAAg"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAw"
@@ -132,6 +138,76 @@ def test_deletion_that_is_pending_is_not_requested_again() -> None:
     ask(driver, deletion("t"))
     assert results(driver) == {"t": 0}
     assert not requested(driver)
+
+
+def deleting(*, acknowledges: bool = True) -> Driver:
+    """Return a cluster that deletes a topic, with replicas on a dead and on two live brokers."""
+    options = Options(
+        tenure=TenurePolicy.PERMANENT, endpoint=broker(1_000_000), serves_clients=True
+    )
+    assignments = {tp(): (1, 3), tp(0, "u"): (1, 2)}
+    driver = Driver(assignments, options=options, deletes_topics=True, acknowledges=acknowledges)
+    driver.observe(live(1, 2))
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    return driver
+
+
+def awaited(driver: Driver, czxid: int, ticket: int, timeout_s: float = TIMEOUT_S) -> None:
+    """Let the endpoint wait for the end of a topic."""
+    driver.observe(ClientAsked(ticket, AwaitDeletions({"t": Zxid(czxid)}, timeout_s)))
+
+
+def confirmed(driver: Driver, to: int, *, delete: bool) -> None:
+    """Let a broker answer that it stopped, or deleted, its replica, which follows the metadata."""
+    result = StopReplicaResult(tp(), EPOCH_DURING_DELETE, delete, 0)
+    epoch = driver.epoch(BrokerId(to))
+    driver.observe(StopReplicaAnswered(BrokerId(to), epoch, 0, (result,), resent=False))
+
+
+def test_topic_is_dropped_when_every_live_broker_dropped_it_from_its_metadata() -> None:
+    """Although a broker with a replica is dead, and before the logs are deleted."""
+    driver = deleting(acknowledges=False)
+    czxid = driver.view.session.topics["t"].czxid
+    awaited(driver, czxid, 1)
+    confirmed(driver, 1, delete=False)
+    assert not answers(driver)
+    confirmed(driver, 2, delete=False)
+    assert results(driver) == {"t": 0}
+    assert "t" in driver.view.session.topics
+    ask(driver, deletion("t"), ticket=2)
+    assert results(driver, 2) == {"t": 3}, "as brokers know it"
+    defaults = TopicDefaults(1, 1, uses_topic_ids=False)
+    again = CreateTopics(
+        (NewTopic("t", 1, 1, (), (), ID),), defaults, TIMEOUT_S, validate_only=False
+    )
+    driver.observe(ClientAsked(3, again))
+    assert answers(driver, 3)[0].results[0].error == 36
+
+
+def test_topic_that_is_gone_or_replaced_is_dropped() -> None:
+    """Also where it was gone before the question."""
+    driver = deleting()
+    former = driver.view.session.topics["t"].czxid
+    driver.observe(live(1, 2, 3))
+    assert "t" not in driver.view.session.topics
+    awaited(driver, former, 1)
+    assert results(driver, 1) == {"t": 0}
+    anew = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(77))
+    driver.observe(TopicsListed(frozenset({"t", "u"})), TopicsRead({"t": anew}))
+    awaited(driver, former, 2)
+    assert results(driver, 2) == {"t": 0}
+    awaited(driver, 77, 3)
+    assert not answers(driver, 3)
+
+
+def test_topic_that_is_not_dropped_in_time_has_timed_out() -> None:
+    """Its deletion goes on."""
+    driver = deleting(acknowledges=False)
+    awaited(driver, driver.view.session.topics["t"].czxid, 1, timeout_s=3.0)
+    later(driver, 2.0)
+    assert not answers(driver)
+    later(driver, 1.0)
+    assert results(driver) == {"t": 7}
 
 
 def test_unknown_topics_are_refused_and_nothing_is_written_for_them() -> None:

@@ -25,6 +25,8 @@ from controller.core.events import (
     ControlsRead,
     DeletionsRead,
     Deposed,
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
     LogDirEventsRead,
     Orphan,
     StatesRead,
@@ -41,6 +43,7 @@ from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     Instant,
+    LeaderEpoch,
     PartitionAssignment,
     RequestId,
     TopicAssignment,
@@ -248,25 +251,89 @@ def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
 # --- what a deletion waits for -------------------------------------------------------------------
 
 
-def test_a_deletion_waits_for_a_dead_broker_and_keeps_the_role_of_nobody() -> None:
-    """Kafka's controller cannot end it either; it begins when the broker is back."""
-    driver = cluster()
+def test_live_replicas_are_deleted_although_the_broker_of_another_is_dead() -> None:
+    """As by Kafka's controller; the znodes stay, and the role is kept for nobody."""
+    driver = cluster(acknowledges=False)
     driver.observe(live(1, 2, 4))
     driver.observe(MARKED)
-    assert not deletes(driver)
-    assert progress_of(driver.view, "t") == "broker 3 with a replica is not live"
+    assert deletes(driver) == {(1, tp()), (2, tp()), (2, tp(1))}
+    driver.sent.clear()
+    assert not wait(driver, 60), "live brokers are awaited"
+    assert progress_of(driver.view, "t") == "3 replicas are being deleted"
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
+    why = "waits for broker 3, which is not live and has a replica"
+    assert progress_of(driver.view, "t") == why
     driver.sent.clear()
     assert wait(driver, 7)
     assert wrote(driver, YieldedRecord) == 0
+    assert wrote(driver, TopicDeletedRecord) == 0
 
 
 def test_a_deletion_that_waits_ends_in_the_tenure_when_the_broker_is_back() -> None:
-    """If the role is still held for other work."""
-    driver = cluster()
+    """It is sent the state of its replica first, which shows a log directory that failed."""
+    driver = cluster(options=Options(tenure=TenurePolicy.PERMANENT))
     driver.observe(live(1, 2, 4))
     driver.observe(MARKED)
+    driver.now = Instant(driver.now + 10 * AWAY_S)
+    driver.observe(TimerFired(AWAY_TIMER))
+    assert wrote(driver, TopicDeletedRecord) == 0
+    driver.sent.clear()
     driver.observe(live(1, 2, 3, 4))
+    assert deletes(driver) == {(3, tp(1))}
+    sent = [e for e in driver.sent if getattr(e, "partition", None) == tp(1)]
+    assert sent[0] == SendLeaderAndIsr(tp(1), replicas(3))
+    assert {type(e) for e in sent[1:]} == {SendStopReplica}
     assert wrote(driver, TopicDeletedRecord) == 1
+
+
+def test_brokers_are_sent_the_states_before_the_deletion_begins() -> None:
+    """Their answers show the replicas that are in failed log directories since before the claim."""
+    driver = cluster()
+    states = dict(driver.view.tenure.states)
+    driver.observe(Deposed("another tenure"), *driver.own_records())
+    driver.observe(MARKED)
+    driver.observe(ControllerClaimed(ControllerEpoch(9)))
+    known = driver.view.session.topics["t"]
+    read = TopicAssignment(dict(known.partitions), known.version, known.czxid)
+    driver.observe(TopicsRead({"t": read}))
+    assert wrote(driver, DeletionBegunRecord) == 0
+    driver.sent.clear()
+    driver.observe(StatesRead(states))
+    kinds = [type(e) for e in driver.sent if getattr(e, "partition", None) == tp(1)]
+    assert kinds[0] is SendLeaderAndIsr
+    assert wrote(driver, TopicDeletedRecord) == 1
+
+
+def test_a_broker_that_is_back_without_a_disk_keeps_the_znodes() -> None:
+    """It does not see the log, and a later topic of that name would get it."""
+    driver = cluster(options=Options(tenure=TenurePolicy.PERMANENT))
+    driver.observe(live(1, 2, 4))
+    driver.observe(MARKED)
+    driver.acknowledges = False
+    driver.observe(live(1, 2, 3, 4))
+    failed = LeaderAndIsrResult(tp(1), LeaderEpoch(1), 56)
+    epoch = driver.epoch(BrokerId(3))
+    driver.observe(LeaderAndIsrAnswered(BrokerId(3), epoch, 0, (failed,), resent=False))
+    answer(driver, 3, tp(1))
+    assert wrote(driver, TopicDeletedRecord) == 0
+    assert "broker 3 cannot delete a replica (error 56)" in progress_of(driver.view, "t")
+
+
+def test_reassignments_of_a_topic_end_when_nothing_live_is_left_of_it() -> None:
+    """Their requests would wait for the dead broker, too; Kafka's controller drops them as well."""
+    driver = cluster(acknowledges=False)
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("later")))))
+    submit(driver, submission(REQUEST, {tp(): (1, 4), OTHER: (1, 2, 4)}))
+    driver.observe(live(1, 2, 4))
+    driver.observe(MARKED)
+    assert tp() in driver.view.work.reassignments
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
+    assert driver.view.work.reassignments.keys() == {OTHER}
+    assert wrote(driver, TopicDeletedRecord) == 0
 
 
 def test_a_deletion_that_proceeds_keeps_the_role() -> None:
@@ -287,7 +354,8 @@ def test_a_broker_that_bounces_is_sent_everything_again() -> None:
     bounced = {BrokerId(b): broker(b, epoch=200 if b == 2 else 100) for b in (1, 2, 3, 4)}
     driver.observe(replace(live(1, 2, 3, 4), brokers=bounced))
     assert deletes(driver) == {(2, tp()), (2, tp(1))}
-    assert "t" not in {e.partition.topic for e in driver.sent if isinstance(e, SendLeaderAndIsr)}
+    kinds = [type(e) for e in driver.sent if getattr(e, "partition", None) == tp(1)]
+    assert kinds == [SendLeaderAndIsr, SendStopReplica, SendStopReplica]
     for to, partition in ((1, tp()), (3, tp(1))):
         answer(driver, to, partition)
     informed(driver, 4)
@@ -309,12 +377,13 @@ def test_an_error_is_waited_out_until_the_broker_restarts() -> None:
 
 
 def test_a_failed_log_directory_is_waited_for() -> None:
-    """The replica there cannot be deleted."""
+    """The replica there is not deleted, whatever its broker says; the others are."""
     driver = cluster()
     driver.view.tenure.offline.add((BrokerId(3), tp(1)))
     driver.observe(MARKED)
-    assert not deletes(driver)
-    assert "failed log directory" in progress_of(driver.view, "t")
+    assert {(1, tp()), (2, tp()), (2, tp(1))} <= deletes(driver)
+    assert wrote(driver, TopicDeletedRecord) == 0
+    assert "broker 3 cannot delete a replica (error 56)" in progress_of(driver.view, "t")
 
 
 def test_a_step_in_flight_ends_first_and_no_other_begins() -> None:
@@ -384,14 +453,17 @@ def test_a_deletion_waits_only_for_a_while_for_a_dead_broker_with_an_orphan() ->
     driver.commit(Change((OrphanRecord(Orphan(BrokerId(9), tp(), Zxid(9), "dropped")),)))
     driver.observe(MARKED)
     since = driver.now
-    assert wrote(driver, DeletionBegunRecord) == 0
+    assert deletes(driver) == {(1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))}
+    for to, partition in ((1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
     assert "broker 9" in progress_of(driver.view, "t")
     driver.now = Instant(since + AWAY_S - 1.0)
     driver.observe(TimerFired(AWAY_TIMER))
-    assert wrote(driver, DeletionBegunRecord) == 0
+    assert wrote(driver, TopicDeletedRecord) == 0
     driver.now = Instant(since + AWAY_S)
     driver.observe(TimerFired(AWAY_TIMER))
-    assert deletes(driver) == {(1, tp()), (2, tp()), (2, tp(1)), (3, tp(1))}
+    assert wrote(driver, TopicDeletedRecord) == 1
 
 
 def test_a_request_that_a_broker_refuses_as_a_whole_is_reported() -> None:
@@ -506,6 +578,7 @@ def test_a_topic_znode_that_is_written_meanwhile_begins_the_deletion_again() -> 
     more = {**known.partitions, 2: PartitionAssignment(replicas(4, 1))}
     driver.sent.clear()
     driver.observe(TopicsRead({"t": TopicAssignment(more, ZkVersion(known.version + 1), Zxid(9))}))
+    driver.observe(StatesRead({tp(2): None}))
     assert wrote(driver, DeletionBegunRecord) == 2
     assert (4, tp(2)) in deletes(driver)
 
