@@ -59,6 +59,8 @@ AGAIN_S: Final = 1.0
 """How soon waiting requests are examined again."""
 PATIENCE_S: Final = 20.0
 """How long a request waits for reads and writes; clients wait 30 s for an answer by default."""
+DROP_S: Final = 5.0
+"""How long an answer to a cancellation waits for added replicas to be dropped."""
 CEDE_WITHIN_S: Final = 5.0
 """How long others that wait for a write delay the end of a tenure for a client."""
 CEDE_AFTER_S: Final = 15.0
@@ -193,14 +195,14 @@ def _altered(
     asked: AlterReassignments,
     now: Instant,
 ) -> AlterReassignmentsResponse | effects.SubmitReassignments | None:
-    is_late = now >= pending.since + PATIENCE_S
     if pending.results is not None:
-        settled = _settled(view, pending, asked, is_late=is_late)
+        settled = _settled(view, pending, asked, now)
         return None if settled is None else AlterReassignmentsResponse(0, settled)
     judged = _Judged()
     for partition, target in asked.targets.items():
         _judge(view, partition, target, judged)
     if judged.waits:
+        is_late = now >= pending.since + PATIENCE_S
         return AlterReassignmentsResponse(client_requests.REQUEST_TIMED_OUT) if is_late else None
     if judged.targets or judged.cancelled:
         return effects.SubmitReassignments(
@@ -271,9 +273,10 @@ def _refused(partition: TopicPartition, refusal: Refusal) -> PartitionResult:
 
 
 def _settled(
-    view: ClusterView, pending: PendingClientAsk, asked: AlterReassignments, *, is_late: bool
+    view: ClusterView, pending: PendingClientAsk, asked: AlterReassignments, now: Instant
 ) -> tuple[PartitionResult, ...] | None:
     """Return the results of all partitions, None while some are still to be accepted."""
+    is_late = now >= pending.since + PATIENCE_S
     results = list(pending.results or ())
     if pending.submitted is None and not is_late:
         return None
@@ -281,7 +284,7 @@ def _settled(
     for partition, target in asked.targets.items():
         if partition in judged:
             continue
-        result = _result_of(view, partition, target, pending)
+        result = _result_of(view, partition, target, pending, now)
         if result is None and is_late:
             late = client_requests.REQUEST_TIMED_OUT
             result = PartitionResult(partition, late, "It is not accepted yet.")
@@ -296,6 +299,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
     partition: TopicPartition,
     target: Replicas | None,
     pending: PendingClientAsk,
+    now: Instant,
 ) -> PartitionResult | None:
     submitted = pending.submitted
     if submitted is None:
@@ -305,7 +309,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
         error = client_requests.UNKNOWN_SERVER_ERROR
         return PartitionResult(partition, error, submitted.problem)
     if target is None:
-        return _reversed(view, partition, name)
+        return _reversed(view, partition, name, pending, now)
     request = view.work.requests.get(name)
     if request is None:
         # It ended so long ago that only its outcome is left.
@@ -323,10 +327,27 @@ def _result_of(  # noqa: PLR0911 - one return per case
 
 
 def _reversed(
-    view: ClusterView, partition: TopicPartition, cancellation: RequestId
+    view: ClusterView,
+    partition: TopicPartition,
+    cancellation: RequestId,
+    pending: PendingClientAsk,
+    now: Instant,
 ) -> PartitionResult | None:
+    """
+    Return the result of a cancellation, once the partition leads back to its original replicas.
+
+    Where all of these are still replicas, Kafka's controller drops the others before it answers,
+    and lists the partition no more. So it is awaited here; a broker that hangs does not delay it
+    for long.
+    """
     running = view.work.reassignments.get(partition)
-    if running is None or running.spec.rolls_back:
+    if running is None:
+        return PartitionResult(partition, client_requests.NONE)
+    if running.spec.rolls_back:
+        assignment = view.session.known_assignment(partition)
+        drops_only = assignment is not None and {*running.spec.target} <= {*assignment.replicas}
+        if drops_only and now < pending.since + DROP_S:
+            return None
         return PartitionResult(partition, client_requests.NONE)
     known = view.work.requests.get(cancellation)
     ending = None if known is None else known.endings.get(partition)

@@ -3,6 +3,7 @@ Elect leaders for clients, as Kafka's controller does (``KafkaController.electLe
 
 Elections of preferred leaders join those of this tenure, with their limits. An unclean one is held
 where a partition has no leader and a replica is live, whatever the settings of the topic are.
+Errors and texts are Kafka's.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from controller.core.view import ClusterView
 
 PATIENCE_S: Final = 20.0
 """How long a request waits for reads and elections, whatever its own limit."""
+_PREFERRED_STRATEGY: Final = "PreferredReplicaPartitionLeaderElectionStrategy"
+_UNCLEAN_STRATEGY: Final = "OfflinePartitionLeaderElectionStrategy(true)"
 
 
 def answer_elections(
@@ -91,7 +94,7 @@ def _unelectable(
     """Return why no leader is elected; None: one can be."""
     assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
     if partition.topic in (view.session.deletions or ()):
-        deleted = "The topic is being deleted."
+        deleted = "The topic is being deleted"
         return PartitionResult(partition, client_requests.INVALID_TOPIC_EXCEPTION, deleted)
     if assignment is None or state is None:
         unknown = "The partition does not exist."
@@ -110,12 +113,17 @@ def _not_preferred(
         return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
     unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
     if partition in view.work.reassignments:
-        later = "The partition is being reassigned: its preferred leader is elected afterwards."
-        return PartitionResult(partition, unavailable, later)
+        later = "It is being reassigned: its preferred leader is elected afterwards."
+        return PartitionResult(partition, unavailable, f"{_failed(partition)}. {later}")
     if duties.elect_preferred(view, partition) is None:
-        out = f"The preferred replica {preferred} is not live and in sync."
-        return PartitionResult(partition, unavailable, out)
+        return PartitionResult(partition, unavailable, _failed(partition))
     return None
+
+
+def _failed(partition: TopicPartition, *, is_unclean: bool = False) -> str:
+    """Return what Kafka's tools print of an election without a result."""
+    strategy = _UNCLEAN_STRATEGY if is_unclean else _PREFERRED_STRATEGY
+    return f"Failed to elect leader for partition {partition} under strategy {strategy}"
 
 
 def _not_uncleanly(
@@ -126,8 +134,8 @@ def _not_uncleanly(
         needless = "Leader election not needed for topic partition."
         return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
     if not duties.has_candidate(view, partition):
-        out = "No replica is live."
-        return PartitionResult(partition, client_requests.ELIGIBLE_LEADERS_NOT_AVAILABLE, out)
+        unavailable = client_requests.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        return PartitionResult(partition, unavailable, _failed(partition, is_unclean=True))
     return None
 
 
@@ -145,5 +153,5 @@ def _election_result(
         return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None
     if state.leader != assignment.replicas[0]:
         unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
-        return PartitionResult(partition, unavailable, "The preferred replica cannot lead.")
+        return PartitionResult(partition, unavailable, _failed(partition))
     return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None

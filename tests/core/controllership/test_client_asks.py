@@ -21,7 +21,12 @@ from controller.core.client_requests import (
     OngoingReassignment,
     SubmittedReassignments,
 )
-from controller.core.controllership.client_asks import CEDE_AFTER_S, CEDE_WITHIN_S, PATIENCE_S
+from controller.core.controllership.client_asks import (
+    CEDE_AFTER_S,
+    CEDE_WITHIN_S,
+    DROP_S,
+    PATIENCE_S,
+)
 from controller.core.controllership.tenure import CEDE_TIMER, LINGER_TIMER
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
 from controller.core.events import (
@@ -32,6 +37,8 @@ from controller.core.events import (
     Deposed,
     KillSwitchRead,
     ReassignmentsSubmitted,
+    StopReplicaAnswered,
+    StopReplicaResult,
     SubmissionsListed,
     SubmissionsRead,
     TimerFired,
@@ -275,6 +282,41 @@ def test_cancelling_leads_back_and_is_answered_when_it_is_reversed() -> None:
     assert running is None or running.spec.target == replicas(1, 2)
 
 
+def test_cancelling_is_answered_when_the_added_replicas_are_dropped() -> None:
+    """The list is empty then, as with Kafka's controller."""
+    driver = Driver({tp(): (1, 2)})
+    ask(driver, alter({0: (1, 2, 3)}))
+    submitted(driver)
+    driver.acknowledges = False
+    ask(driver, alter({0: None}), 2)
+    submitted(driver, 2)
+    assert driver.view.work.reassignments[tp()].spec.rolls_back
+    assert not answers(driver, 2)
+    driver.acknowledge(tp(), (BrokerId(1),))
+    driver.settle()
+    state = driver.view.tenure.states[tp()]
+    deleted = StopReplicaResult(tp(), state.leader_epoch, True, 0)  # noqa: FBT003
+    epoch = driver.epoch(BrokerId(3))
+    driver.observe(StopReplicaAnswered(BrokerId(3), epoch, 0, (deleted,), resent=False))
+    assert [errors(a) for a in answers(driver, 2)] == [{0: 0}]
+    ask(driver, ListReassignments(None), 3)
+    assert answers(driver, 3) == [ListReassignmentsResponse(0)]
+
+
+def test_cancelling_is_answered_although_a_broker_hangs() -> None:
+    """The reversal is durable."""
+    driver = Driver({tp(): (1, 2)})
+    ask(driver, alter({0: (1, 2, 3)}))
+    submitted(driver)
+    driver.acknowledges = False
+    ask(driver, alter({0: None}), 2)
+    submitted(driver, 2)
+    pass_time(driver, DROP_S - 1.0)
+    assert not answers(driver, 2)
+    pass_time(driver, 1.0)
+    assert [errors(a) for a in answers(driver, 2)] == [{0: 0}]
+
+
 def test_cancelling_what_is_idle_is_an_error() -> None:
     """NO_REASSIGNMENT_IN_PROGRESS, and nothing is written."""
     driver = Driver({tp(): (1, 2)})
@@ -390,6 +432,11 @@ def test_election_errors_are_those_of_kafka() -> None:
         2: 0,
         7: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
     }
+    texts = {r.partition.partition: r.message for r in answers(driver)[0].results}  # type: ignore[attr-defined] # as above
+    assert texts[1] == (
+        "Failed to elect leader for partition t-1 under strategy "
+        "PreferredReplicaPartitionLeaderElectionStrategy"
+    )
 
 
 def test_election_for_all_names_only_what_is_needed() -> None:
