@@ -283,7 +283,9 @@ class Settings(BaseSettings):
         "Settings that contain throttles are read again at this interval.",
     )
     preferred_election: bool = Field(
-        default=True, description="Elect the preferred leader after a reassignment."
+        default=True,
+        description="Elect the preferred leader after a reassignment, except where a plan of "
+        "Kafka's tool, its API or its znode changes only the order of replicas.",
     )
     preferred_elections_per_second: Count = Field(
         20, description="Limit of preferred leader elections per second."

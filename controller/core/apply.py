@@ -344,9 +344,22 @@ def _want_preferred(
         and state is not None
         and state.leader != target[0]
         and reassignment.spec.route is not Route.FOREIGN
+        and not _keeps_leader(view, reassignment.spec)
     ):
         view.tenure.preferred[partition] = None
         wakeups.wake(view.due, wakeups.Finding.ELECTION_WANTED)
+
+
+def _keeps_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
+    """
+    Return whether only the order of replicas changed, in a way of Kafka's.
+
+    Its controller elects no leader then: who uses these ways holds an election afterwards.
+    """
+    if spec.rolls_back or spec.original is None or {*spec.original} != {*spec.target}:
+        return False
+    request = view.work.requests.get(spec.request)
+    return spec.route is Route.LEGACY or (request is not None and request.options.keep_leaders)
 
 
 def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:

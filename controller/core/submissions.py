@@ -64,6 +64,8 @@ class RequestOptions:
     max_partitions_in_flight: int | None = None
     atomic: bool = False
     """Whether nothing of it may start when one entry is refused."""
+    keep_leaders: bool = False
+    """Whether no leader is elected where only the order of replicas changes, as with Kafka."""
     part_of: RequestId | None = None
     """The request that this one is a part of: all parts share one id, progress and cancellation."""
     parts: int = 1

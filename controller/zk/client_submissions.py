@@ -101,7 +101,7 @@ class ClientSubmissions:
         if wanted.targets:
             # Unique also for daemons that take over from each other.
             own = RequestId(f"api-{time.time_ns():016x}-{secrets.token_hex(3)}")
-            options = RequestOptions(reason=REASON, requested_by=client)
+            options = RequestOptions(reason=REASON, requested_by=client, keep_leaders=True)
             names = [
                 operator.writes.submit(part)
                 for part in submissions_of(wanted.targets, options, own)

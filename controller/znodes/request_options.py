@@ -27,6 +27,7 @@ OPTION_KEYS: Final = frozenset(
         "window",
         "max_partitions_in_flight",
         "atomic",
+        "keep_leaders",
         "part_of",
         "parts",
     }
@@ -51,6 +52,7 @@ def read_options(document: Document) -> RequestOptions | str:
         window=members.window("window"),
         max_partitions_in_flight=members.number("max_partitions_in_flight"),
         atomic=members.flag("atomic"),
+        keep_leaders=members.flag("keep_leaders"),
         part_of=part_of,
         parts=members.number("parts") or 1,
     )
@@ -71,6 +73,7 @@ def write_options(options: RequestOptions) -> dict[str, object]:
         "window": None if options.window is None else str(options.window),
         "max_partitions_in_flight": options.max_partitions_in_flight,
         "atomic": options.atomic or None,
+        "keep_leaders": options.keep_leaders or None,
         "part_of": options.part_of,
         "parts": options.parts if options.parts > 1 else None,
     }

@@ -44,7 +44,7 @@ def submit_plan(
         RequestTimeoutError: the daemon has not accepted it in time; it stays in ZooKeeper.
 
     """
-    named = replace(options, reason=REASON, requested_by=context.name_of_user())
+    named = replace(options, reason=REASON, requested_by=context.name_of_user(), keep_leaders=True)
     own = context.new_request_id()
     parts = submissions_of(plan, named, own, log_dirs=log_dirs)
     names = [operator.writes.submit(part) for part in parts]

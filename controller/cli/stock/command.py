@@ -139,6 +139,9 @@ def stock(  # noqa: PLR0913 - the options of the tool
 
     Example: reassigner stock --bootstrap-server broker1:9092 --list
 
+    A plan that changes only the order of replicas moves no leader, as with Kafka's controller;
+    other plans end with the first replica of the target as the leader (preferred_election).
+
     Without --zookeeper, the settings name ZooKeeper (REASSIGNER_ZOOKEEPER). --dry-run, which
     Kafka's tool does not have, checks everything and writes nothing.
     """

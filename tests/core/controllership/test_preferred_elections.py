@@ -20,6 +20,8 @@ from controller.core.events import (
     LegacyPlanRead,
     PreferredElectionRead,
     StatesRead,
+    SubmissionsListed,
+    SubmissionsRead,
     TimerFired,
     TopicsListed,
 )
@@ -34,6 +36,7 @@ from controller.core.records import (
 from controller.core.wakeups import PREFERRED_TIMER
 from tests.core.builders import Driver, plan, tp
 from tests.core.partition.delegated_rigs import delegated
+from tests.core.requests.test_submitted import submission, submit
 
 ASKED = PreferredElectionRead(frozenset({tp()}), ZkVersion(3))
 
@@ -112,7 +115,9 @@ def test_what_we_wish_ourselves_is_not_lost_either() -> None:
     """After a reassignment the first replica of the target is to lead."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.now = Instant(driver.now + 1.0)
-    driver.fold(LegacyPlanRead(plan({tp(): (2, 1, 3)})))
+    wanted = submission("request_0000000000", {tp(): (2, 1, 3)})
+    driver.fold(SubmissionsListed(frozenset({wanted.name})))
+    driver.fold(SubmissionsRead({wanted.name: wanted}))
     for _ in range(10):
         decision = decide(driver.view, take_due(driver.view), driver.now)
         elected = [
@@ -151,6 +156,33 @@ def test_a_topic_that_is_to_be_deleted_gets_no_preferred_leader() -> None:
     pass_time(driver)
     assert driver.states[tp()] == []
     assert is_ended(driver)
+
+
+@pytest.mark.parametrize(
+    ("way", "is_elected"), [("execute", True), ("stock", False), ("legacy", False)]
+)
+def test_where_only_the_order_changes_kafkas_ways_elect_nobody(
+    way: str, *, is_elected: bool
+) -> None:
+    """As with Kafka's controller; those who use them hold an election afterwards."""
+    driver = Driver({tp(): (1, 2, 3)})
+    if way == "legacy":
+        driver.observe(LegacyPlanRead(plan({tp(): (2, 1, 3)})))
+    else:
+        wanted = submission("request_0000000000", {tp(): (2, 1, 3)}, keep_leaders=way == "stock")
+        submit(driver, wanted)
+    assert driver.view.session.topics["t"].partitions[0].replicas == (2, 1, 3)
+    pass_time(driver)
+    assert driver.view.tenure.states[tp()].leader == (2 if is_elected else 1)
+
+
+def test_leaders_that_are_kept_are_elected_where_replicas_change() -> None:
+    """The leadership goes to the first of the target, whoever asked."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    submit(driver, submission("request_0000000000", {tp(): (4, 1, 2)}, keep_leaders=True))
+    driver.run(tp())
+    pass_time(driver)
+    assert driver.view.tenure.states[tp()].leader == 4
 
 
 def test_nor_is_one_asked_of_the_controller_where_that_is_another() -> None:

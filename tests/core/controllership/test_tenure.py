@@ -85,7 +85,7 @@ def test_the_role_is_given_back_when_the_last_work_was_an_election() -> None:
     """Elections of preferred leaders outlast the plan; when the last is held, idleness begins."""
     options = Options(tenure_linger_s=1.0, preferred_elections_per_second=1)
     driver = Driver({tp(n): (1, 2) for n in range(3)}, options=options)
-    driver.submit({tp(n): (2, 1) for n in range(3)})
+    submit(driver, submission("request_0000000000", {tp(n): (2, 1) for n in range(3)}))
     run_timers(driver)
     assert [driver.view.tenure.states[tp(n)].leader for n in range(3)] == [2, 2, 2]
     assert any(isinstance(e, SetTimer) and e.name == LINGER_TIMER for e in driver.sent)
