@@ -130,22 +130,26 @@ class TopicDeletion:
             found = {result.name: result for result in answered.results}
         marked = {name: result.czxid for name, result in found.items() if not result.error}
         is_awaited = marked and wanted.timeout_s > 0
-        left = await self._awaited(marked, until) if is_awaited else set(marked)
+        left = await self._awaited(marked, until, permission) if is_awaited else set(marked)
         return _encoded(header, [_ended(result, found, left) for result in judged])
 
-    async def _awaited(self, marked: Mapping[str, Zxid], until: float) -> set[str]:
+    async def _awaited(
+        self, marked: Mapping[str, Zxid], until: float, permission: Permission
+    ) -> set[str]:
         """
         Wait for the end of topics; return those that are left when the time is over.
 
         Args:
             marked: The topics, with their creations.
             until: When the client's time is over, on the clock of the event loop.
+            permission: To ask the loop; void when the role is lost.
 
         """
         now = asyncio.get_running_loop().time
         left = set(marked)
         left_s = max(until - now(), 0.0)
-        answered = await self._tickets.ask(AwaitDeletions(marked, left_s), left_s + GRACE_S)
+        request = AwaitDeletions(marked, left_s)
+        answered = await self._tickets.ask(request, permission, left_s + GRACE_S)
         if isinstance(answered, DeleteTopicsResponse) and not answered.error:
             return {result.name for result in answered.results if result.error}
         while left := {name for name in left if self._listed.exists(name, marked[name])}:

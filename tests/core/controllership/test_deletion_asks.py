@@ -154,7 +154,8 @@ def deleting(*, acknowledges: bool = True) -> Driver:
 
 def awaited(driver: Driver, czxid: int, ticket: int, timeout_s: float = TIMEOUT_S) -> None:
     """Let the endpoint wait for the end of a topic."""
-    driver.observe(ClientAsked(ticket, AwaitDeletions({"t": Zxid(czxid)}, timeout_s)))
+    wanted = AwaitDeletions({"t": Zxid(czxid)}, timeout_s)
+    driver.observe(ClientAsked(ticket, wanted, driver.permission))
 
 
 def confirmed(driver: Driver, to: int, *, delete: bool) -> None:
@@ -180,7 +181,7 @@ def test_topic_is_dropped_when_every_live_broker_dropped_it_from_its_metadata() 
     again = CreateTopics(
         (NewTopic("t", 1, 1, (), (), ID),), defaults, TIMEOUT_S, validate_only=False
     )
-    driver.observe(ClientAsked(3, again))
+    driver.observe(ClientAsked(3, again, driver.permission))
     assert answers(driver, 3)[0].results[0].error == 36
 
 
