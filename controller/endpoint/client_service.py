@@ -37,7 +37,7 @@ from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Answer, Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
 from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.endpoint.tickets import Tickets
-from controller.endpoint.topic_codec import TopicsWanted
+from controller.endpoint.topic_codec import TOPICS_SERVED, TopicsWanted
 from controller.endpoint.topic_service import TopicService
 from controller.errors import RemoteProtocolError
 
@@ -279,7 +279,8 @@ class ClientService:
             enough = {CEDABLE[header.api_key].operation, relayed_frames.ALTER}
             if enough.isdisjoint(seen.cluster or ()):
                 return None, seen
-        peer.hold_decoded(len(frame) * TOPICS_FACTOR)
+        if header.api_key in TOPICS_SERVED:
+            peer.hold_decoded(len(frame) * TOPICS_FACTOR)
         wanted = await self._topics.decode(header, frame)
         names = () if wanted is None else self._topics.names(wanted)
         return wanted, await self._look(upstream, names)

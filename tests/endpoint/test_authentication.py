@@ -113,6 +113,25 @@ def test_nothing_else_is_served_before_authentication(tmp_path: Path, sent: byte
         assert not served.loop.asked
 
 
+def test_nothing_else_is_decoded_before_authentication(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a peer may cost before it is known does not depend on what it sends."""
+    decoded: list[bytes] = []
+    decode = codec.decode
+
+    def noted(frame: bytes) -> tuple[codec.RequestHeader, codec.Request]:
+        decoded.append(frame)
+        return decode(frame)
+
+    monkeypatch.setattr(codec, "decode", noted)
+    with sasl(tmp_path, "PLAIN") as served, served.connect() as peer:
+        peer.sendall(HELLO + ALTER)
+        assert answer_of(peer)
+        assert answer_of(peer) == b""
+        assert [codec.header_of(frame).api_key for frame in decoded] == [codec.API_VERSIONS]
+
+
 def test_who_does_not_authenticate_in_time_is_closed(tmp_path: Path) -> None:
     """However often it asks for versions meanwhile."""
     authentication = Authentication(sasl=Sasl(("PLAIN",), users(tmp_path)))

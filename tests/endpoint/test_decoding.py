@@ -25,7 +25,15 @@ from controller.endpoint.strict_decoding import ROWS_MAX, UNPACED_MAX
 from controller.errors import RemoteProtocolError
 from tests.endpoint.requests import frame_of
 from tests.endpoint.serving import WITHIN_S, answer_of, eventually, framed, resident_bytes
-from tests.endpoint.test_client_service import NOT_CONTROLLER, altered, answering, public
+from tests.endpoint.test_client_service import (
+    ALTER,
+    METADATA,
+    NOT_CONTROLLER,
+    altered,
+    answering,
+    public,
+    seen,
+)
 
 INVALID_REQUEST = 42
 UNAUTHORISED = 31
@@ -202,6 +210,17 @@ def test_decoded_requests_have_a_share_for_each_address() -> None:
                 assert answer_of(other)
             assert answer_of(first)
         eventually(lambda: not served.server._decoded.used)
+
+
+def test_long_request_that_a_broker_carries_out_is_not_counted_as_decoded() -> None:
+    """Only Kafka's controller reads it."""
+    features = struct.pack(">hhih", 57, 0, 7, -1) + b"\0" + bytes(100_000)
+
+    def broker(header: codec.RequestHeader, frame: bytes) -> bytes:
+        return seen(header, 2, ALTER) if header.api_key == METADATA else frame[4:8] + b"done"
+
+    with public(broker, limits=Limits(address_decoded_bytes=1)) as served:
+        assert served.exchange(features) == [features[4:8] + b"done"]
 
 
 @pytest.mark.parametrize(
