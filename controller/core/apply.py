@@ -446,6 +446,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             session.asked_configs.update(dict.fromkeys(topics, question))
         case effects.ReadTopics(topics=topics):
             session.asked_topics.update(topics)
+            tenure.reading_topics.update(topics)
         case effects.ReadSubmissions(names=names):
             session.asked_submissions.update(names)
         case effects.ReadAccepted(request=request):

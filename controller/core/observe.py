@@ -25,7 +25,12 @@ from controller.core import (
 from controller.core.applied_throttles import broker_entity
 from controller.core.broker_requests import BrokerAsk, PendingAsk
 from controller.core.cached_znodes import PlanNode
-from controller.core.client_requests import ClientAsk, PendingClientAsk
+from controller.core.client_requests import (
+    AlterReassignments,
+    ClientAsk,
+    ElectLeaders,
+    PendingClientAsk,
+)
 from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
@@ -41,6 +46,7 @@ from controller.core.scheduling import (
     log_directories,
     partition_sizes,
 )
+from controller.core.submissions import Cancellation
 from controller.core.throttling.throttle_records import applied_throttles_read, entity_configs_read
 from controller.core.topic_requests import CreatePartitions, DeleteTopics
 from controller.core.unclean_election import note_candidate
@@ -147,6 +153,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             _timer(view, name, now)
         case _:
             fold_request_read(view, event, now)
+            topic_reads.read_invalid(view, _requested_topics(event))
 
 
 def _request_arrived(
@@ -166,7 +173,7 @@ def _request_arrived(
         view.tenure.heard[request.broker] = now
     else:
         view.tenure.client_asks[event.ticket] = PendingClientAsk(event.request, now)
-        _read_for(view, event.request)
+        topic_reads.read_invalid(view, _named_topics(event.request))
 
 
 def _of_registration(view: ClusterView, request: BrokerAsk) -> BrokerAsk:
@@ -181,12 +188,32 @@ def _of_registration(view: ClusterView, request: BrokerAsk) -> BrokerAsk:
     return replace(request, broker_epoch=known.epoch)
 
 
-def _read_for(view: ClusterView, asked: ClientAsk) -> None:
-    """Have the topics read in this tenure that a client names by their ids, or extends."""
-    if isinstance(asked, DeleteTopics):
-        topic_reads.read_in_tenure(view, {t.name for t in asked.topics if t.topic_id})
-    elif isinstance(asked, CreatePartitions) and not asked.validate_only:
-        topic_reads.read_in_tenure(view, {t.name for t in asked.topics})
+def _named_topics(asked: ClientAsk) -> set[str]:
+    """Return the topics that a client's request is about."""
+    match asked:
+        case DeleteTopics(topics=topics):
+            return {t.name for t in topics}
+        case CreatePartitions(topics=added):
+            return {t.name for t in added}
+        case AlterReassignments(targets=targets):
+            return {p.topic for p in targets}
+        case ElectLeaders(partitions=partitions):
+            return {p.topic for p in partitions or ()}
+        case _:
+            return set()
+
+
+def _requested_topics(event: events.Event) -> set[str]:
+    """Return the topics that an operator's request is about."""
+    match event:
+        case events.SubmissionsRead(submissions=read):
+            return {p.topic for s in read.values() if s is not None for p in s.entries}
+        case events.QueueRead(plan=LegacyPlan(entries=entries)):
+            return {p.topic for p in entries}
+        case events.CancellationRead(cancellation=Cancellation() as named):
+            return {*named.topics, *(p.topic for p in named.partitions)}
+        case _:
+            return set()
 
 
 def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None:
@@ -302,6 +329,7 @@ def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) 
     view.due.add(
         p for p in (known.entries if known is not None else ()) if p in view.work.reassignments
     )
+    topic_reads.read_invalid(view, {p.topic for p in plan.entries} if plan is not None else ())
     wakeups.wake(view.due, wakeups.Finding.PLAN_CHANGED)
 
 

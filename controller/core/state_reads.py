@@ -57,7 +57,6 @@ def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> No
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)
             isr_health.judge(view, partition)
-            _invalidate_for_strangers(view, partition, read)
             wakeups.orphans_concerned(view, partition)
         elif read is None:
             tenure.stateless.add(partition)
@@ -136,23 +135,6 @@ def _note_untreated(
     }
     if untreated:
         view.tenure.bounced.setdefault(partition, set()).update(untreated)
-
-
-def _invalidate_for_strangers(
-    view: ClusterView, partition: TopicPartition, read: model.PartitionState
-) -> None:
-    """
-    Have a topic read again whose ISR contains brokers that are not known as replicas.
-
-    Another controller may have added them before the claim, after we read the topic.
-    """
-    topic = view.session.topics[partition.topic]
-    if topic.stale or topic.read_in >= view.tenure.claim_generation:
-        return
-    assignment = topic.partitions.get(partition.partition)
-    if assignment is not None and not set(read.isr) <= set(assignment.replicas):
-        topic.invalidate(view.tenure.claim_generation)
-        view.due.overtaken_topics.add(partition.topic)
 
 
 def _note_watch(

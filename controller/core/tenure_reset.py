@@ -80,8 +80,6 @@ def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instan
     disk_reservations.miss_deletions(view, now)
     _take_up(view, now)
     _invalidate_topics(view)
-    # What the former controller wrote last to topics that it was to delete.
-    view.due.overtaken_topics |= view.session.topics.keys() & (view.session.deletions or ())
 
 
 def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId]]:
@@ -149,20 +147,36 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
 
 def _invalidate_topics(view: ClusterView) -> None:
     """
-    Invalidate what may have been read before the claim, where something depends on it.
+    Invalidate what was read before the claim; topics that something depends on are read first.
 
-    The former controller may have written after our read; from the claim on no other controller
-    does. A read that was under way at the claim does not make it valid again, whatever its content.
+    The former controller may have written after our read, or deleted a topic that was created again
+    with the same version; from the claim on no other controller does. A read that was under way at
+    the claim does not make it valid again, whatever its content.
     """
-    work, intake = view.work, view.intake
-    if intake.legacy is not None:
-        intake.legacy.stale = True
-    concerned = {p.topic for p in work.reassignments} | {p.topic for p in work.orphaned}
-    concerned |= {d.partition.topic for d in view.cluster.departed}
-    concerned |= {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
-    for name, topic in view.session.topics.items():
-        if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
-            topic.invalidate(view.tenure.claim_generation)
+    if view.intake.legacy is not None:
+        view.intake.legacy.stale = True
+    for topic in view.session.topics.values():
+        topic.invalidate(view.tenure.claim_generation)
+    view.due.overtaken_topics |= _needed_topics(view) & view.session.topics.keys()
+
+
+def _needed_topics(view: ClusterView) -> set[str]:
+    """Return the topics with work; those without partitions are not read with their states."""
+    work, intake, session = view.work, view.intake, view.session
+    named = [*work.reassignments, *work.orphaned]
+    named += (d.partition for d in view.cluster.departed)
+    for plan in (intake.legacy, intake.queue):
+        named += () if plan is None else plan.entries
+    for submission in session.submissions.values():
+        named += submission.entries
+    needed = {p.topic for p in named} | (session.deletions or frozenset())
+    if intake.cancellation is not None:
+        needed |= intake.cancellation.topics | {p.topic for p in intake.cancellation.partitions}
+    return needed | {
+        name
+        for name, topic in session.topics.items()
+        if not topic.partitions or any(a.is_reassigning for a in topic.partitions.values())
+    }
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:

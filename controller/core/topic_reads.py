@@ -108,6 +108,7 @@ def topics_read(view: ClusterView, event: events.TopicsRead, now: Instant) -> No
     if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
         _overtaken(view, event)
         return
+    view.tenure.reading_topics.difference_update(event.topics)
     topics = deletion_facts.without_deleted(view, event.topics)
     uncertain = {name for name, read in topics.items() if _may_lose(view, name, read)}
     for name, read in topics.items():
@@ -172,12 +173,11 @@ def _may_lose(view: ClusterView, name: str, read: model.TopicAssignment | str | 
     return len(read.partitions) < len(known.partitions)
 
 
-def read_in_tenure(view: ClusterView, topics: Iterable[str]) -> None:
-    """Have topics read again whose last read began before the claim."""
-    for name in topics:
+def read_invalid(view: ClusterView, topics: Iterable[str]) -> None:
+    """Have those of some topics read now that are invalid, as something waits for them."""
+    for name in topics if view.tenure.held is not None else ():
         known = view.session.topics.get(name)
-        if known is not None and known.read_in < view.tenure.claim_generation:
-            known.invalidate(view.tenure.claim_generation)
+        if known is not None and known.stale and name not in view.tenure.reading_topics:
             view.due.overtaken_topics.add(name)
 
 
@@ -197,7 +197,7 @@ def follow_protocol(view: ClusterView) -> None:
         known = view.tenure.states.keys() - view.tenure.seeding
         view.due.seeded.update(dict.fromkeys(sorted(known)))
     if protocols.assigns_ids(view):
-        read_in_tenure(view, sorted(view.session.without_id))
+        read_invalid(view, sorted(view.session.without_id))
 
 
 def _look_for_missing(view: ClusterView, topics: set[str]) -> None:

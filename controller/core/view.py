@@ -81,22 +81,6 @@ class ClusterView:
             )
         )
 
-    def settled_assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
-        """
-        Return the entry of the topic znode, None unless it was read in this tenure.
-
-        The previous controller may have written it after an earlier read. What was read of states
-        gives no evidence of that: it may be newer.
-        """
-        topic = self.session.topics.get(partition.topic)
-        if (
-            self.tenure.held is None
-            or topic is None
-            or topic.read_in < self.tenure.claim_generation
-        ):
-            return None
-        return self.session.assignment(partition)
-
     def is_of_former_topic(self, partition: TopicPartition) -> bool:
         """
         Return whether a reassignment was accepted for a deleted topic of the same name.

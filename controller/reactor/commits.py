@@ -184,7 +184,7 @@ class Commits:
             return
         owners = batch.owners[result.index] or batch.changes
         owning = [left.pop(id(change)) for change in owners if id(change) in left]
-        is_race = result.error in RACES
+        is_race, topic = result.error in RACES, paths.parse_topic(path)
         # After another error the znode is still as the view has it: it is not read again.
         if is_race:
             invalidation.invalidate_plans(
@@ -204,7 +204,7 @@ class Commits:
                     self._carry_out(effect, now)
         for change in owning:
             self._observer.on_rejected(change, result.error, self._view)
-            for effect in invalidation.invalidate(self._view, change) if is_race else ():
+            for effect in invalidation.invalidate(self._view, change, topic) if is_race else ():
                 self._carry_out(effect, now)
         if is_race or result.error is ports.WriteError.NOT_EMPTY:
             self._read_again(path, now)

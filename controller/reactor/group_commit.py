@@ -44,6 +44,14 @@ _ASSIGNMENT_BYTES = 60
 _ENTRY_BYTES = 50
 """Estimate for an entry of a plan, without its topic's name and its brokers."""
 
+_OnTopic = (
+    records.SpecRecord
+    | records.SpecEndedRecord
+    | records.StateRecord
+    | records.StateCreatedRecord
+    | records.IsrRecord
+)
+
 Entries = dict[model.TopicPartition, model.Replicas | None]
 """Entries of a plan that change; None removes one."""
 
@@ -351,16 +359,18 @@ def _topic_of(change: records.Change) -> str:
 
 def _relies_on_topic(
     record: records.Record,
-) -> TypeGuard[records.SpecRecord | records.SpecEndedRecord]:
+) -> TypeGuard[_OnTopic]:
     """
     Return whether a record is derived from a topic znode: the assignment, or that it exists.
 
-    That znode may have been read before the claim. A Kafka controller may have ended a
-    reassignment since, and a cancellation would record original replicas that the partition no
-    longer has. With the delegated engine, the controller may carry out a request after the last
-    read.
+    That znode was read in this tenure, since when no other controller deletes topics, but clients
+    of old releases write it themselves. With the delegated engine, the controller may carry out a
+    request after the last read. A version does not tell a topic from a later one of the same name
+    (``docs/decisions/0002``).
     """
     match record:
+        case records.StateRecord() | records.StateCreatedRecord() | records.IsrRecord():
+            return True
         case records.SpecRecord(spec=spec):
             return spec.version is None and spec.route is not model.Route.FOREIGN
         case records.SpecEndedRecord(version=version, stands=stands):

@@ -127,6 +127,12 @@ def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
 
 
+def parse_topic(path: str) -> str | None:
+    """Read the path of a topic znode."""
+    name = path.removeprefix(f"{TOPICS}/")
+    return name if name != path and valid_topic(name) else None
+
+
 def deletion_path(topic: str) -> str:
     """Return the marker of a topic that is to be deleted."""
     return f"{DELETIONS}/{topic}"

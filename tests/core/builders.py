@@ -172,16 +172,19 @@ class Driver:
             by_topic.setdefault(partition.topic, {})[partition.partition] = PartitionAssignment(
                 replicas(*ids)
             )
+        found = {t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}
         self.observe(
             BrokersRead({BrokerId(b): self.registration(b) for b in self.brokers}),
             TopicsListed(frozenset(by_topic)),
-            TopicsRead({t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}),
+            TopicsRead(found),
             *self.nothing_asked(),
             LeadershipGained(),
             WallClockRead(WALL_S),
         )
         self.observe(*self.own_records())
         self.observe(ControllerClaimed(EPOCH))
+        if not self.answers_topics:
+            self.observe(TopicsRead(found))
         first = {
             p: PartitionState(
                 BrokerId(self.leaders.get(p, ids[0])),

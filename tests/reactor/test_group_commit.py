@@ -15,9 +15,11 @@ from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     Instant,
+    LeaderEpoch,
     OutcomeKind,
     PartitionAssignment,
     PartitionOutcome,
+    PartitionState,
     ReassignmentSpec,
     Refusal,
     RefusalReason,
@@ -39,6 +41,7 @@ from controller.core.records import (
     CancellationEndedRecord,
     Change,
     DeletionRequestedRecord,
+    IsrRecord,
     LegacyEntryRecord,
     PartitionOutcomeRecord,
     PartRecord,
@@ -50,6 +53,8 @@ from controller.core.records import (
     RequestOutcomeRecord,
     SpecEndedRecord,
     SpecRecord,
+    StateCreatedRecord,
+    StateRecord,
     SubmissionEndedRecord,
     TopicIdRecord,
 )
@@ -209,6 +214,9 @@ def test_a_refused_shard_concerns_those_who_share_it() -> None:
 
 # --- what topic znodes say -----------------------------------------------------------------------
 
+EPOCH = ControllerEpoch(7)
+STATE = PartitionState(BrokerId(1), LeaderEpoch(1), replicas(1, 2), EPOCH, ZkVersion(1))
+
 
 def with_topic(version: int = 3) -> ClusterView:
     """Build a view that read the topic at a version."""
@@ -239,6 +247,22 @@ def test_a_new_spec_is_written_only_while_its_topic_is_as_read(version: ZkVersio
 def test_what_ends_without_a_step_holds_only_while_the_topic_says_so(end: SpecEndedRecord) -> None:
     """The end writes nothing else whose version is checked."""
     assert Check(paths.topic_path("t"), ZkVersion(3)) in only(with_topic(), [end, refused(0)])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        StateCreatedRecord(tp(0), BrokerId(1), replicas(1, 2), EPOCH),
+        StateRecord(tp(0), BrokerId(1), LeaderEpoch(2), replicas(1, 2), EPOCH, ZkVersion(1)),
+        IsrRecord(tp(0), STATE, replicas(1), 0),
+    ],
+    ids=["first state", "state", "ISR"],
+)
+def test_a_state_is_written_only_while_its_topic_is_as_read(written: Record) -> None:
+    """Clients of old releases write topic znodes without a controller."""
+    first, second = only(with_topic(), [written])
+    assert first == Check(paths.topic_path("t"), ZkVersion(3))
+    assert second.path == paths.state_path(tp(0))
 
 
 def test_the_end_of_a_step_does_not_depend_on_what_else_the_topic_says() -> None:

@@ -31,6 +31,7 @@ from controller.core.broker_requests import (
     ProducerIdsResponse,
 )
 from controller.core.controllership import controlled_shutdown, isr_changes, producer_ids
+from controller.core.controllership.cluster_loading import reads_of
 from controller.core.controllership.engines import engine_of
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
@@ -79,7 +80,7 @@ def answer_brokers(
     timers += lost_asks.due_at(view)
     following: list[effects.Effect] = []
     if found.unknown:
-        following.append(effects.ReadStates(tuple(found.unknown), effects.ReadPurpose.CONFLICT))
+        following += reads_of(view, tuple(found.unknown), effects.ReadPurpose.CONFLICT)
     if timers:
         following.append(effects.SetTimer(wakeups.ASKS_TIMER, min(timers)))
     return Decision(tuple(found.changes), tuple(following))

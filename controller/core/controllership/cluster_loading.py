@@ -21,11 +21,9 @@ HEAD_START_S = 0.5
 
 
 def read_topics(view: ClusterView, due: Worklist) -> Decision:
-    """Read topics that are listed and not known yet, and those that a claim left stale."""
+    """Read topics that are listed and not known yet, and those to be read again now."""
     session = view.session
     wanted = set(due.overtaken_topics)
-    if due.claimed:
-        wanted |= {name for name, topic in session.topics.items() if topic.stale}
     if due.listed_topics and session.listed is not None:
         known = session.topics.keys() | session.asked_topics | session.unreadable_topics.keys()
         wanted |= session.listed - known
@@ -36,7 +34,8 @@ def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """
     Read the states this tenure has not read: the work first, the rest in the background.
 
-    The rest waits a moment where there is work: reading thousands of states keeps a processor busy.
+    Each after its topic, of which nothing is decided before it was read in this tenure. The rest
+    waits a moment where there is work: reading thousands of states keeps a processor busy.
     """
     tenure = view.tenure
     if not tenure.unseeded or tenure.held is None:
@@ -54,9 +53,20 @@ def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         if now < ready_at and (view.intake.legacy is not None or view.work.reassignments):
             return Decision(effects=(effects.SetTimer(SEED_TIMER, ready_at),))
         first = dict.fromkeys(islice(tenure.unseeded, view.options.seed_chunk))
-    return Decision(
-        effects=(effects.ReadStates(tuple(first), effects.ReadPurpose.SEED),) if first else ()
-    )
+    if not first:
+        return Decision()
+    return Decision(effects=reads_of(view, tuple(first), effects.ReadPurpose.SEED))
+
+
+def reads_of(
+    view: ClusterView, partitions: tuple[TopicPartition, ...], purpose: effects.ReadPurpose
+) -> tuple[effects.Effect, ...]:
+    """Return the reads of states, and before them of their topics that are invalid."""
+    topics, being_read = view.session.topics, view.tenure.reading_topics
+    named = dict.fromkeys(p.topic for p in partitions if p.topic not in being_read)
+    invalid = tuple(name for name in named if name in topics and topics[name].stale)
+    read = effects.ReadStates(partitions, purpose)
+    return (effects.ReadTopics(invalid), read) if invalid else (read,)
 
 
 def send_reads(view: ClusterView, due: Worklist) -> Decision:

@@ -41,8 +41,7 @@ def request_deletion(
     # As with Kafka, a topic is unknown from the time on at which brokers do not know it any more.
     if is_dropped(view, name, topic.czxid) if topic is not None else not is_listed:
         return TopicResult(name, _unknown(asked))
-    is_early = topic is not None and topic.read_in < view.tenure.claim_generation
-    if topic is None or topic.stale or (is_early and asked.topic_id is not None):
+    if topic is None or topic.stale:
         return None
     if asked.topic_id not in {None, topic.topic_id}:
         return TopicResult(name, _unknown(asked))

@@ -80,8 +80,7 @@ def _shrink(
     assignment = view.session.assignment(partition)
     if assignment is None or leader not in assignment.replicas:
         # No LeaderAndIsr reaches a leader that is not a replica: another one is written.
-        is_known = view.settled_assignment(partition) is not None
-        serving = view.serving_replicas(partition) if is_known else ()
+        serving = view.serving_replicas(partition)
         leader = leader_selection.reassigned_leader(serving, isr, lambda r: r in isr)
     isr = isr if leader is None else orphans.without_strangers(view, partition, leader, isr)
     if leader is None or isr == state.isr:

@@ -29,13 +29,21 @@ _COMES_NEXT: Final = (
 
 
 def invalidate(  # noqa: C901, PLR0912 - one arm per record
-    view: ClusterView, change: records.Change
+    view: ClusterView, change: records.Change, overtaken: str | None = None
 ) -> list[effects.Effect]:
-    """Invalidate the basis of a rejected change; return the reads that restore it."""
+    """
+    Invalidate the basis of a rejected change; return the reads that restore it.
+
+    Args:
+        view: Everything known; what the change was decided from is invalid from now on.
+        change: The rejected change.
+        overtaken: The topic whose znode is not as the change expects it, if that is the reason.
+
+    """
     session, cluster = view.session, view.cluster
     cluster.read_generation += 1
     keep_bounces(view, change)
-    topics: dict[str, None] = {}
+    topics: dict[str, None] = {} if overtaken is None else {overtaken: None}
     states: dict[TopicPartition, None] = {}
     following: list[effects.Effect] = []
     for record in change.records:

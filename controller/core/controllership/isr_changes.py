@@ -75,11 +75,12 @@ def judge(
     if name is None or name not in view.session.topics:
         return _without_topic(change, name) if is_gone(view, name) else Unknown(None)
     partition = TopicPartition(name, change.partition)
-    state = view.tenure.states.get(partition)
-    if state is None:
+    state, is_invalid = view.tenure.states.get(partition), view.session.topics[name].stale
+    if state is None or is_invalid:
         # A leader of a deleted topic that was created again with fewer partitions.
         unknown = result(change, broker_requests.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
-        return Unknown(partition, unknown if partition in view.tenure.stateless else None)
+        is_missing = partition in view.tenure.stateless and not is_invalid
+        return Unknown(partition, unknown if is_missing else None)
     is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
     error = None if is_behind else _error_of(view, asked, change, partition, state)
     if error is not None:

@@ -287,6 +287,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
     if reassignment.in_doubt and topic is not None:
         view.cluster.read_generation += 1
         topic.invalidate(view.cluster.read_generation)
+        view.due.overtaken_topics.add(partition.topic)
     reassignment.in_doubt = False
 
 

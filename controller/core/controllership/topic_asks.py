@@ -272,9 +272,6 @@ def _grown(asking: Asking, asked: MorePartitions, *, validate_only: bool) -> _Ju
         if topic is None or topic.stale or name in (view.session.deletions or ()):
             _check_exists(view, name)
             return None
-        if topic.read_in < view.tenure.claim_generation and not validate_only:
-            # Another topic of that name may have the same version; it is being read.
-            return None
         added = _added(view, asked, topic.partitions)
     except TopicRefusedError as refusal:
         return TopicResult(name, refusal.code, str(refusal))

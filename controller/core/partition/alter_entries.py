@@ -80,13 +80,10 @@ def backing_off(phase: phases.Phase, now: Instant) -> Blocked | None:
 
 
 def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Read what an answer invalidated; set the timer of the next look at alter entries."""
+    """Set the timer of the next look at alter entries."""
     if not (due.timer or due.answered):
         return Decision()
     following: list[effects.Effect] = []
-    stale = tuple(sorted(name for name, topic in view.session.topics.items() if topic.stale))
-    if stale and due.answered:
-        following.append(effects.ReadTopics(stale))
     times = [
         max(phase.since + (backoff_of(phase) if phase.error else SEEN_S), now + UNSENT_S)
         for phase in (r.phase for r in view.work.reassignments.values())

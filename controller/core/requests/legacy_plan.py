@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.core import effects, foreign, options, records, topic_configs
-from controller.core.cached_znodes import PlanNode
+from controller.core.cached_znodes import PlanNode, Topic
 from controller.core.model import Instant, Refusal, RefusalReason, Route, TopicPartition
 from controller.core.partition.orphans import left_where_it_stands
 from controller.core.reassignments import Reassignment
@@ -189,6 +189,18 @@ def adopt_foreign(view: ClusterView) -> Decision:
             spec = foreign.foreign_spec(assignment, topic.czxid)
             adopted = records.SpecRecord(partition, spec)
             changes.append(Change((adopted,), partition=partition))
-    if not any(topic.stale for topic in session.topics.values()):
+    if not any(_is_awaited(view, name, topic) for name, topic in session.topics.items()):
         changes.append(Change((records.ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))
+
+
+def _is_awaited(view: ClusterView, name: str, topic: Topic) -> bool:
+    """
+    Return whether foreign reassignments of a topic are not known before it is read.
+
+    Another topic that shows one when it is read has them adopted once more.
+    """
+    return topic.stale and (
+        name in view.work.topics_at_work
+        or any(assignment.is_reassigning for assignment in topic.partitions.values())
+    )

@@ -134,7 +134,9 @@ class TenureState:
     shards: int = 0
     """Shards of outcomes written in this tenure: their names must differ."""
 
-    # partition states, and what was missed
+    # topics and partition states, and what was missed
+    reading_topics: set[str] = field(default_factory=set)
+    """Topics that are being read."""
     states: dict[TopicPartition, model.PartitionState] = field(default_factory=dict)
     watched: dict[TopicPartition, bool] = field(default_factory=dict)
     """

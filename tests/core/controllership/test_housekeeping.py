@@ -314,7 +314,8 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
 
 def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
     """However short the linger is: a hand-back would take the StopReplica back again."""
-    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=0.0))
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.view.options = Options(tenure_linger_s=0.0)
     driver.acknowledges = False
     orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.view.tenure.confirmed[tp()] = (BrokerId(1), driver.view.tenure.states[tp()].leader_epoch)

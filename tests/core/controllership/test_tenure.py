@@ -306,7 +306,8 @@ def fire(driver: Driver, at: Instant) -> bool:
 
 def test_orphans_alone_keep_the_role_for_a_minute() -> None:
     """Their broker may never answer; the next tenure tries again."""
-    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.0), acknowledges=False)
+    driver = Driver({tp(): (1, 2)}, acknowledges=False)
+    driver.view.options = Options(tenure_linger_s=0.0)
     assert driver.view.tenure.held is not None
     since = driver.view.tenure.held.since
     driver.observe(OrphansRead(frozenset({Orphan(BrokerId(3), tp(), Zxid(9), "not confirmed")})))

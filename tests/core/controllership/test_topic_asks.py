@@ -391,7 +391,7 @@ def test_topic_in_motion_or_in_deletion_does_not_grow() -> None:
 def test_topic_that_was_read_before_the_claim_is_read_again_before_it_grows() -> None:
     """Another topic of that name may have been created with the same version."""
     driver = Driver({tp(): (1, 2)}, acknowledges=False, answers_topics=False)
-    driver.view.session.topics["t"].read_in = driver.view.tenure.claim_generation - 1
+    driver.view.session.topics["t"].invalidate(driver.view.tenure.claim_generation)
     ask(driver, growth("t", 2))
     assert not any(isinstance(r, TopicGrownRecord) for c in driver.changes for r in c.records)
     other = TopicAssignment({0: PartitionAssignment(replicas(2, 1))}, ZkVersion(0), Zxid(90))

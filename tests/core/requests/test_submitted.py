@@ -406,6 +406,7 @@ def test_a_partition_that_the_topic_lacks_is_refused_only_when_it_was_read_again
     """Topics and requests are read side by side: it may have grown before it was asked for."""
     driver = Driver({tp(0): (1, 2)})
     driver.answers_topics = False
+    driver.sent.clear()
     asked = submission("request_0000000000", {tp(1): (1, 3), tp(2): (1, 3)})
     submit(driver, asked)
     assert driver.sent.count(ReadTopics(("t",))) == 1
