@@ -335,6 +335,10 @@ class Invariants:
             partition = TopicPartition(topic, number)
             self._well_formed(partition, assignment)
             if old is None:
+                # Where clients ask for partitions, ``topic_rules`` judges those that are added.
+                is_former = transaction.session in self._daemons and self.topics is None
+                why = f"{partition}: the daemon writes a partition that the topic does not have"
+                self.judge.ensure(not is_former, why, Rule.OF_THIS_TOPIC)
                 continue
             if transaction.session in self._daemons:
                 self._dropped_are_gone(partition, old, assignment)

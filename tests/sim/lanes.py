@@ -9,7 +9,7 @@ one thread and may lag behind the others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tests.sim.schedule import Action, Schedule
@@ -49,17 +49,43 @@ class Lane:
         self._schedule.call_at(self._free_at, run)
 
 
+LATE_SHARE: Final = 0.2
+LATE_S: Final = 3.0
+"""The share of the times at which topics are read late, and how late at the most."""
+
+
 class Lanes:
     """The lanes of one store."""
 
     def __init__(self, schedule: Schedule, lagged: Callable[[], None]) -> None:
         """Begin without a lag; ``lagged`` is called for every late event."""
+        self._schedule = schedule
+        self._topics_read_at = 0.0
+        """Topics whose watches fire before this time are read then."""
         self.levels = Lane(schedule, lagged)
         """Everything that is read whole, but for our own records."""
         self.bulk = Lane(schedule, lagged)
         """Topics, states and our own records."""
         self.claims = Lane(schedule, lagged)
         """Results of claims."""
+
+    def read_topics_at(self, at: float) -> None:
+        """Have topics whose watches fire from now on read at a time, or later."""
+        self._topics_read_at = max(self._topics_read_at, at)
+
+    def read_again(self, read: Action) -> None:
+        """
+        Run a read of topics that a watch caused, at times after reads that are requested later.
+
+        Of thousands of topics that are read again after a broken connection, some come late.
+        """
+        now, chance = self._schedule.now(), self._schedule.random
+        if now >= self._topics_read_at and chance.random() < LATE_SHARE:
+            self._topics_read_at = now + chance.uniform(0.0, LATE_S)
+        if now < self._topics_read_at:
+            self._schedule.call_at(self._topics_read_at, read)
+        else:
+            read()
 
     @property
     def on_time_since(self) -> float:

@@ -51,6 +51,7 @@ class Actions:
     plan_replaced: int = 0
     topic_created: int = 0
     topic_deleted: int = 0
+    topic_created_again: int = 0
     partitions_added: int = 0
     api_reassigned: int = 0
     api_cancelled: int = 0
@@ -113,6 +114,7 @@ class Operators:
             "plan_replaced": self._replace_plan,
             "topic_created": self._create_topic,
             "topic_deleted": self._delete_topic,
+            "topic_created_again": self._create_again,
             "partitions_added": self._add_partitions,
             "api_reassigned": self._reassign_by_api,
             "api_cancelled": self._cancel_by_api,
@@ -296,6 +298,33 @@ class Operators:
         name = self._chance.choice(topics)
         self._world.delete_topic(name)
         self.expected.take_back([p for p in self._world.partitions() if p.topic == name])
+        return name
+
+    def _create_again(self) -> str | None:
+        """
+        Delete a topic, and when it is gone create another one of its name, for other replicas.
+
+        A request for a partition of any topic follows at once: a daemon claims the role for it.
+        """
+        topics = self._topics()
+        if len(topics) < 2:
+            return None
+        name = self._chance.choice(topics)
+        size, count = self._chance.randint(1, 3), len(self._world.topic(name).partitions)
+
+        def create() -> None:
+            if not self._is_running:
+                return
+            assignment = {n: self._replicas(size) for n in range(self._chance.randint(1, count))}
+            self._world.create_topic(name, assignment, min_insync_replicas=min(size, 2))
+            self._world.fabric.strike("created_again")
+            asked = self._chance.choice(self._world.partitions())
+            entries = {asked: self._target(asked)}
+            request = self._world.submit_request(entries)
+            self._world.fabric.note(f"{name} again: {assignment}; {request} {_text(entries)}")
+
+        self.expected.take_back([p for p in self._world.partitions() if p.topic == name])
+        self._world.delete_topic_for(name, create)
         return name
 
     def _add_partitions(self) -> str | None:

@@ -40,6 +40,8 @@ REFUSING_SHARE: Final = 0.1
 """The share of those whose brokers refuse what only a controller may for a while."""
 SILENT_SHARE: Final = 0.2
 """The share of those whose brokers do not say whether topics may be deleted."""
+CREATED_AGAIN_SHARE: Final = 0.1
+"""The share of those with an idle daemon in which operators create topics again."""
 DELETIONS_SHARE: Final = 0.4
 """The share of the others with operators where these delete topics often."""
 CLASSIC: Final = Weights()
@@ -87,6 +89,7 @@ RESTLESS: Final = Actions(
     plan_replaced=1,
     topic_created=2,
     topic_deleted=1,
+    topic_created_again=2,
     partitions_added=2,
     api_reassigned=3,
     api_cancelled=1,
@@ -126,6 +129,7 @@ WANTS: Final = {
         settings_changed=2,
         topic_created=1,
         topic_deleted=1,
+        topic_created_again=1,
         partitions_added=1,
         api_reassigned=2,
         api_cancelled=1,
@@ -164,7 +168,8 @@ class Plot:
 
 def plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with every setting that a history may have."""
-    return _with_deletions(seed, plot_without_deletions(seed))
+    plot = _with_deletions(seed, plot_without_deletions(seed))
+    return _with_topics_created_again(seed, plot)
 
 
 def plot_without_deletions(seed: int) -> Plot:
@@ -181,6 +186,21 @@ def plot_without_deletions(seed: int) -> Plot:
     return _with_refusing_brokers(seed, plot)
 
 
+def _with_topics_created_again(seed: int, plot: Plot) -> Plot:
+    """Let operators in some only create topics again, while the daemon mostly has no work."""
+    is_idle = plot.has_kafka_controllers and plot.options.tenure is TenurePolicy.ON_DEMAND
+    if not is_idle or Random(f"created again {seed}").random() >= CREATED_AGAIN_SHARE:
+        return plot
+    return with_topics_created_again(plot)
+
+
+def with_topics_created_again(plot: Plot) -> Plot:
+    """Let operators only create topics again, while the daemon mostly has no work."""
+    actions = Actions(plan_submitted=0, topic_created=1, topic_created_again=3)
+    name = f"{plot.name}, topics created again"
+    return replace(plot, name=name, actions=actions, action_every_s=6.0, plans=2)
+
+
 def _with_deletions(seed: int, plot: Plot) -> Plot:
     """Let topics be deleted often in some, and brokers not say in others whether they may be."""
     chance = Random(f"topic deletions {seed}")
@@ -189,7 +209,9 @@ def _with_deletions(seed: int, plot: Plot) -> Plot:
     if plot.actions is None or chance.random() >= DELETIONS_SHARE:
         return plot
     often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 6, 1)
-    actions = replace(plot.actions, topic_deleted=often, topic_created=2 * often)
+    actions = replace(
+        plot.actions, topic_deleted=often, topic_created=2 * often, topic_created_again=often
+    )
     return replace(plot, name=f"{plot.name}, many deletions", actions=actions)
 
 
@@ -314,7 +336,7 @@ def asked_plot_of(seed: int) -> Plot:
         return plot
     actions = WANTS[name]
     if plot.options.tenure is TenurePolicy.PERMANENT:
-        actions = replace(actions, topic_deleted=0)
+        actions = replace(actions, topic_deleted=0, topic_created_again=0)
     by_request = chance.random() < 0.6
     words = (f"{name} wanted", "by request" if by_request else "by plan")
     return replace(
@@ -349,7 +371,7 @@ def plan_plot_of(seed: int) -> Plot:
         options = replace(options, tenure=TenurePolicy.PERMANENT)
     if options.tenure is TenurePolicy.PERMANENT and actions is not None:
         # The draws of old are kept: ``_with_deletions`` lets topics be deleted in some of these.
-        actions = replace(actions, topic_deleted=0)
+        actions = replace(actions, topic_deleted=0, topic_created_again=0)
     words = [
         f"{daemons} daemon(s)",
         str(options.tenure),

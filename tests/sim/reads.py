@@ -292,7 +292,9 @@ class SimReads:
         self._session.ask(at_server)
 
     def _topic(self, topic: str) -> TopicAssignment | str | None:
-        watch = self._session.watch("topic", lambda: self.read_topics((topic,)))
+        watch = self._session.watch(
+            "topic", lambda: self._lanes.read_again(lambda: self.read_topics((topic,)))
+        )
         znode = self._zookeeper.get(paths.topic_path(topic), watch)
         if znode is None:
             self._watched_topics.discard(topic)

@@ -52,6 +52,7 @@ class Rule(StrEnum):
     NO_PARTITION_LOST = "no topic znode loses a partition"
     SAME_TOPIC_ID = "no topic changes its id"
     LOGS_HAVE_IDS = "every log has the id of its topic, which has one"
+    OF_THIS_TOPIC = "the daemon writes only partitions and replicas that the present topic has"
     REPLICAS_THERE = "every partition has replicas"
     NO_REPLICA_TWICE = "no replica is listed twice"
     MARKED_WITHIN_RS = "adding and removing replicas are among the replicas"

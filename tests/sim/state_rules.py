@@ -150,6 +150,8 @@ class StateRules:
             Rule.LEADER_EPOCH_BY_ONE,
         )
         if before is None:
+            if transaction.session in self._daemons:
+                self._of_this_topic(partition, after)
             return
         self._judge.ensure(
             after.leader_recovery_state == RECOVERED or len(after.isr) == 1,
@@ -276,6 +278,15 @@ class StateRules:
         """
         trusted = self._trusted_at.get(partition, {}).get(broker)
         return trusted is not None and self._moved_at.get(broker, 0.0) > trusted
+
+    def _of_this_topic(self, partition: TopicPartition, first: PartitionState) -> None:
+        """Judge that a first state is that of a partition of the present topic."""
+        replicas = self._znodes.replicas(partition)
+        self._judge.ensure(
+            {first.leader, *first.isr} <= set(replicas),
+            f"{partition}: the first state is {first}, the topic has the replicas {replicas}",
+            Rule.OF_THIS_TOPIC,
+        )
 
     def _within_replicas(self, partition: TopicPartition, after: PartitionState) -> None:
         self._judge.ensure(

@@ -27,6 +27,7 @@ from tests.sim.plots import (
     plan_plot_of,
     plot_of,
     plot_without_deletions,
+    with_topics_created_again,
 )
 from tests.sim.rules import Rule
 from tests.sim.store_faults import Refusal
@@ -152,6 +153,14 @@ def test_every_requested_target_is_reached_or_refused(seed: int) -> None:
 def test_what_a_campaign_found_is_survived(seed: int) -> None:
     """Each seed is played as by a campaign."""
     play(seed, plot_of(seed))
+
+
+@pytest.mark.parametrize("seed", [21, 38])
+def test_topics_that_are_created_again_at_any_instant_get_states_of_their_own(seed: int) -> None:
+    """The daemon hears late of some, and claims the role meanwhile."""
+    world = World(seed)
+    play(seed, with_topics_created_again(plot_of(seed)), world)
+    assert world.fabric.struck["created_again"]
 
 
 def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(

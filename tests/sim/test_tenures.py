@@ -158,3 +158,28 @@ def test_a_topic_that_is_created_again_is_not_moved_by_a_request_for_the_former_
     summary = world.zookeeper.get(paths.outcome_path(request))
     assert summary is not None
     assert "the topic was deleted and created again" in summary.data.decode()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_topic_that_is_created_again_just_before_a_claim_gets_states_of_its_own(seed: int) -> None:
+    """The daemon hears late of it, and its version is the former one's."""
+    world = World(seed)
+    world.create_topic("moved", {0: [1, 2, 3]}, produce=False)
+    other = {0: [1, 2, 3], 1: [2, 3, 1]}
+    world.create_topic("other", other, produce=False)
+    world.settle()
+    daemon = world.add_daemon(reactors(OPTIONS))
+    world.run_for(5.0)
+    daemon.store.lanes.read_topics_at(world.now + 60.0)
+
+    def create() -> None:
+        world.create_topic("other", {0: [2, 3]}, produce=False)
+        world.submit_request({MOVED: [1, 2, 4]})
+
+    world.delete_topic_for("other", create)
+    world.run_until(lambda: world.assignment(MOVED).replicas == (1, 2, 4), within_s=60.0)
+    world.run_until(lambda: is_finished(world), within_s=90.0, look_every_s=0.5)
+    state = world.state(TopicPartition("other", 0))
+    assert state is not None
+    assert set(state.isr) == {2, 3}
+    assert world.zookeeper.get(paths.state_path(TopicPartition("other", 1))) is None

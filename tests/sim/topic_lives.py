@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 TOPICS: Final = tuple(f"living{n}" for n in range(4))
 PARTITIONS_MAX: Final = 6
+AGAIN_SHARE: Final = 0.5
+"""The share of the deleted topics that are created again at once."""
 REQUEST_AFTER_S: Final = (0.0, 0.0, 0.0, 0.02, 0.3, 3.0)
 """The delays from which that of a request after a change is drawn."""
 STALE: Final = frozenset(
@@ -167,8 +169,17 @@ class TopicLives:
 
     def _delete(self, name: str) -> str:
         self._requested.take_back(name)
-        self._world.delete_topic(name)
+        if self._chance.random() < AGAIN_SHARE:
+            self._world.delete_topic_for(name, lambda: self._appear(name))
+        else:
+            self._world.delete_topic(name)
         return f"topic {name} is to be deleted"
+
+    def _appear(self, name: str) -> None:
+        """Create a topic just when the former one of its name is gone, and ask for it at once."""
+        if self._is_running:
+            self._world.fabric.note(self._create(name))
+            self._request(name)
 
     def _request(self, name: str) -> None:
         """Ask for other replicas of some of its partitions, the youngest among them."""

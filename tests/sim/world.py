@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from controller.core.controls import Limits, Pauses
@@ -41,9 +42,10 @@ from tests.sim.decoded import cancellation_of, read_state, read_topic
 from tests.sim.fabric import Fabric
 from tests.sim.invariants import Invariants
 from tests.sim.kafka_controller import KafkaController
+from tests.sim.lanes import LATE_S
 from tests.sim.producers import SimProducer
 from tests.sim.schedule import Schedule
-from tests.sim.zookeeper import NO_SESSION, Make, Put, SimZooKeeper
+from tests.sim.zookeeper import NO_SESSION, Make, Put, SimZooKeeper, Transaction
 
 DIRECTORIES: Final = (
     paths.BROKER_IDS,
@@ -57,6 +59,8 @@ DIRECTORIES: Final = (
 )
 WITHOUT_ID: Final = 0.25
 """How likely a topic is created by a tool of before 2.8, which writes no id."""
+AGAIN_S: Final = 0.003
+"""The time after which a topic is created again at the latest, when the former one is gone."""
 SETTLED_S: Final = 60.0
 """The time in which a cluster elects its controller and the leaders of new topics."""
 
@@ -101,6 +105,9 @@ class World:
         self.daemons: list[SimDaemon] = []
         self.cancelled: dict[RequestId, list[Cancellation]] = {}
         """What operators wanted to cancel, and when: by the cancellation that it became part of."""
+        self._created_again: dict[str, Callable[[], None]] = {}
+        """What creates a topic again when its marker is gone, by the marker's path."""
+        self.zookeeper.listeners.append(self._transacted)
         for directory in DIRECTORIES:
             self.zookeeper.ensure(directory)
         self.zookeeper.ensure(paths.CONTROLLER_EPOCH, b"0")
@@ -205,6 +212,30 @@ class World:
         """Queue a topic for deletion."""
         self.producer.partitions = [p for p in self.producer.partitions if p.topic != name]
         self.zookeeper.transact(NO_SESSION, [Make(f"{paths.DELETIONS}/{name}")])
+
+    def delete_topic_for(self, name: str, create: Callable[[], None]) -> None:
+        """
+        Queue a topic for deletion, and create another one of its name when it is gone.
+
+        Daemons hear late of it in many cases: others than the listing are read first.
+        """
+        self.delete_topic(name)
+        self._created_again[paths.deletion_path(name)] = create
+
+    def _transacted(self, transaction: Transaction) -> None:
+        for written in transaction.written if self._created_again else ():
+            if written.after is None and written.path in self._created_again:
+                create = partial(self._create_again, written.path)
+                self.schedule.call_between(0.0, AGAIN_S, create)
+                for daemon in self.daemons:
+                    late_s = self.schedule.random.uniform(-LATE_S, LATE_S)
+                    daemon.store.lanes.read_topics_at(self.now + late_s)
+
+    def _create_again(self, marker: str) -> None:
+        create = self._created_again.pop(marker, None)
+        name = marker.rpartition("/")[2]
+        if create is not None and self.zookeeper.get(paths.topic_path(name)) is None:
+            create()
 
     def submit_plan(
         self, plan: Mapping[TopicPartition, Sequence[int]], log_dirs: NamedDirs = NO_DIRS

@@ -80,10 +80,13 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 request_records.forget_submission(view, name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
             case records.TopicCreatedRecord(result=result):
-                # The topic exists, which its listing shows; or its settings do, or do not.
+                # The topic exists, and its listing is late; or its settings do, or do not.
                 tries = view.tenure.creations_rejected.get(result.name, 0) + 1
                 view.tenure.creations_rejected[result.name] = tries
-                if tries == 1:
+                if overtaken == result.name:
+                    session.listed = (session.listed or frozenset()) | {overtaken}
+                    wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+                if tries == 1 or overtaken == result.name:
                     wakeups.asks_concerned(view)
             case (
                 records.DeletionBegunRecord(topic=topic)

@@ -10,7 +10,7 @@ import pytest
 from controller.core.client_requests import ClientAnswer, ClientAsk
 from controller.core.controllership import client_asks, invalidation
 from controller.core.controllership.topic_asks import WRITE_S
-from controller.core.effects import ResignController, Respond, SendLeaderAndIsr
+from controller.core.effects import ReadTopics, ResignController, Respond, SendLeaderAndIsr
 from controller.core.events import (
     ClientAsked,
     DeletionsRead,
@@ -289,6 +289,19 @@ def test_topic_that_appears_meanwhile_exists() -> None:
     driver.observe(TopicsListed(frozenset({"t", "new"})))
     later(driver, 1)
     assert results(driver)["new"].error == 36
+
+
+def test_topic_whose_creation_is_rejected_exists_though_its_listing_is_late() -> None:
+    """Otherwise the creation would be rejected in every cycle until the listing is read."""
+    driver = Driver({tp(): (1, 2)}, answers_topics=False)
+    rejected: list[Change] = []
+    driver.commit, commit = rejected.append, driver.commit  # type: ignore[method-assign,assignment]
+    ask(driver, creation(new()))
+    driver.commit = commit  # type: ignore[method-assign]
+    invalidation.invalidate(driver.view, rejected[0], "new")
+    driver.settle()
+    assert results(driver)["new"].error == 36
+    assert ReadTopics(("new",)) in driver.sent
 
 
 def test_write_that_zookeeper_rejects_otherwise_is_an_error() -> None:
