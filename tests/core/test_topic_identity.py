@@ -165,7 +165,8 @@ def test_no_isr_is_changed_from_a_topic_that_was_read_before_the_claim() -> None
     driver = claimed_again()
     driver.observe(StatesRead({tp(0): state_of(1, 1), tp(1): state_of(2, 2, 1)}))
     asked = IsrChange("t", None, 0, LeaderEpoch(0), replicas(1, 2), 0, ZkVersion(0))
-    driver.observe(BrokerAsked(1, AlterPartition(LEADER, broker(1).epoch, 1, (asked,))))
+    request = AlterPartition(LEADER, broker(1).epoch, 1, (asked,))
+    driver.observe(BrokerAsked(1, request, driver.permission))
     assert not any(isinstance(r, IsrRecord) for c in driver.changes for r in c.records)
 
 

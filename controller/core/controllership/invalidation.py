@@ -80,14 +80,7 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 request_records.forget_submission(view, name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
             case records.TopicCreatedRecord(result=result):
-                # The topic exists, and its listing is late; or its settings do, or do not.
-                tries = view.tenure.creations_rejected.get(result.name, 0) + 1
-                view.tenure.creations_rejected[result.name] = tries
-                if overtaken == result.name:
-                    session.listed = (session.listed or frozenset()) | {overtaken}
-                    wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
-                if tries == 1 or overtaken == result.name:
-                    wakeups.asks_concerned(view)
+                _creation_rejected(view, result.name, exists=overtaken == result.name)
             case (
                 records.DeletionBegunRecord(topic=topic)
                 | records.PartitionZnodesDeletedRecord(topic=topic)
@@ -113,6 +106,18 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
     if states:
         following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))
     return following
+
+
+def _creation_rejected(view: ClusterView, name: str, *, exists: bool) -> None:
+    """Note that the topic exists, though its listing is late; or its settings do, or do not."""
+    tenure, session = view.tenure, view.session
+    tries = tenure.creations_rejected.get(name, 0) + 1
+    tenure.creations_rejected[name] = tries
+    if exists:
+        session.listed = (session.listed or frozenset()) | {name}
+        wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+    if exists or tries == 1:
+        wakeups.asks_concerned(view)
 
 
 def set_aside(
