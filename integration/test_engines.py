@@ -340,3 +340,39 @@ def test_a_broker_that_died_for_good_forbids_no_repair(
     reassigner(cluster, "limits", "--under-min-isr", "warn")
     await_end(cluster, {(healthy, 0): (1, 3)}, within_s=60, any_leader=True)
     reassigner(cluster, "limits", "--unset", "under-min-isr")
+
+
+def test_a_completed_request_that_was_undone_or_superseded_is_verified_as_such(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """The cluster is compared; a later plan says what it supersedes; no ended request is paused."""
+    topic = make_topic({0: (1, 2), 1: (1, 2)})
+    targets: Targets = {(topic, 0): (1, 3), (topic, 1): (1, 3)}
+    daemons.start(*row.arguments, "--tenure-linger", "1")
+    request = request_moves(cluster, targets)
+    await_end(cluster, targets, within_s=60, any_leader=True)
+    assert ended(cluster, request)["done"] == 2
+    assert reassigner(cluster, "verify", request).code == 0
+    assert reassigner(cluster, "cancel", request, "--scope", "all", "--wait").code == 0
+    await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (1, 2)}, within_s=60, any_leader=True)
+    undone = reassigner(cluster, "verify", request)
+    assert undone.code == 4, undone.stdout
+    assert f"{topic}-0 was completed, and was undone since by cancel-" in undone.stdout
+    assert "its replicas are 1,2 rather than 1,3" in undone.stdout
+    refused = reassigner(cluster, "pause", "--request", request)
+    assert (refused.code, "has ended" in refused.stdout) == (1, True), refused.stdout
+    later = request_moves(cluster, {(topic, 0): (1, 4)})
+    await_end(cluster, {(topic, 0): (1, 4)}, within_s=60, any_leader=True)
+    assert ended(cluster, later)["done"] == 1
+    with copies_held(cluster, [(topic, 0)]):
+        plan = tmp_path / "plan.json"
+        request_moves(cluster, {(topic, 0): (1, 5)})
+        await_begun(cluster, [(topic, 0)])
+        superseded = reassigner(cluster, "verify", later)
+        assert superseded.code == 3, superseded.stdout
+        assert f"{topic}-0 was completed, and is being reassigned by request_" in superseded.stdout
+        plan.write_text(json.dumps(plan_of({(topic, 0): (1, 2)})))
+        executed = reassigner(cluster, "execute", str(plan))
+        assert executed.code == 0, executed.stdout
+        assert "It supersedes 1 partition of request request_" in executed.stdout
+    await_end(cluster, {(topic, 0): (1, 2)}, within_s=60, any_leader=True)

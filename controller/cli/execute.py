@@ -178,7 +178,8 @@ class Execution(submitting.PlanExecution):
 
     def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
         pauses = self._operator.requests.controls().pauses
-        return (*map(str, conflicts), *pause_lines(pauses))
+        refused = (str(c) for c in conflicts if c.is_refused)
+        return (*refused, *pause_lines(pauses))
 
     def _write(self) -> None:
         self._names = []
@@ -257,6 +258,7 @@ class Execution(submitting.PlanExecution):
             refused = {r.partition for r in state.refused}
             accepted = [p for p in self._plan if p not in refused]
             print_line(f"Accepted as {self._request}: {listed(accepted)}")
+        print_lines(self._superseded())
         return code
 
     def _document(
@@ -269,6 +271,7 @@ class Execution(submitting.PlanExecution):
             "partitions": state.counts(),
             "entries": [e.document() for e in entries],
             "refused": [request_state.refusal_document(r) for r in state.refused],
+            "conflicts": [c.document() for c in self._conflicts],
             "rollback": self._rollback,
         }
 
@@ -350,6 +353,7 @@ class LegacyExecution(submitting.PlanExecution):
             print_line(f"Accepted as {self._request}: {_names(accepted)}")
         if done:
             print_line(f"Done: {_names(done)}")
+        print_lines(self._superseded())
         return code
 
     def _document(
@@ -360,6 +364,7 @@ class LegacyExecution(submitting.PlanExecution):
             "result": code.name.lower(),
             "entries": [e.document() for e in entries],
             "refused": details,
+            "conflicts": [c.document() for c in self._conflicts],
             "rollback": self._rollback,
         }
 

@@ -16,10 +16,10 @@ from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
-from controller.cli.pause import check_requests
 from controller.core import controls
 from controller.core.model import BrokerId, RequestId
 from controller.errors import InvalidInputError
+from controller.previews.validation import check_open
 from controller.units import parse_bytes, show_bytes, show_rate
 from controller.zk.operator_client import OperatorClient
 
@@ -226,7 +226,7 @@ def change_limits(
 
     """
     if changes.request is not None and changes.values:
-        check_requests(operator, [changes.request])
+        check_open(operator, [changes.request])
     if dry_run:
         found = changes.applied(operator.requests.controls().limits)
     else:

@@ -6,7 +6,7 @@ Both are durable znodes that every leader obeys. Steps in flight end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -17,11 +17,8 @@ from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines, print_note
 from controller.cli.status_text import pause_lines
 from controller.core.controls import Pause, Pauses
-from controller.core.model import BrokerId, RequestId
-from controller.core.requests.acceptance import legacy_request_id
-from controller.core.requests.queue import queue_request_id
-from controller.errors import InvalidInputError
-from controller.previews.validation import since_words
+from controller.core.model import BrokerId
+from controller.previews.validation import check_open, since_words
 from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
@@ -62,7 +59,7 @@ def pause(  # noqa: PLR0913 - the options of the command
     requests, brokers = options.request_ids(request), list(map(BrokerId, broker or ()))
 
     with context.connected(zookeeper, config) as operator:
-        check_requests(operator, requests)
+        check_open(operator, requests)
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
             print_note(f"Note: broker {ids(absent)} is not live.")
@@ -132,32 +129,6 @@ def _pauses_document(pauses: Pauses) -> dict[str, object]:
 
 def _document(hold: Pause | KillSwitch) -> dict[str, object]:
     return {"reason": hold.reason, "by": hold.by, "since_ms": hold.since_ms}
-
-
-def check_requests(operator: OperatorClient, requests: Iterable[RequestId]) -> None:
-    """
-    Check that requests are known and open.
-
-    Raises:
-        InvalidInputError: a request has ended, or is not known.
-
-    """
-    missing = set(requests)
-    if not missing:
-        return
-    known = operator.outcomes.ended()
-    ended = sorted(name for name in missing if known.get(name))
-    if ended:
-        raise InvalidInputError(f"request {', '.join(ended)} has ended")
-    missing -= known.keys()
-    missing -= {s.request for s in operator.requests.open_submissions()}
-    queue, plan = operator.requests.queue(), operator.requests.plan()
-    missing -= set() if queue is None else {queue_request_id(queue.czxid)}
-    missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
-    if missing:
-        raise InvalidInputError(
-            f"request {', '.join(sorted(missing))} is not known; see `reassigner list`"
-        )
 
 
 # --- the kill switch -----------------------------------------------------------------------------

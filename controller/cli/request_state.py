@@ -9,8 +9,8 @@ taken for done.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from controller.cli.exits import Exit
@@ -20,6 +20,7 @@ from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import RequestOptions, Submission
 from controller.errors import InvalidInputError
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState
+from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
 DETAILS_MAX: Final = 100
@@ -53,6 +54,30 @@ def counts_sentence(total: int, counts: Counter[EntryState]) -> str:
 # --- a request -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A partition that reached its target, and has other replicas since."""
+
+    by: RequestId | None
+    """The cancellation or the request that changed them; None: it is not known."""
+    is_open: bool
+    """Whether it is in progress."""
+
+    @property
+    def is_undo(self) -> bool:
+        """Whether a cancellation of scope all moved the partition back."""
+        return self.by is not None and self.by.startswith("cancel-")
+
+    @property
+    def state(self) -> EntryState:
+        """The state of the entry since."""
+        if self.by is None:
+            return EntryState.REFUSED
+        if not self.is_undo:
+            return EntryState.SUPERSEDED
+        return EntryState.ROLLING_BACK if self.is_open else EntryState.ROLLED_BACK
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestState:
     """The state of one request."""
@@ -63,6 +88,8 @@ class RequestState:
     history: RequestHistory | None = None
     submitted: tuple[Submission, ...] = ()
     """Its znodes that are not accepted yet."""
+    departed: Mapping[TopicPartition, Departure] = field(default_factory=dict)
+    """Completed entries that are not at their target any more; ``compared`` fills it."""
 
     @property
     def refused(self) -> tuple[model.Refusal, ...]:
@@ -114,10 +141,13 @@ class RequestState:
         summary = self.summary
         if summary is not None:
             # A plan by the legacy route keeps no entries, only the summary.
-            counted[EntryState.DONE] = summary.done
+            counted = Counter({EntryState.DONE: summary.done})
             counted[EntryState.REFUSED] = len(summary.refused) + summary.refused_left_out
             for kind, state in STATE_OF_OUTCOME.items():
                 counted[state] = summary.fates.get(kind, 0)
+            for departure in self.departed.values():
+                counted[EntryState.DONE] -= 1
+                counted[departure.state] += 1
         return counted
 
 
@@ -153,6 +183,54 @@ def read_request(operator: OperatorClient, request: RequestId) -> RequestState:
     )
 
 
+def compared(operator: OperatorClient, state: RequestState) -> RequestState:
+    """Compare the completed entries of a request with the cluster: they may be changed since."""
+    left = {
+        e.partition: e.assignment
+        for e in state.entries
+        if e.state is EntryState.DONE and e.assignment != model.PartitionAssignment(e.target)
+    }
+    if not left:
+        return state
+    later = _changed_by(operator, state, left)
+    specs = operator.partitions.specs(left)
+    departed: dict[TopicPartition, Departure] = {}
+    for partition, now in left.items():
+        spec = specs.get(partition)
+        if isinstance(spec, model.ReassignmentSpec):
+            departed[partition] = Departure(spec.request, is_open=True)
+        else:
+            is_open = now is not None and now.is_reassigning
+            departed[partition] = Departure(later.get(partition), is_open)
+    entries = tuple(
+        replace(e, state=departed[e.partition].state) if e.partition in departed else e
+        for e in state.entries
+    )
+    return replace(state, entries=entries, departed=departed)
+
+
+def _changed_by(
+    operator: OperatorClient,
+    state: RequestState,
+    present: Mapping[TopicPartition, model.PartitionAssignment | None],
+) -> Mapping[TopicPartition, RequestId]:
+    """Return the last request or cancellation that brought each partition to what it has now."""
+    since = 0 if state.history is None else state.history.czxid
+    found: dict[TopicPartition, RequestId] = {}
+    for history in reversed(operator.outcomes.histories().values()):
+        # A cancellation that was in progress before may have been added to.
+        is_later = history.czxid > since or history.request.startswith("cancel-")
+        if history.request == state.request or not is_later:
+            continue
+        missed = {e.partition for e in history.endings}
+        for entry in operator.outcomes.accepted_entries(history.request):
+            now = present.get(entry.partition)
+            is_reached = now is not None and now.replicas == entry.target
+            if is_reached and entry.partition not in missed:
+                found.setdefault(entry.partition, history.request)
+    return found
+
+
 def _accepted_entry(
     request: RequestId,
     accepted: model.AcceptedEntry,
@@ -176,8 +254,10 @@ def _accepted_entry(
 def exit_of_request(state: RequestState) -> Exit:
     """Return the exit code for the state of a request."""
     counts = state.counts()
-    if state.submitted or not state.has_ended:
+    if state.submitted or not state.has_ended or counts[EntryState.ROLLING_BACK]:
         return Exit.IN_PROGRESS
+    if any(departure.by is None for departure in state.departed.values()):
+        return Exit.ERROR
     if counts[EntryState.CANCELLED] or counts[EntryState.ROLLED_BACK]:
         return Exit.CANCELLED
     if counts[EntryState.REFUSED] or counts[EntryState.SUPERSEDED]:
@@ -194,6 +274,21 @@ def problem_lines(state: RequestState) -> Iterator[str]:
     yield from lines[:DETAILS_MAX]
     if len(lines) > DETAILS_MAX:
         yield f"and {len(lines) - DETAILS_MAX} more; --json lists all of them"
+
+
+def departure_line(entry: Entry, departure: Departure) -> str:
+    """Describe what became of a completed entry."""
+    what = f"{entry.partition} was completed, and"
+    if entry.assignment is None:
+        return f"{what} does not exist any more"
+    present = f"its replicas are {ids(entry.assignment.replicas)} rather than {ids(entry.target)}"
+    if departure.by is None:
+        return f"{what} was changed since by another client: {present}"
+    if departure.is_undo:
+        done = "is being undone" if departure.is_open else "was undone since"
+    else:
+        done = "is being reassigned" if departure.is_open else "was reassigned since"
+    return f"{what} {done} by {departure.by}: {present}"
 
 
 def outcome_line(outcome: model.PartitionOutcome) -> str:

@@ -141,6 +141,8 @@ class PlanExecution(ABC):
         self._request = RequestId("")
         """The id of the request, once it is written."""
         self._rollback: dict[str, object] = {}
+        self._conflicts: list[Conflict] = []
+        """What reassigned the partitions before."""
 
     def run(self) -> Exit:
         """
@@ -152,7 +154,7 @@ class PlanExecution(ABC):
         """
         self._check()
         before = read_entries(self._operator, self._plan)
-        conflicts = conflicts_of(before, self.route)
+        conflicts = self._conflicts = conflicts_of(before, self.route)
         as_json = self._options.as_json
         if self._options.dry_run:
             validation = validate(self._operator, before, self._ask)
@@ -202,6 +204,10 @@ class PlanExecution(ABC):
                 if now.is_over:
                     return
                 self._context.sleep(FOLLOW_S)
+
+    def _superseded(self) -> Iterable[str]:
+        """Describe what the plan supersedes; what is refused is reported with the reason."""
+        return (f"It {c.written()}" for c in self._conflicts if not c.is_refused)
 
     # --- what depends on the route -------------------------------------------------------------
 

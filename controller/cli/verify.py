@@ -38,8 +38,9 @@ def verify(
 
     Example: reassigner verify plan.json --zookeeper zk1:2181/kafka
 
+    A request that was completed is compared as well: it may have been undone or superseded since.
     Exit code: 0 all done, 1 a partition is neither done nor in progress, 2 in progress, 3 a request
-    was refused in part, 4 cancelled.
+    was refused or superseded in part, 4 cancelled or undone.
     """
     path = Path(what)
     is_file = path.exists() or path.suffix == ".json" or "/" in what
@@ -75,7 +76,7 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
         InvalidInputError: the request is not known.
 
     """
-    state = request_state.read_request(operator, request)
+    state = request_state.compared(operator, request_state.read_request(operator, request))
     if as_json:
         print_json(
             {
@@ -84,15 +85,24 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
                 "entries": [e.document() for e in state.entries],
                 "refused": [request_state.refusal_document(r) for r in state.refused],
                 "endings": request_state.outcome_documents(state.outcomes),
+                "changed_since": [
+                    {"partition": str(p), "by": d.by, "in_progress": d.is_open}
+                    for p, d in sorted(state.departed.items())
+                ],
             }
         )
     else:
         print_line("Status of partition reassignment:")
         for entry in state.entries:
-            if entry.state is EntryState.DONE or entry.state.is_open:
+            departure = state.departed.get(entry.partition)
+            if departure is not None:
+                print_line(request_state.departure_line(entry, departure))
+            elif entry.state is EntryState.DONE or entry.state.is_open:
                 print_line(entry_line(entry))
         print_lines(request_state.problem_lines(state))
         print_line(f"Request {request}: {state.sentence()}")
+        if state.has_ended and state.total and not (state.entries or state.refused):
+            print_line("Its entries are not kept; compare its plan: `reassigner verify PLAN.json`.")
     return request_state.exit_of_request(state)
 
 

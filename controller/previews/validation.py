@@ -2,7 +2,7 @@
 Check a plan: its changes, the entries that would be refused, and conflicts with requests.
 
 Entries are checked with the daemon's own function. The daemon checks each entry again when it
-accepts it.
+accepts it. The requests that a command or a form names are checked here, too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from controller.core import model
 from controller.core.cached_znodes import Topic
 from controller.core.controls import Pause
 from controller.core.options import Options
-from controller.core.requests.acceptance import refusal_of
+from controller.core.requests.acceptance import legacy_request_id, refusal_of
+from controller.core.requests.queue import queue_request_id
 from controller.core.view import ClusterView
-from controller.errors import ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.access import Inquiry
 from controller.previews.entries import Entry
 from controller.previews.plan_files import document_of
@@ -164,6 +165,10 @@ class Conflict:
             )
         return f"would supersede {number} of request {self.request}: {partitions}"
 
+    def written(self) -> str:
+        """Describe what is superseded once the plan is written."""
+        return str(self).replace("would supersede", "supersedes", 1)
+
     def document(self) -> dict[str, object]:
         """Return the conflict for ``--json``."""
         return {
@@ -214,6 +219,32 @@ def check_enabled(operator: OperatorClient) -> None:
         raise ReassignmentConflictError(
             f"new reassignments are disabled since {since_words(switch)} ({KILL_SWITCH} exists; "
             f"`reassigner enable` deletes it)"
+        )
+
+
+def check_open(operator: OperatorClient, requests: Iterable[model.RequestId]) -> None:
+    """
+    Check that requests are known and open.
+
+    Raises:
+        InvalidInputError: a request has ended, or is not known.
+
+    """
+    missing = set(requests)
+    if not missing:
+        return
+    known = operator.outcomes.ended()
+    ended = sorted(name for name in missing if known.get(name))
+    if ended:
+        raise InvalidInputError(f"request {', '.join(ended)} has ended")
+    missing -= known.keys()
+    missing -= {s.request for s in operator.requests.open_submissions()}
+    queue, plan = operator.requests.queue(), operator.requests.plan()
+    missing -= set() if queue is None else {queue_request_id(queue.czxid)}
+    missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
+    if missing:
+        raise InvalidInputError(
+            f"request {', '.join(sorted(missing))} is not known; see `reassigner list`"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from controller.core.controls import Pause
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation
-from controller.errors import InvalidInputError
+from controller.previews.validation import check_open
 from controller.settings import Settings
 from controller.web.access import author
 from controller.zk.operator_client import OperatorClient
@@ -52,13 +52,13 @@ class PageSteering:
         Pause a request; None pauses everything.
 
         Raises:
-            InvalidInputError: the request is not known.
+            InvalidInputError: the request has ended, or is not known.
 
         """
         pause = Pause(by=author(by), since_ms=self._now_ms())
         named = () if request is None else (request,)
         with self._connect(self._settings) as operator:
-            _check(operator, request)
+            check_open(operator, named)
             operator.writes.edit_pauses(lambda found: found.adding(pause, named))
 
     def resume(self, request: RequestId | None, by: str) -> None:  # noqa: ARG002 - a pause that is gone has no author
@@ -72,19 +72,14 @@ class PageSteering:
         Cancel a request; None cancels everything.
 
         Raises:
-            InvalidInputError: the request is not known.
+            InvalidInputError: the request has ended, or is not known.
             ReassignmentConflictError: an earlier cancellation has not selected its partitions yet.
 
         """
-        chosen = frozenset() if request is None else frozenset({request})
-        wanted = Cancellation(ZkVersion(0), Zxid(0), 0, requests=chosen, requested_by=author(by))
+        named = () if request is None else (request,)
+        wanted = Cancellation(
+            ZkVersion(0), Zxid(0), 0, requests=frozenset(named), requested_by=author(by)
+        )
         with self._connect(self._settings) as operator:
-            _check(operator, request)
+            check_open(operator, named)
             operator.writes.cancel(wanted, wait_s=_SELECTION_S)
-
-
-def _check(operator: OperatorClient, request: RequestId | None) -> None:
-    if request is None or request in operator.outcomes.ended():
-        return
-    if request not in {s.request for s in operator.requests.open_submissions()}:
-        raise InvalidInputError(f"nothing is known of request {request}")

@@ -215,7 +215,9 @@ def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
     assert "would be refused: 1 partition of request legacy-1" in result.stdout
     assert not scene.cluster.submitted
     scene.terminal.steps = [accept]
-    assert f"would supersede 1 partition of request {OTHER}: t-0" in scene.execute().stderr
+    result = scene.execute()
+    assert "Note: would be refused: 1 partition of request legacy-1" in result.stderr
+    assert f"It supersedes 1 partition of request {OTHER}: t-0" in result.stdout
 
 
 def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
@@ -282,10 +284,11 @@ def test_dry_run_for_programs_names_conflicts(scene: Scene) -> None:
     """One document."""
     spec = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
     scene.cluster.specs[tp(0)] = spec
+    conflicts = [{"request": OTHER, "would": "supersede", "partitions": ["t-0"]}]
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
-    assert document["conflicts"] == [
-        {"request": OTHER, "would": "supersede", "partitions": ["t-0"]}
-    ]
+    assert document["conflicts"] == conflicts
+    scene.terminal.steps = [accept]
+    assert json.loads(scene.execute("--json").stdout)["conflicts"] == conflicts
 
 
 def test_dry_run_for_programs_says_what_would_become_of_each_entry(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import RequestId, ZkVersion, Zxid
-from controller.core.outcomes import RequestHistory
+from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import Submission
 from controller.errors import CancellationPendingError, InvalidInputError
 from controller.setting_sources import load_settings
@@ -93,11 +93,26 @@ def test_request_is_cancelled_or_everything() -> None:
         page.steering.cancel(NAME, "alice")
 
 
+def test_request_that_has_ended_is_neither_paused_nor_cancelled() -> None:
+    """As by the commands: a pause of it would stay for nothing. One that stands is removed."""
+    page = Page()
+    summary = Summary(request=NAME, kind="request", total=1, done=1)
+    page.cluster.histories[NAME] = RequestHistory(request=NAME, czxid=Zxid(1), summary=summary)
+    for turn in (page.steering.pause, page.steering.cancel):
+        with pytest.raises(InvalidInputError, match=f"request {NAME} has ended"):
+            turn(NAME, "alice")
+    assert page.pauses == Pauses()
+    assert page.cluster.cancellation is None
+    page.pauses = Pauses(requests={NAME: Pause("mine")})
+    page.steering.resume(NAME, "alice")
+    assert page.pauses == Pauses()
+
+
 def test_unknown_request_is_refused() -> None:
     """A pause of an unknown request or broker would surprise an operator later."""
     page = Page()
     for turn in (page.steering.pause, page.steering.cancel):
-        with pytest.raises(InvalidInputError, match="nothing is known of request nonsense"):
+        with pytest.raises(InvalidInputError, match="request nonsense is not known"):
             turn(RequestId("nonsense"), "alice")
     assert page.pauses == Pauses()
     assert page.cluster.cancellation is None
