@@ -59,9 +59,9 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.LOG_DIR: "nothing while brokers answer or copy; otherwise start the named broker or "
     "repair its directory, allow the daemon Alter on the cluster, or submit a plan with another "
     "directory",
-    BlockedBy.CLUSTER_HEALTH: "start the brokers of the named partitions' dead replicas, or submit a "
-    "plan that replaces them; live ones only have to catch up. `reassigner limits --under-min-isr "
-    "warn` begins the step all the same",
+    BlockedBy.CLUSTER_HEALTH: "start the brokers of the named partitions' dead replicas, or submit "
+    "a plan that replaces them; live ones only have to catch up. `reassigner limits "
+    "--under-min-isr warn` begins the step all the same",
     BlockedBy.INCOMPLETE: "submit the missing parts, or cancel the others with `reassigner cancel`",
     BlockedBy.CONTROLLER_ROLE: "remove the cause that the reason names; without one, nothing: the "
     "daemon claims the role as soon as it can",
