@@ -23,7 +23,7 @@ from controller.web.http_messages import (
     redirect,
     text,
 )
-from controller.web.pages import ACTIONS, render_form, render_login, safe_path
+from controller.web.pages import MEANINGS, render_form, render_login, safe_path
 from controller.web.plan_form import PLAN, PLAN_BYTES_MAX, SUBMIT, PlanForm
 
 LOGIN: Final = "/login"
@@ -49,6 +49,14 @@ class Steering(Protocol):
         """Cancel the reassignments in progress."""
         ...
 
+    def warn(self, request: RequestId | None, by: str) -> None:
+        """Begin steps although other partitions are below min ISR; of no single request."""
+        ...
+
+    def wait(self, request: RequestId | None, by: str) -> None:
+        """Let copies that could harm partitions below min ISR wait; of no single request."""
+        ...
+
 
 class Attempt(NamedTuple):
     """An action that was tried."""
@@ -71,7 +79,7 @@ class Sent(NamedTuple):
     def attempt(self, result: str) -> Attempt:
         """Return what is audited of it."""
         action = self.form.get("action", "") if self.request.name == CONTROL else ""
-        action = action if action in ACTIONS else self.request.name.strip("/")
+        action = action if action in MEANINGS else self.request.name.strip("/")
         subject = self.form.get("request", "")
         return Attempt(action, subject, self.who.name, self.request.client, result)
 
@@ -156,7 +164,7 @@ class ControlForm:
 
     def _control(self, sent: Sent) -> Response:
         action, subject = sent.form.get("action", ""), sent.form.get("request", "")
-        if action not in ACTIONS:
+        if action not in MEANINGS:
             return text(HTTPStatus.BAD_REQUEST, "no such action")
         name = RequestId(subject) if subject else None
         try:

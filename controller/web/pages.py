@@ -40,6 +40,14 @@ ACTIONS: Final[Mapping[str, str]] = {
     "assignment that is safe. Partitions that are done stay where they are.",
 }
 """The actions of the page, and what each does."""
+BRAKE: Final[Mapping[str, str]] = {
+    "warn": "Steps begin although other partitions are below min.insync.replicas; these are only "
+    "reported. It holds until it is changed, also for the next leader.",
+    "wait": "No step begins whose copies could harm partitions below min.insync.replicas.",
+}
+"""The values of ``under_min_isr`` that the page sets, and what each does."""
+MEANINGS: Final = {**ACTIONS, **BRAKE}
+"""What each form does."""
 REFRESH_S: Final = 5
 UNGUARDED_MAX: Final = 5
 """The most brokers without a guard that the overview names."""
@@ -162,10 +170,15 @@ def render_history(  # noqa: PLR0913 - what it shows
 
 def render_form(action: str, request: str, who: Identity, *, problem: str = "") -> str:
     """Return the form that asks again; an empty ``request`` means everything."""
-    meaning = ACTIONS[action]
-    title = f"{action} {request or 'everything'}"
+    is_brake = action in BRAKE
     return _render(
-        "form", title, action=action, request=request, who=who, problem=problem, meaning=meaning
+        "form",
+        f"under_min_isr: {action}" if is_brake else f"{action} {request or 'everything'}",
+        action=action,
+        request="" if is_brake else request,
+        who=who,
+        problem=problem,
+        meaning=MEANINGS[action],
     )
 
 
@@ -308,6 +321,7 @@ def _environment() -> Environment:
     environment.globals.update(
         query=_query,
         actions=ACTIONS,
+        brake=BRAKE,
         colors=COLORS,
         meanings=PHASE_MEANINGS,
         dots_of=dots_of,

@@ -31,7 +31,7 @@ from controller.web.http_messages import (
     text,
 )
 from controller.web.pages import (
-    ACTIONS,
+    MEANINGS,
     SCRIPT,
     Overview,
     render_form,
@@ -240,8 +240,8 @@ def _form(request: HttpRequest, who: Identity) -> Response:
     if not who.may_operate:
         return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
     action = request.query.get("action", "")
-    if action not in ACTIONS:
-        return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(ACTIONS)}")
+    if action not in MEANINGS:
+        return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(MEANINGS)}")
     return html(render_form(action, request.query.get("request", ""), who))
 
 

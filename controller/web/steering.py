@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Final
 
-from controller.core.controls import Pause
+from controller.core.controls import Pause, UnderMinIsr
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation
 from controller.previews.validation import check_open
@@ -83,3 +84,15 @@ class PageSteering:
         with self._connect(self._settings) as operator:
             check_open(operator, named)
             operator.writes.cancel(wanted, wait_s=_SELECTION_S)
+
+    def warn(self, request: RequestId | None, by: str) -> None:  # noqa: ARG002 - it is of the whole cluster, and has no author
+        """Let steps begin although other partitions are below min ISR."""
+        self._set_brake(UnderMinIsr.WARN)
+
+    def wait(self, request: RequestId | None, by: str) -> None:  # noqa: ARG002 - as above
+        """Let copies that could harm partitions below min ISR wait."""
+        self._set_brake(UnderMinIsr.WAIT)
+
+    def _set_brake(self, brake: UnderMinIsr) -> None:
+        with self._connect(self._settings) as operator:
+            operator.writes.edit_limits(lambda found: replace(found, under_min_isr=brake))

@@ -59,6 +59,14 @@ class Steered:
         """Record a resumption."""
         self._done.append(("resume", request, by))
 
+    def warn(self, request: RequestId | None, by: str) -> None:
+        """Record the value of a setting."""
+        self._done.append(("warn", request, by))
+
+    def wait(self, request: RequestId | None, by: str) -> None:
+        """Record the value of a setting."""
+        self._done.append(("wait", request, by))
+
     def cancel(self, request: RequestId | None, by: str) -> None:
         """Refuse."""
         del by

@@ -37,7 +37,12 @@ def test_form_with_a_bearer_token_is_carried_out(steerable: Served) -> None:
     response, _ = press(steerable, "pause")
     assert (response.status, response.headers["Location"]) == (HTTPStatus.SEE_OTHER, "/")
     press(steerable, "resume", request="")
-    assert steerable.steered == [("pause", "r", "alice"), ("resume", None, "alice")]
+    press(steerable, "warn", request="")
+    assert steerable.steered == [
+        ("pause", "r", "alice"),
+        ("resume", None, "alice"),
+        ("warn", None, "alice"),
+    ]
     assert steerable.audited[0] == ("pause", "r", "alice", "127.0.0.1", "done")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
-from controller.core.controls import Controls, Pause, Pauses
+from controller.core.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -282,6 +282,19 @@ def test_ended_cancellation_is_at_100_percent() -> None:
     html = page(view)
     assert "100 %" in html
     assert "0 of 0 done" not in html
+
+
+def test_brake_is_shown_with_what_holds_it_and_is_set_from_there() -> None:
+    """By a form that says what it does."""
+    view = a_view(1).view
+    assert "under_min_isr" not in page(view)
+    view.intake.controls = Controls(limits=Limits(under_min_isr=UnderMinIsr.WARN))
+    html = page(view)
+    assert "under_min_isr: warn" in html
+    assert "/control?action=wait" in html
+    form = render_form("warn", "", OPERATOR)
+    assert "Set under_min_isr to warn?" in form
+    assert "everything" not in form
 
 
 def test_pauses_and_kill_switch_are_at_the_top() -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from controller.core.controls import Controls, Pause, Pauses
+from controller.core.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import Submission
@@ -80,6 +80,17 @@ def test_everything_is_paused_and_resumed() -> None:
     assert page.pauses.everything == Pause(by=author("alice"), since_ms=77)
     page.steering.resume(None, "alice")
     assert page.pauses == Pauses(requests={NAME: Pause(by=author("alice"), since_ms=77)})
+
+
+def test_brake_is_set_beside_other_limits() -> None:
+    """As by ``limits --under-min-isr``."""
+    page = Page()
+    page.cluster.controls = Controls(limits=Limits(max_partitions_in_flight=7))
+    page.steering.warn(None, "alice")
+    wanted = Limits(max_partitions_in_flight=7, under_min_isr=UnderMinIsr.WARN)
+    assert page.cluster.controls.limits == wanted
+    page.steering.wait(None, "alice")
+    assert page.cluster.controls.limits.under_min_isr is UnderMinIsr.WAIT
 
 
 def test_request_is_cancelled_or_everything() -> None:
