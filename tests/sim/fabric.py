@@ -77,7 +77,11 @@ class Network:
     refusing: set[BrokerId] = field(default_factory=set)
     """Brokers that do not allow daemons what only a controller may."""
     cut: set[BrokerId] = field(default_factory=set)
-    """Brokers whose requests do not reach the controller; its requests reach them."""
+    """
+    Brokers whose requests do not reach the controller; its requests reach them.
+
+    Of brokers that write the ISR themselves: those whose writes wait for their connection.
+    """
     held: list[Callable[[], None]] = field(default_factory=list)
     """What they sent meanwhile: it arrives when the network is whole again."""
 

@@ -241,18 +241,25 @@ class Replication:
             controller_epoch=Epoch(replica.controller_epoch),
             leader_recovery_state=0,
         )
-        if not self._broker.is_connected:
-            return  # Kafka waits for its connection; here the next look tries again.
-        path = paths.state_path(partition)
-        write = SetData(path, data, ZkVersion(replica.partition_epoch))
-        try:
-            self._fabric.zookeeper.transact(self._broker.session_id, [write])
-        except (TransactionFailedError, SessionExpiredError):
-            return
-        replica.isr = isr
-        replica.partition_epoch += 1
-        self._dirty[partition] = None
-        self._advance(partition, replica)
+        version = ZkVersion(replica.partition_epoch)
+        write = SetData(paths.state_path(partition), data, version)
+        session, network = self._broker.session_id, self._fabric.network
+
+        def send() -> None:
+            try:
+                self._fabric.zookeeper.transact(session, [write])
+            except (TransactionFailedError, SessionExpiredError):
+                return
+            replica.isr = isr
+            replica.partition_epoch = version + 1
+            self._dirty[partition] = None
+            self._advance(partition, replica)
+
+        if self._broker.is_connected:
+            send()
+        elif self._broker.id in network.cut:
+            network.held.append(send)
+        # Kafka waits for its connection; otherwise here the next look tries again.
 
     def isr_settled(self, partition: TopicPartition, replica: HostedReplica) -> None:
         """Go on with an ISR that the controller wrote."""

@@ -317,6 +317,9 @@ def lose_log_behind_cut(world: World) -> None:
     broker.stop()
     world.run_for(1.0)
     network.cut |= world.brokers.keys() - {broker.id}
+    leader = world.brokers[BrokerId(1)].session
+    if broker.asks is None and leader is not None:
+        leader.suspend()
     broker.start()
     world.run_for(3.0)
     assert network.held
@@ -328,6 +331,9 @@ def lose_log_behind_cut(world: World) -> None:
 
 def is_back_when_it_has_copied(world: World, epoch: int) -> None:
     """Ensure that held requests add no empty replica, at this leader epoch, and later ones do."""
+    for broker in world.brokers.values():
+        if broker.session is not None:
+            broker.session.resume()
     world.fabric.network.deliver()
     world.run_for(1.5)
     state = world.state(tp())
@@ -346,6 +352,22 @@ def test_request_that_is_older_than_the_loss_of_a_log_adds_no_empty_replica(vers
     assert before is not None
     world.brokers[BrokerId(3)].start()
     world.run_for(2.0)
+    is_back_when_it_has_copied(world, before.leader_epoch + 1)
+
+
+def test_write_that_is_older_than_the_loss_of_a_log_adds_no_empty_replica() -> None:
+    """Below protocol 2.7 the leader writes the ISR itself, when it is connected again."""
+    world = World(1, brokers=4)
+    world.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]}, min_insync_replicas=2)
+    world.settle()
+    world.add_daemon(reactors(HOLDING))
+    world.producer.start()
+    world.run_for(5.0)
+    lose_log_behind_cut(world)
+    before = world.state(tp())
+    assert before is not None
+    world.brokers[BrokerId(3)].start()
+    world.run_for(1.5)
     is_back_when_it_has_copied(world, before.leader_epoch + 1)
 
 
