@@ -26,11 +26,13 @@ from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import ROWS, Row
+from integration.rigs.kafka_jars import KAFKA_3_9
 from integration.rigs.kafka_tools import TOPICS
 from integration.rigs.plans import Daemons, Targets, await_end, await_tenure
 from integration.rigs.requests import await_outcome, submit_request
 from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedController
 from integration.rigs.servers import INTERNAL_LISTENER
+from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 
 WITH_IDS = [row for row in ROWS if row.endpoint and row.release.kafka >= "2.8"]
@@ -212,3 +214,29 @@ def test_broker_with_a_log_of_another_topic_keeps_the_copy_waiting(
     await_end(cluster, there, within_s=90)
     await_outcome(cluster, request, within_s=20)
     await_ids(cluster, topic, 1, 3)
+
+
+def test_topics_get_their_ids_in_a_rolling_upgrade(tmp_path: Path) -> None:
+    """The last broker that leaves 2.7 behind lets the daemon assign them, under load."""
+    before = Row("native", KAFKA_3_9, "2.7", endpoint=True)
+    options = replace(before.options, brokers=3)
+    with Cluster.running(options) as cluster, ExitStack() as ending:
+        cluster.daemon_options = before.arguments
+        daemons = Daemons(cluster, tmp_path)
+        ending.callback(daemons.close)
+        topic = cluster.create_topic("upgraded", {0: (1, 2, 3)}, {"min.insync.replicas": "2"})
+        assert stored_id(cluster, topic) is None
+        daemon = permanent(daemons)
+        with Traffic(cluster.bootstrap_servers, {topic: 1}) as traffic:
+            traffic.await_flow()
+            for broker in cluster.brokers.values():
+                broker.stop()
+                broker.upgrade()
+                broker.start()
+                eventually(lambda: cluster.isr(topic, 0) == {1, 2, 3}, within_s=60)
+            await_ids(cluster, topic, 1, 2, 3)
+            traffic.await_flow()
+            traffic.stop()
+            audit = traffic.audited()
+        assert audit.is_clean, str(audit)
+        assert daemon.status()["tenure"]["held"]

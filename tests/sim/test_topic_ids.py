@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import TenurePolicy
 from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.reactor.ports import LeaderAndIsr
@@ -146,3 +146,25 @@ def test_daemon_that_sends_no_ids_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     world.run_for(20.0)
     with pytest.raises(InvariantViolationError, match="its logs have"):
         world.invariants.judge_end({})
+
+
+@pytest.mark.parametrize("has_kafka_controllers", [False, True])
+def test_id_reaches_brokers_after_the_death_of_the_daemon_that_wrote_it(
+    *, has_kafka_controllers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next controller finds it in the znode, and sends it at the same leader epochs."""
+    world = with_ids()
+    serve(world)
+    monkeypatch.setattr("tests.sim.world.WITHOUT_ID", 1.0)
+    world.create_topic("u", {0: [1, 2]})
+    world.run_until(lambda: world.topic("u").topic_id is not None, within_s=5.0)
+    (daemon,) = world.daemons
+    daemon.crash()
+    assert all(TopicPartition("u", 0) not in b.logs for b in world.brokers.values())
+    if not has_kafka_controllers:
+        for controller in world.kafka_controllers.values():
+            controller.stands = False
+        serve(world)
+    world.run_for(30.0)
+    world.invariants.judge_end({})
+    assert {TopicPartition("u", 0) in world.brokers[BrokerId(b)].logs for b in (1, 2)} == {True}
