@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.protocol.metadata import MetadataRequest
 
+from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.brokers.endpoints import ListenerChoice
+from controller.brokers.connections import Connection
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.messages import frame_of, topic_uuid
+from controller.brokers.topic_configs import LIMITS
 from controller.core.events import LeaderAndIsrAnswered
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.reactor.ports import LeaderAndIsr, UpdateMetadata
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.kafka_jars import KAFKA_3_9
-from integration.rigs.kafka_tools import TOPICS
 from integration.rigs.plans import Daemons, Targets, await_end, await_tenure
 from integration.rigs.requests import await_outcome, submit_request
 from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedController
@@ -36,6 +42,8 @@ from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 
 WITH_IDS = [row for row in ROWS if row.endpoint and row.release.kafka >= "2.8"]
+METADATA, METADATA_BY_ID = 3, 12
+LISTENERS = ListenerChoice(inter_broker_listener=INTERNAL_LISTENER)
 OTHER_ID = "c29tZXRoaW5nIGVsc2UgIQ"
 
 
@@ -92,6 +100,33 @@ def await_ids(cluster: Cluster, topic: str, *brokers: int) -> str:
     return topic_id
 
 
+def names_of(cluster: Cluster, topic: str, topic_id: str) -> dict[BrokerId, str | None]:
+    """Return the topic that each broker knows by an id, as clients see it; from 3.0 on by it."""
+
+    async def ask(_: LiveBroker, connection: Connection) -> str | None:
+        version = min(METADATA_BY_ID, connection.understood[METADATA][1])
+        is_by_id = version == METADATA_BY_ID
+        request = MetadataRequest(
+            version=version,
+            topics=[(topic_uuid(topic_id), None) if is_by_id else (None, topic)],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )
+        answer: Any = await connection.ask(frame_of(request))
+        (found,) = answer.topics
+        is_known = not found.error_code and found.topic_id == topic_uuid(topic_id)
+        return str(found.name) if is_known else None
+
+    reader = SeizedController(cluster.zookeeper_connect)
+    settings = ConnectionSettings(Security(), LISTENERS, LIMITS)
+    try:
+        live = reader.brokers().values()
+        deadline = time.monotonic() + 30.0
+        return {b: str(name) for b, name in ask_all(settings, live, ask, deadline=deadline)}
+    finally:
+        reader.stop()
+
+
 def permanent(daemons: Daemons) -> Daemon:
     """Return a daemon that is the controller."""
     daemon = daemons.start("--tenure", "permanent")
@@ -115,7 +150,7 @@ def write_topic(
 
 
 def test_moved_replica_has_the_id_of_its_topic(
-    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """And so do those that stay; brokers find the topic by it afterwards."""
     topic = make_topic({0: (1, 2)})
@@ -128,9 +163,9 @@ def test_moved_replica_has_the_id_of_its_topic(
     for broker in cluster.brokers.values():
         text = broker.log.read_text(errors="replace")
         assert not re.search(rf"{topic}\S* .*with topic id None", text)
-    if row.release.has_java_tools:
-        shown = cluster.run_admin_tool(TOPICS, "--describe", "--topic-id", topic_id)
-        assert f"TopicId: {topic_id}" in shown.stdout, shown.stdout
+    assert names_of(cluster, topic, topic_id) == dict.fromkeys(
+        map(BrokerId, cluster.brokers), topic
+    )
 
 
 def test_topic_without_an_id_gets_one_and_keeps_it(cluster: Cluster, daemons: Daemons) -> None:
@@ -159,7 +194,7 @@ def test_logs_without_an_id_get_it_at_a_claim(
     with ExitStack() as ending:
         ending.callback(seized.stop)
         eventually(seized.claim, within_s=30)
-        options = ChannelOptions(CONTROLLER, listeners=ListenerChoice(INTERNAL_LISTENER))
+        options = ChannelOptions(CONTROLLER, listeners=LISTENERS)
         channels = BrokerChannels(inbox, options)
         channels.start()
         ending.callback(channels.stop)
@@ -201,8 +236,7 @@ def test_broker_with_a_log_of_another_topic_keeps_the_copy_waiting(
     request = submit_request(cluster, there)
 
     def why() -> str:
-        reassignments = daemon.status()["reassignments"]
-        return next((json.dumps(r) for r in reassignments if r["topic"] == topic), "")
+        return json.dumps(daemon.status()["in_flight"])
 
     eventually(lambda: "INCONSISTENT_TOPIC_ID" in why(), within_s=30, what=why)
     assert cluster.isr(topic, 0) == {1, 2}
