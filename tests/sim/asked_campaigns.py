@@ -78,6 +78,7 @@ def asked_world(seed: int, plot: Plot) -> World:
     """Return the world of a seed: its brokers ask in a version that the seed decides."""
     world = World(seed, has_kafka_controllers=plot.has_kafka_controllers, asks=True)
     world.fabric.alter_partition_version = Random(f"alter partition {seed}").choice((0, 1, 2, 3))
+    world.fabric.ids_sent_from = Random(f"topic ids {seed}").choice((0.0, 0.0, 2.0))
     return world
 
 

@@ -128,6 +128,8 @@ class Fabric:
     The version of AlterPartition: 0 knows no errors about members of the ISR; from 2 on topics have
     ids, and requests carry nothing else of them.
     """
+    ids_sent_from: float = 0.0
+    """Until this time Kafka's controllers send no topic ids, as before a rolling upgrade."""
     endpoints: dict[int, SimEndpoint] = field(default_factory=dict)
     """The endpoints of all daemons so far, by port."""
     ask_witnesses: list[AskRules] = field(default_factory=list)

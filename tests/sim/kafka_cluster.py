@@ -27,6 +27,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.reactor.ports import (
     BrokerRequest,
     Check,
@@ -304,11 +305,10 @@ class KafkaCluster:
     def flush(self) -> None:
         """Send what was gathered."""
         live = tuple(self.live.values())
+        has_ids = self._fabric.schedule.now() >= self._fabric.ids_sent_from
+        protocol = self._fabric.protocol if has_ids else BEFORE_FEATURES
         for broker, states in self._leader_and_isr.items():
-            self._send(
-                broker,
-                LeaderAndIsr(self.epoch, tuple(states.values()), live, self._fabric.protocol),
-            )
+            self._send(broker, LeaderAndIsr(self.epoch, tuple(states.values()), live, protocol))
         for broker, seen in self._metadata.items():
             self._send(broker, UpdateMetadata(self.epoch, tuple(seen.values()), live))
         for broker, stops in self._stops.items():
