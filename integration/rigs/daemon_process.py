@@ -24,6 +24,8 @@ from integration.rigs.processes import ChildProcess, dying_with_parent
 from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
+COMMAND: Final = "controller.cli"
+"""The module of the command."""
 _PREFIX: Final = "REASSIGNER_"
 _ANSWER_WITHIN_S: Final = 5.0
 
@@ -49,7 +51,7 @@ class Daemon(ChildProcess):
         *options: str,
         name: str = "reassigner",
         failpoint: tuple[str, Failpoint] | None = None,
-        module: str = "controller.cli",
+        module: str = COMMAND,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)

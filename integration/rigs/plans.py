@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 from kazoo.exceptions import KazooException, NoNodeError
 
 from integration.rigs.cluster import QUIET, Cluster
-from integration.rigs.daemon_process import Daemon
+from integration.rigs.daemon_process import COMMAND, Daemon
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.waiting import eventually
 
@@ -308,13 +308,23 @@ class Daemons:
         self._directory = directory
         self._started: list[Daemon] = []
 
-    def start(self, *options: str, failpoint: tuple[str, Failpoint] | None = None) -> Daemon:
+    def start(
+        self,
+        *options: str,
+        failpoint: tuple[str, Failpoint] | None = None,
+        module: str = COMMAND,
+    ) -> Daemon:
         """Start a daemon with these options and wait until it is ready."""
-        daemon = self.make(*options, failpoint=failpoint)
+        daemon = self.make(*options, failpoint=failpoint, module=module)
         daemon.start()
         return daemon
 
-    def make(self, *options: str, failpoint: tuple[str, Failpoint] | None = None) -> Daemon:
+    def make(
+        self,
+        *options: str,
+        failpoint: tuple[str, Failpoint] | None = None,
+        module: str = COMMAND,
+    ) -> Daemon:
         """Return a daemon that is not started yet; later options win over earlier ones."""
         daemon = Daemon(
             self._cluster.zookeeper_connect,
@@ -325,6 +335,7 @@ class Daemons:
             *options,
             name=f"reassigner-{len(self._started) + 1}",
             failpoint=failpoint,
+            module=module,
             settings=self._cluster.daemon_settings,
         )
         self._started.append(daemon)
