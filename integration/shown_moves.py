@@ -8,6 +8,7 @@ Run as a program it makes the pictures of the documentation:
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 import time
@@ -83,6 +84,22 @@ def await_status(
         what=what,
         tolerating=(OSError,),
     )
+
+
+def metric(daemon: Daemon, name: str, **labels: str) -> float:
+    """Return a sample of ``/metrics``."""
+    wanted = {f'{k}="{v}"' for k, v in labels.items()}
+    for line in daemon.get("/metrics")[1].splitlines():
+        match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if match and match[1] == name and set((match[2] or "").split(",")) - {""} == wanted:
+            return float(match[3])
+    raise AssertionError(f"there is no {name} {labels}")
+
+
+def journal(daemon: Daemon) -> list[dict[str, Any]]:
+    """Return the lines of its journal."""
+    text = (daemon.journal_directory / "journal.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def configured(directory: Path, **settings: object) -> tuple[str, str]:

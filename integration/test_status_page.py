@@ -15,7 +15,6 @@ import subprocess
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -37,6 +36,8 @@ from integration.shown_moves import (
     WIDE,
     await_request,
     configured,
+    journal,
+    metric,
     status_of_request,
     with_tokens,
     write,
@@ -51,22 +52,6 @@ def moved(make_topic: MakeTopic, cluster: Cluster) -> tuple[str, Targets, int]:
     topic = make_topic(dict.fromkeys(range(PARTITIONS), (1, 2)))
     written = write(cluster, topic, PARTITIONS)
     return topic, {(topic, n): (1, 3 + n % 3) for n in range(PARTITIONS)}, written
-
-
-def metric(daemon: Daemon, name: str, **labels: str) -> float:
-    """Return a sample of ``/metrics``."""
-    wanted = {f'{k}="{v}"' for k, v in labels.items()}
-    for line in daemon.get("/metrics")[1].splitlines():
-        match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
-        if match and match[1] == name and set((match[2] or "").split(",")) - {""} == wanted:
-            return float(match[3])
-    raise AssertionError(f"there is no {name} {labels}")
-
-
-def journal(daemon: Daemon) -> list[dict[str, Any]]:
-    """Return the lines of its journal."""
-    text = (daemon.journal_directory / "journal.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
 
 
 class Counted(HTMLParser):

@@ -399,15 +399,12 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         elif isinstance(after, phases.Pending):
             # A reassignment with completed steps starts first when capacity is free again.
             view.tenure.resumed[record.partition] = None
+    in_flight.reload(view, record.partition, reassignment, before)
     if isinstance(after, phases.Starting | phases.AwaitingController):
         reassignment.step += 1
-        in_flight.unload(view, reassignment)
-        in_flight.load(view, record.partition, reassignment)
         if reassignment.load is not None:
             # The brokers create the logs now: what they noted in memory is used up.
             view.tenure.directories.forget(record.partition, reassignment.load.incoming)
-    elif isinstance(after, phases.Placing):
-        in_flight.unload(view, reassignment)
     log_directories.reflect_phase(view, record.partition, record.at)
     disk_reservations.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.

@@ -21,6 +21,11 @@ def policy_of(view: ClusterView) -> options.ForeignMoves:
     return options.ForeignMoves.ADOPT
 
 
+def is_limited(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
+    """Return whether the steps of a reassignment count against the limits."""
+    return spec.route is not Route.FOREIGN or policy_of(view) is options.ForeignMoves.ADOPT
+
+
 def foreign_spec(
     assignment: model.PartitionAssignment, topic_czxid: model.Zxid
 ) -> model.ReassignmentSpec:

@@ -87,6 +87,18 @@ class Reassignment:
         """Whether any step of it may be in the topic znode."""
         return self.step > 0 or self.in_flight
 
+    def receivers(self, assignment: model.PartitionAssignment) -> Replicas:
+        """Return the brokers to which the step in flight copies, or is to copy when it begins."""
+        removing, added = assignment.removing_replicas, assignment.adding_replicas
+        match self.phase:
+            case phases.Pending() | phases.Placing() | phases.Ended():
+                return ()
+            case phases.AwaitingController(target=target):
+                there = assignment.replicas
+                return tuple(r for r in target if r not in there or r in added)
+            case _:
+                return tuple(r for r in added if r not in removing)
+
     def may_have_placed(self, assignment: model.PartitionAssignment) -> bool:
         """
         Return whether an earlier tenure or target may have had replicas moved between directories.

@@ -165,10 +165,11 @@ def is_stalled(
     Return whether a reassignment made no progress since ``still_since``.
 
     In flight, its phase did not change, and its copies came no closer to the leader
-    (``gained_at``). Pending, it is blocked by more than its place in the queue.
+    (``gained_at``), whatever else it waits for. Pending, it is blocked by more than its place in
+    the queue.
     """
     if _is_begun(reassignment):
-        does_gain = reassignment.is_copying and gained_at is not None and gained_at > still_since
+        does_gain = gained_at is not None and gained_at > still_since
         return reassignment.phase_since <= still_since and not does_gain
     if reason is None or reason.by in IN_TURN:
         return False

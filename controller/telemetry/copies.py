@@ -1,8 +1,11 @@
 """
 The copies in progress: each starts with its step and is whole when the replica is in the ISR.
 
-Remembers the copies and the bytes that brokers reported (``SizesRead``). The end of the tenure
-abandons all: another controller may continue them unobserved.
+Remembers the copies and the bytes that brokers reported (``SizesRead``). With the delegated engine
+a copy is expected from the request on, as the cluster's controller may begin and end a step before
+its topic znode is read; it starts when the topic znode shows it, or when a broker reports bytes. A
+request that is not carried out leaves no trace. The end of the tenure abandons all: another
+controller may continue them unobserved.
 """
 
 from __future__ import annotations
@@ -13,17 +16,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.core import model
-from controller.core.events import SizesRead, StatesRead
-from controller.core.phases import LABELS, Expanding, Syncing
+from controller.core.controllership.engines import holds_role
+from controller.core.events import SizesRead, StatesRead, TopicsRead
+from controller.core.phases import LABELS, AwaitingController, Expanding, Syncing
 from controller.core.records import Change, SpecEndedRecord
 from controller.core.scheduling.limits import throttle_of
 from controller.core.view import ClusterView
-from controller.telemetry.phase_changes import STARTING, EnteredPhase
+from controller.telemetry.phase_changes import AWAITING, STARTING, EnteredPhase
 
 EXPANDING: Final = LABELS[Expanding]
 SYNCING: Final = LABELS[Syncing]
 REPORTS_KEPT: Final = 6
-"""Reports from which the rate of a copy is computed."""
+"""Reports from which the rate of a copy is computed, and with which its gain is compared."""
 
 
 @dataclass(slots=True)
@@ -37,14 +41,18 @@ class _Copy:
     """Whether it may have had bytes before this tenure."""
     is_throttled: bool = False
     """Whether its request had a throttle when it began."""
+    is_requested: bool = False
+    """Whether the cluster's controller was requested to start it, and it is not seen yet."""
+    size: int | None = None
+    """The size of the partition when it was last known."""
     first: int | None = None
     """Its bytes when they were first reported; 0 for a copy that this tenure started."""
     held: int | None = None
     """Its bytes as last reported."""
-    least_left: int | None = None
-    """The fewest bytes that it lacked in any report."""
+    left: deque[int] = field(default_factory=lambda: deque(maxlen=REPORTS_KEPT))
+    """The bytes that it lacked in the latest reports."""
     gained_at: model.Instant | None = None
-    """When it last lacked fewer bytes than ever before."""
+    """When it last lacked fewer bytes than in the reports before."""
     reports: deque[tuple[model.Instant, int]] = field(
         default_factory=lambda: deque(maxlen=REPORTS_KEPT)
     )
@@ -52,10 +60,13 @@ class _Copy:
 
     def compare(self, left: int, now: model.Instant) -> None:
         """Compare the bytes that it lacks with those that it lacked before."""
-        if self.least_left is None:
-            self.least_left = left
-        elif left < self.least_left:
-            self.least_left, self.gained_at = left, now
+        if self.left and left < min(self.left):
+            self.gained_at = now
+        self.left.append(left)
+
+    def start(self, leader: model.BrokerId, now: model.Instant) -> None:
+        """Note that a requested copy started."""
+        self.leader, self.begun, self.is_requested = leader, now, False
 
     def document(self, broker: model.BrokerId, size: int | None) -> dict[str, Any]:
         """Return it for the status document; ``size`` is that of the partition."""
@@ -138,7 +149,9 @@ class Copies:
     def documents(self, partition: model.TopicPartition, size: int | None) -> list[dict[str, Any]]:
         """Return the unfinished copies of a partition of this size for the status document."""
         return [
-            copy.document(broker, size) for broker, copy in self._copies.get(partition, {}).items()
+            copy.document(broker, size)
+            for broker, copy in self._copies.get(partition, {}).items()
+            if not copy.is_requested
         ]
 
     def forget(self, now: model.Instant) -> Iterator[CopyEvent]:
@@ -157,9 +170,8 @@ class Copies:
                 yield from self._settle(record.partition, view, now)
         for phase in moved:
             yield from self._settle(phase.partition, view, now)
-            is_found = phase.before == EXPANDING
-            if phase.phase == STARTING or (is_found and phase.phase == SYNCING):
-                self._open(phase.partition, view, now, inherited=is_found)
+            if phase.phase in {STARTING, AWAITING, SYNCING}:
+                self._open(phase.partition, view, now, inherited=phase.before == EXPANDING)
 
     def states_read(
         self, event: StatesRead, view: ClusterView, now: model.Instant
@@ -169,17 +181,30 @@ class Copies:
             if partition in self._isr:
                 yield from self._settle(partition, view, now)
 
-    def sizes_read(self, event: SizesRead, now: model.Instant) -> Iterator[CopyEvent]:
+    def topics_read(
+        self, event: TopicsRead, view: ClusterView, now: model.Instant
+    ) -> Iterator[CopyEvent]:
+        """Follow the steps that the cluster's controller begins, changes and ends."""
+        for partition in [p for p in self._isr if p.topic in event.topics]:
+            yield from self._settle(partition, view, now)
+            self._open(partition, view, now, inherited=False)
+
+    def sizes_read(
+        self, event: SizesRead, view: ClusterView, now: model.Instant
+    ) -> Iterator[CopyEvent]:
         """Record the bytes of unfinished replicas."""
         for partition, reported in event.replicas.items():
+            total = view.work.sizes.get(partition)
             for broker, copy in self._copies.get(partition, {}).items():
+                copy.size = copy.size if total is None else total
                 size = reported.get(broker)
                 if size is None:
                     continue
+                if size and copy.is_requested:
+                    copy.start(copy.leader, copy.begun)
                 if copy.first is None:
                     copy.first = size if copy.inherited else 0
                 copy.reports.append((now, size))
-                total = event.sizes.get(partition)
                 if total is not None:
                     copy.compare(max(0, total - size), now)
                 yield from self._count(broker, copy, size)
@@ -201,14 +226,28 @@ class Copies:
         )
         if reassignment is None or assignment is None or state is None:
             return
+        self._isr[partition] = state.isr
+        if isinstance(reassignment.phase, Expanding):
+            return  # It is continued next, and some of it may be copied.
         copies = self._copies.setdefault(partition, {})
         request = reassignment.spec.request
         is_throttled = throttle_of(view, request) is not None
-        for broker in assignment.adding_replicas:
-            if broker in state.isr or broker in assignment.removing_replicas or broker in copies:
-                continue
-            copies[broker] = _Copy(request, state.leader, now, inherited, is_throttled)
-        self._isr[partition] = state.isr
+        for broker in reassignment.receivers(assignment):
+            is_shown = broker in assignment.adding_replicas
+            copy = copies.get(broker)
+            if copy is not None:
+                if copy.is_requested and is_shown:
+                    copy.start(state.leader, now)
+            elif broker not in state.isr:
+                copies[broker] = _Copy(
+                    request,
+                    state.leader,
+                    now,
+                    inherited,
+                    is_throttled,
+                    is_requested=not is_shown,
+                    size=view.work.sizes.get(partition),
+                )
 
     def _settle(
         self, partition: model.TopicPartition, view: ClusterView, now: model.Instant
@@ -217,19 +256,22 @@ class Copies:
         copies = self._copies.get(partition, {})
         state = view.tenure.states.get(partition)
         assignment = view.session.known_assignment(partition)
-        size = view.work.sizes.get(partition)
         if state is not None:
             yield from self._shrinks(partition, state, view)
-            whole = [b for b in copies if b in state.isr]
-            for broker in whole:
-                copy = copies.pop(broker)
-                yield from self._count(broker, copy, copy.held if size is None else size)
-                total = copy.held if size is None else size
-                yield _over(partition, broker, copy, now, total, is_whole=True)
-        is_over = assignment is None or partition not in view.work.reassignments
-        wanted = () if assignment is None or is_over else assignment.replicas
-        leaving = () if assignment is None else assignment.removing_replicas
-        gone = {b: c for b, c in copies.items() if b not in wanted or b in leaving}
+        ended = _ended_by_others(view, assignment)
+        in_sync = () if state is None else state.isr
+        for broker in [b for b in copies if b in in_sync or b in ended]:
+            copy = copies.pop(broker)
+            size = view.work.sizes.get(partition, copy.size)
+            total = copy.held if size is None else size
+            yield from self._count(broker, copy, total)
+            yield _over(partition, broker, copy, now, total, is_whole=True)
+        reassignment = view.work.reassignments.get(partition)
+        wanted: set[model.BrokerId] = set()
+        if assignment is not None and reassignment is not None:
+            wanted |= {*assignment.replicas, *reassignment.receivers(assignment)}
+            wanted -= {*assignment.removing_replicas}
+        gone = {b: c for b, c in copies.items() if b not in wanted}
         yield from self._abandon(partition, gone, now)
         for broker in gone:
             del copies[broker]
@@ -245,7 +287,7 @@ class Copies:
             return
         self._isr[partition] = state.isr
         reassignment = view.work.reassignments.get(partition)
-        kept = view.serving_replicas(partition)
+        kept = _staying(partition, view)
         lost = tuple(b for b in before if b not in state.isr and b in kept)
         if lost and reassignment is not None:
             request = reassignment.spec.request
@@ -267,7 +309,33 @@ class Copies:
         return [
             _over(partition, broker, copy, now, copy.held, is_whole=False)
             for broker, copy in copies.items()
+            if not copy.is_requested
         ]
+
+
+def _ended_by_others(
+    view: ClusterView, assignment: model.PartitionAssignment | None
+) -> model.Replicas:
+    """
+    Return the replicas that are in sync because the cluster's controller ended their step.
+
+    Its last write may be read before the state is, and the reassignment ends with it.
+    """
+    if assignment is None or holds_role(view):
+        return ()
+    unfinished = {*assignment.adding_replicas, *assignment.removing_replicas}
+    return tuple(b for b in assignment.replicas if b not in unfinished)
+
+
+def _staying(partition: model.TopicPartition, view: ClusterView) -> model.Replicas:
+    """Return the replicas that are not to leave the ISR; the cluster's controller drops others."""
+    assignment = view.session.known_assignment(partition)
+    if assignment is None or holds_role(view):
+        return view.serving_replicas(partition)
+    reassignment = view.work.reassignments.get(partition)
+    if reassignment is not None and isinstance(reassignment.phase, AwaitingController):
+        return tuple(b for b in assignment.target_replicas if b in reassignment.phase.target)
+    return assignment.target_replicas
 
 
 def _over(  # noqa: PLR0913 - the fields of a copy

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
+from controller.core.model import NO_LEADER, BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import Reassignment
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental, visit_all
@@ -97,7 +97,7 @@ class _Counting:
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
         spec = reassignment.spec
         volume = self.requests.setdefault(spec.request, Volume())
-        self._load(reassignment)
+        self._load(partition, reassignment)
         size = self._view.work.sizes.get(partition)
         if size is None:
             volume.unknown += 1
@@ -145,14 +145,19 @@ class _Counting:
                 copied.append(broker)
         return tuple(wanted), tuple(copied)
 
-    def _load(self, reassignment: Reassignment) -> None:
-        load = reassignment.load
-        if load is None or load.outgoing is None:
+    def _load(self, partition: TopicPartition, reassignment: Reassignment) -> None:
+        """Count the copies of the step in flight, also of one that no limit counts."""
+        if not reassignment.in_flight:
             return
-        self._of(load.outgoing).outgoing += 1
-        for broker in load.incoming:
+        assignment = self._view.session.known_assignment(partition)
+        state = self._view.tenure.states.get(partition)
+        receivers = () if assignment is None else reassignment.receivers(assignment)
+        if state is None or state.leader == NO_LEADER or not receivers:
+            return
+        self._of(state.leader).outgoing += 1
+        for broker in receivers:
             self._of(broker).incoming += 1
-            route = (load.outgoing, broker)
+            route = (state.leader, broker)
             self.routes[route] = self.routes.get(route, 0) + 1
 
     def _of(self, broker: BrokerId) -> BrokerVolume:

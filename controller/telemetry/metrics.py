@@ -147,7 +147,9 @@ class Metrics:
         )
         self.accepted = counter("reassigner_accepted_total", "Reassignments accepted")
         self.ended = counter("reassigner_ended_total", "Reassignments ended")
-        self.steps = counter("reassigner_steps_total", "Steps begun")
+        self.steps = counter(
+            "reassigner_steps_total", "Steps begun, or requested from the cluster's controller"
+        )
         self.phase_seconds = phase(
             "reassigner_phase_seconds", "Time that a partition spent in a phase", ["phase"]
         )

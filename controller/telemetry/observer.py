@@ -12,12 +12,20 @@ from datetime import datetime
 from typing import Protocol
 
 from controller.core import records
-from controller.core.events import Deposed, Event, LeadershipLost, SizesRead, StatesRead
+from controller.core.events import (
+    ControllerClaimed,
+    Deposed,
+    Event,
+    LeadershipLost,
+    SizesRead,
+    StatesRead,
+    TopicsRead,
+)
 from controller.core.model import BrokerId, Instant
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
-from controller.telemetry.copies import Copy, CopyEvent
+from controller.telemetry.copies import Copy, CopyEvent, Received
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
 from controller.telemetry.logs import Log, LogLines
@@ -52,7 +60,7 @@ UNJOURNALED = (
 """Volatile records, and what brokers ask for; a phase change is journaled as an event."""
 
 PROGRESS = (records.SpecRecord, records.SpecEndedRecord, records.PhaseRecord)
-"""Records that mean that a reassignment made progress."""
+"""Records that mean that a reassignment made progress, as does every byte that is copied."""
 
 
 class Notifier(Protocol):
@@ -130,6 +138,8 @@ class TelemetryObserver:
         if isinstance(event, Deposed | LeadershipLost):
             self._phases.forget()
             self._copied(self._publisher.copies.forget(self._clock.now()))
+        elif isinstance(event, ControllerClaimed):
+            self._phases.take_up(view)
         turned = self._had_tenure != (view.tenure.held is not None)
         self._had_tenure = view.tenure.held is not None
         self.tend(view, at_once=turned)
@@ -139,8 +149,10 @@ class TelemetryObserver:
         match event:
             case StatesRead():
                 self._copied(self._publisher.copies.states_read(event, view, self._clock.now()))
+            case TopicsRead():
+                self._copied(self._publisher.copies.topics_read(event, view, self._clock.now()))
             case SizesRead():
-                self._copied(self._publisher.copies.sizes_read(event, self._clock.now()))
+                self._copied(self._publisher.copies.sizes_read(event, view, self._clock.now()))
                 self._write(self._requests.sizes(event, view), keep=True)
             case _:
                 pass
@@ -151,6 +163,8 @@ class TelemetryObserver:
             return
         now = self._clock.now()
         self._publisher.progress.count(found, now)
+        if any(isinstance(event, Received) for event in found):
+            self._progress_at = now
         for copy in found:
             if isinstance(copy, Copy) and copy.is_whole and copy.bytes and not copy.is_throttled:
                 ended = self._wall().timestamp()

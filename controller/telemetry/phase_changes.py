@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
-from controller.core.phases import LABELS, Pending, Starting, label_of
+from controller.core.phases import LABELS, AwaitingController, Pending, Starting, label_of
 from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.core.view import ClusterView
 
 PENDING = LABELS[Pending]
 STARTING = LABELS[Starting]
+AWAITING = LABELS[AwaitingController]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,12 @@ class EnteredPhase:
 
     @property
     def begins_step(self) -> bool:
-        """Whether a step begins; sending its requests again is no new step."""
-        return self.phase == STARTING and self.before != STARTING
+        """
+        Whether a step begins, or the cluster's controller is requested to begin one.
+
+        Sending the requests of a step again is no new step.
+        """
+        return self.phase == AWAITING or (self.phase == STARTING and self.before != STARTING)
 
 
 class PhaseMemory:
@@ -55,6 +60,13 @@ class PhaseMemory:
     def forget(self) -> None:
         """Forget all phases at the end of a tenure."""
         self._seen.clear()
+
+    def take_up(self, view: ClusterView) -> None:
+        """Remember the phases in which a tenure found the reassignments."""
+        self._seen = {
+            partition: (label_of(reassignment.phase), reassignment.phase_since)
+            for partition, reassignment in view.work.reassignments.items()
+        }
 
     def changes(self, change: Change, view: ClusterView) -> list[EnteredPhase]:
         """Return the phase changes of a committed change."""

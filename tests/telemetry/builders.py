@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from controller.core.cached_znodes import Topic
+from controller.core.events import Event, TopicsRead
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -18,17 +19,19 @@ from controller.core.model import (
     ReassignmentSpec,
     RequestId,
     Route,
+    TopicAssignment,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
-from controller.core.phases import Pending, Phase
+from controller.core.options import EngineName, Options
+from controller.core.phases import AwaitingController, Pending, Phase, Starting, Syncing
 from controller.core.reassignments import Reassignment, Request
+from controller.core.records import PhaseRecord
 from controller.core.state.tenure import Tenure
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental
-from tests.core.builders import broker, replicas
+from tests.core.builders import broker, replicas, tp
 
 NOW = Instant(1000.0)
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -166,6 +169,63 @@ def a_view(*brokers: int, options: Options | None = None, epoch: int | None = 9)
         view.tenure.held = Tenure(ControllerEpoch(epoch), Instant(900.0))
         view.tenure.accepted_by_broker = True
     return ViewBuilder(view)
+
+
+def adding_four(engine: EngineName) -> ViewBuilder:
+    """
+    Return a partition on (1, 2, 3) in whose first step 4 is added; 1 leads.
+
+    It is in the phase in which it copies, and in the topic znode: ``step_begins`` plays the rest.
+    """
+    built = a_view(1, 2, 3, 4)
+    built.view.role.engine = engine
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
+    return built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1)
+
+
+def topic_read(built: ViewBuilder) -> TopicsRead:
+    """Return the event of a read of the topic."""
+    topic = built.view.session.topics[tp().topic]
+    return TopicsRead({tp().topic: TopicAssignment(topic.partitions, topic.version, topic.czxid)})
+
+
+def step_begins(
+    built: ViewBuilder,
+    event: Callable[[Event], None],
+    commit: Callable[[PhaseRecord], None],
+    *,
+    at: Instant = NOW,
+) -> None:
+    """
+    Play the phases of a step until it copies.
+
+    Args:
+        built: The view, with the engine that makes the step.
+        event: Receives what is read.
+        commit: Receives the phases; the view is as it is when each is committed.
+        at: The time of all of it.
+
+    """
+    view = built.view
+    reassignment = view.work.reassignments[tp()]
+    known = view.session.topics[tp().topic].partitions
+    shown = known[tp().partition]
+    if view.role.engine is EngineName.DELEGATED:
+        known[tp().partition] = PartitionAssignment(shown.origin_replicas)
+        requested = AwaitingController(shown.target_replicas, at)
+        _commit(reassignment, requested, commit, at)
+        known[tp().partition] = shown
+        event(topic_read(built))
+    else:
+        _commit(reassignment, Starting(LeaderEpoch(6), None), commit, at)
+    _commit(reassignment, Syncing(), commit, at)
+
+
+def _commit(
+    reassignment: Reassignment, phase: Phase, commit: Callable[[PhaseRecord], None], at: Instant
+) -> None:
+    reassignment.phase, reassignment.phase_since = phase, at
+    commit(PhaseRecord(tp(), phase, at, "step begins"))
 
 
 def run_to_end(computation: Incremental[T]) -> T:

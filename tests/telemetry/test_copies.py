@@ -4,40 +4,76 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.events import SizesRead, StatesRead
+from controller.core.events import Event, SizesRead, StatesRead, TopicsRead
 from controller.core.model import BrokerId, Instant
-from controller.core.phases import LABELS, Expanding, Pending, Starting, Stopping, Syncing
-from controller.core.records import Change, SpecEndedRecord
+from controller.core.options import EngineName
+from controller.core.phases import (
+    LABELS,
+    AwaitingController,
+    Ended,
+    Expanding,
+    Pending,
+    Starting,
+    Stopping,
+    Syncing,
+)
+from controller.core.records import Change, PhaseRecord, SpecEndedRecord
 from controller.core.view import ClusterView
 from controller.telemetry.copies import REPORTS_KEPT, Copies, Copy, CopyEvent, IsrShrunk, Received
 from tests.core.builders import replicas, tp
-from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state
+from tests.telemetry.builders import (
+    REQUEST,
+    ViewBuilder,
+    adding_four,
+    partition_state,
+    step_begins,
+    topic_read,
+)
 from tests.telemetry.test_measurements import CHANGE
 
 NOTHING = Change(())
 AT = Instant(1000.0)
 
 
-def adding_four() -> ViewBuilder:
-    """Return a partition on (1, 2, 3) to which 4 is added; 1 leads."""
-    built = a_view(1, 2, 3, 4)
-    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
-    return built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1)
+def moves(copies: Copies, view: ClusterView, phase: type, before: type) -> list[CopyEvent]:
+    """Let the partition enter a phase, which the view has."""
+    change = replace(CHANGE, phase=LABELS[phase], before=LABELS[before])
+    return list(copies.committed(NOTHING, [change], view, AT))
 
 
-def begun(view: ClusterView, before: type = Pending) -> Copies:
+def begun(built: ViewBuilder) -> Copies:
     """Return copies that saw the step begin."""
     copies = Copies()
-    change = replace(CHANGE, phase=LABELS[Starting], before=LABELS[before])
-    assert list(copies.committed(NOTHING, [change], view, AT)) == []
+    before: list[type] = [Pending]
+
+    def read(event: Event) -> None:
+        assert isinstance(event, TopicsRead)
+        assert list(copies.topics_read(event, built.view, AT)) == []
+
+    def commit(record: PhaseRecord) -> None:
+        assert moves(copies, built.view, type(record.phase), before.pop()) == []
+        before.append(type(record.phase))
+
+    step_begins(built, read, commit)
     return copies
 
 
-def copy_events(copies: Copies, size: int, after_s: float = 10.0) -> list[CopyEvent]:
-    """Let broker 4 say what it holds."""
+def found(built: ViewBuilder) -> Copies:
+    """Return copies that saw an earlier step continued."""
+    copies = Copies()
+    native = built.view.role.engine is EngineName.NATIVE
+    assert moves(copies, built.view, Starting if native else Syncing, Expanding) == []
+    return copies
+
+
+def copy_events(
+    copies: Copies, view: ClusterView, size: int, after_s: float = 10.0
+) -> list[CopyEvent]:
+    """Let broker 4 report its bytes."""
     sizes = {tp(): {BrokerId(4): size, BrokerId(1): 1000}}
+    view.work.sizes[tp()] = 1000
     read = SizesRead({tp(): 1000}, {}, sizes)
-    return list(copies.sizes_read(read, Instant(AT + after_s)))
+    return list(copies.sizes_read(read, view, Instant(AT + after_s)))
 
 
 def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
@@ -54,78 +90,76 @@ def a_copy(**changes: object) -> Copy:
     return replace(whole, **changes)  # type: ignore[arg-type] # fields by name
 
 
-def test_copy_is_whole_when_it_is_in_the_isr() -> None:
+def test_copy_is_whole_when_it_is_in_the_isr(engine: EngineName) -> None:
     """With size, time and both brokers; its bytes count once."""
-    view = adding_four().view
-    view.work.sizes[tp()] = 1000
-    copies = begun(view)
-    assert isr(copies, view, 1, 2, 3, 4) == [
+    built = adding_four(engine)
+    built.view.work.sizes[tp()] = 1000
+    copies = begun(built)
+    assert isr(copies, built.view, 1, 2, 3, 4) == [
         Received(BrokerId(1), BrokerId(4), 1000),
         a_copy(),
     ]
-    assert isr(copies, view, 1, 2, 3, 4) == []
-    assert copy_events(copies, 2000) == []
+    assert isr(copies, built.view, 1, 2, 3, 4) == []
+    assert copy_events(copies, built.view, 2000) == []
     assert copies.held(tp()) == {}
 
 
-def test_bytes_count_as_they_are_reported() -> None:
+def test_bytes_count_as_they_are_reported(engine: EngineName) -> None:
     """Each byte once, and the rest when the copy is whole."""
-    view = adding_four().view
-    view.work.sizes[tp()] = 1000
-    copies = begun(view)
-    assert copy_events(copies, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
-    assert copy_events(copies, 300) == []
+    built = adding_four(engine)
+    copies = begun(built)
+    assert copy_events(copies, built.view, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
+    assert copy_events(copies, built.view, 300) == []
     assert copies.held(tp()) == {4: 300}
-    assert copy_events(copies, 800) == [Received(BrokerId(1), BrokerId(4), 500)]
-    assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 200)
+    assert copy_events(copies, built.view, 800) == [Received(BrokerId(1), BrokerId(4), 500)]
+    assert isr(copies, built.view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 200)
 
 
-def test_bytes_of_an_inherited_copy_do_not_count() -> None:
+def test_bytes_of_an_inherited_copy_do_not_count(engine: EngineName) -> None:
     """Another controller may have started the step."""
-    view = adding_four().view
-    view.work.sizes[tp()] = 1000
-    copies = begun(view, before=Expanding)
-    assert copy_events(copies, 900) == []
-    assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 100)
+    built = adding_four(engine)
+    copies = found(built)
+    assert copy_events(copies, built.view, 900) == []
+    assert isr(copies, built.view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 100)
 
 
-def test_copy_without_a_reported_size_has_none() -> None:
+def test_copy_without_a_reported_size_has_none(engine: EngineName) -> None:
     """It is a copy all the same."""
-    view = adding_four().view
-    assert isr(begun(view), view, 1, 2, 3, 4) == [a_copy(bytes=None)]
+    built = adding_four(engine)
+    assert isr(begun(built), built.view, 1, 2, 3, 4) == [a_copy(bytes=None)]
 
 
-def test_copy_of_an_unwanted_replica_is_abandoned() -> None:
+def test_copy_of_an_unwanted_replica_is_abandoned(engine: EngineName) -> None:
     """The target changed, or the request was cancelled."""
-    built = adding_four()
-    copies = begun(built.view)
-    copy_events(copies, 300)
+    built = adding_four(engine)
+    copies = begun(built)
+    copy_events(copies, built.view, 300)
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(4,))
     change = replace(CHANGE, phase=LABELS[Stopping], before=LABELS[Starting])
     events = list(copies.committed(NOTHING, [change], built.view, Instant(AT + 5)))
     assert events == [a_copy(seconds=5.0, bytes=300, is_whole=False)]
 
 
-def test_copies_end_with_the_reassignment_or_the_tenure() -> None:
+def test_copies_end_with_the_reassignment_or_the_tenure(engine: EngineName) -> None:
     """Unfinished ones are abandoned."""
-    built = adding_four()
-    copies = begun(built.view)
+    built = adding_four(engine)
+    copies = begun(built)
     lost = list(copies.forget(Instant(AT + 7)))
     assert lost == [a_copy(seconds=7.0, bytes=None, is_whole=False)]
     assert isr(copies, built.view, 1, 2, 3, 4) == []
-    built = adding_four()
-    copies = begun(built.view)
-    copy_events(copies, 300)
+    built = adding_four(engine)
+    copies = begun(built)
+    copy_events(copies, built.view, 300)
     built.view.work.reassignments.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
     assert len(list(copies.committed(end, [], built.view, AT))) == 1
     assert copies.held(tp()) == {}
 
 
-def test_replica_that_leaves_the_isr_is_reported() -> None:
+def test_replica_that_leaves_the_isr_is_reported(engine: EngineName) -> None:
     """Once, and not if it was dropped."""
-    built = adding_four()
-    copies = begun(built.view)
+    built = adding_four(engine)
+    copies = begun(built)
     assert isr(copies, built.view, 1, 3) == [
         IsrShrunk(tp(), REQUEST, replicas(2), replicas(1, 3), BrokerId(1))
     ]
@@ -135,9 +169,10 @@ def test_replica_that_leaves_the_isr_is_reported() -> None:
     assert isr(copies, built.view, 1) == []
 
 
-def test_copy_has_a_rate_between_its_latest_reports() -> None:
+def test_copy_has_a_rate_between_its_latest_reports(engine: EngineName) -> None:
     """And the time that is left; both are unknown before the second report."""
-    copies = begun(adding_four().view)
+    built = adding_four(engine)
+    view, copies = built.view, begun(built)
     (unknown,) = copies.documents(tp(), None)
     assert unknown == {
         "broker": 4,
@@ -148,28 +183,30 @@ def test_copy_has_a_rate_between_its_latest_reports() -> None:
         "eta_s": None,
     }
     assert copies.gained_at(tp()) is None
-    copy_events(copies, 100)
+    copy_events(copies, view, 100)
     (first,) = copies.documents(tp(), 1000)
     assert (first["bytes"], first["bytes_per_s"], first["eta_s"]) == (100, None, None)
-    copy_events(copies, 400, after_s=40.0)
+    copy_events(copies, view, 400, after_s=40.0)
     (known,) = copies.documents(tp(), 1000)
     assert (known["bytes"], known["bytes_per_s"], known["eta_s"]) == (400, 10, 60)
     for number in range(REPORTS_KEPT):
-        copy_events(copies, 400, after_s=100.0 + number)
+        copy_events(copies, view, 400, after_s=100.0 + number)
     (still,) = copies.documents(tp(), 1000)
     assert (still["bytes_per_s"], still["eta_s"]) == (0, None)
     assert copies.gained_at(tp()) == AT + 40.0
-    assert isr(copies, adding_four().view, 1, 2, 3, 4)
+    assert isr(copies, view, 1, 2, 3, 4)
     assert copies.documents(tp(), 1000) == []
 
 
-def test_copy_that_falls_behind_its_leader_does_not_gain() -> None:
+def test_copy_that_falls_behind_its_leader_does_not_gain(engine: EngineName) -> None:
     """Its bytes grow, and so do those of the leader."""
-    copies = begun(adding_four().view)
+    built = adding_four(engine)
+    copies = begun(built)
 
     def report(held: int, total: int, after_s: float) -> None:
+        built.view.work.sizes[tp()] = total
         read = SizesRead({tp(): total}, {}, {tp(): {BrokerId(4): held}})
-        assert list(copies.sizes_read(read, Instant(AT + after_s)))
+        assert list(copies.sizes_read(read, built.view, Instant(AT + after_s)))
 
     report(100, 1000, 10.0)
     assert copies.gained_at(tp()) is None
@@ -179,3 +216,118 @@ def test_copy_that_falls_behind_its_leader_does_not_gain() -> None:
     assert copies.gained_at(tp()) == AT + 20.0
     report(700, 1400, 50.0)
     assert copies.gained_at(tp()) == AT + 50.0
+
+
+def test_copy_that_catches_up_after_a_burst_gains(engine: EngineName) -> None:
+    """It is further behind than it was before the burst, and comes closer again."""
+    built = adding_four(engine)
+    copies = begun(built)
+    for number in range(2 * REPORTS_KEPT):
+        total = 1_000 if number < 2 else 10_000
+        built.view.work.sizes[tp()] = total
+        read = SizesRead({tp(): total}, {}, {tp(): {BrokerId(4): 900 + number}})
+        assert list(copies.sizes_read(read, built.view, Instant(AT + number)))
+    assert copies.gained_at(tp()) == AT + 2 * REPORTS_KEPT - 1
+
+
+def test_report_without_the_leader_is_compared_with_the_known_size(engine: EngineName) -> None:
+    """The largest reported replica may be the copy itself, which lacks nothing of its own."""
+    built = adding_four(engine)
+    view, copies = built.view, begun(built)
+    copy_events(copies, view, 100)
+    alone = SizesRead({tp(): 200}, {BrokerId(1): "timeout"}, {tp(): {BrokerId(4): 200}})
+    assert list(copies.sizes_read(alone, view, Instant(AT + 20)))
+    copy_events(copies, view, 300, after_s=30.0)
+    assert copies.gained_at(tp()) == AT + 30.0
+
+
+# --- what only the cluster's controller does -----------------------------------------------------
+
+
+def requested(target: tuple[int, ...] = (1, 2, 3, 4)) -> tuple[ViewBuilder, Copies]:
+    """Return a partition on (1, 2, 3) whose controller was requested to add 4, and its copies."""
+    built = adding_four(EngineName.DELEGATED).with_partition(tp(), (1, 2, 3))
+    built.view.work.reassignments[tp()].phase = AwaitingController(replicas(*target), AT)
+    copies = Copies()
+    assert moves(copies, built.view, AwaitingController, Pending) == []
+    return built, copies
+
+
+def read_topic(copies: Copies, built: ViewBuilder, after_s: float = 0.0) -> list[CopyEvent]:
+    """Let the topic be read as it is."""
+    return list(copies.topics_read(topic_read(built), built.view, Instant(AT + after_s)))
+
+
+def test_requested_copy_starts_when_it_is_seen() -> None:
+    """The controller may be busy: its queue is no part of the time that the copy took."""
+    built, copies = requested()
+    assert copies.documents(tp(), 1000) == []
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,))
+    assert read_topic(copies, built, 20.0) == []
+    (shown,) = copies.documents(tp(), 1000)
+    assert shown["broker"] == 4
+    built.view.work.sizes[tp()] = 1000
+    assert isr(copies, built.view, 1, 2, 3, 4)[1] == a_copy(begun=Instant(AT + 20), seconds=10.0)
+
+
+def test_bytes_of_a_requested_copy_start_it() -> None:
+    """They may be reported before the topic znode is read."""
+    built, copies = requested()
+    assert copy_events(copies, built.view, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
+    (shown,) = copies.documents(tp(), 1000)
+    assert shown["bytes"] == 300
+
+
+def test_request_that_is_not_carried_out_leaves_no_copy() -> None:
+    """None was begun that could be abandoned; nor where the tenure ends first."""
+    built, copies = requested()
+    built.view.work.reassignments[tp()].phase = Pending(Instant(AT + 5), "busy")
+    assert moves(copies, built.view, Pending, AwaitingController) == []
+    assert copies.held(tp()) == {}
+    _, copies = requested()
+    assert list(copies.forget(AT)) == []
+
+
+def test_copy_that_ends_before_it_is_seen_is_counted() -> None:
+    """The controller began and ended the step between two reads; the state is read later."""
+    built, copies = requested()
+    built.view.work.sizes[tp()] = 1000
+    built.with_partition(tp(), (1, 2, 3, 4))
+    assert read_topic(copies, built, 2.0) == [
+        Received(BrokerId(1), BrokerId(4), 1000),
+        a_copy(seconds=2.0),
+    ]
+    assert isr(copies, built.view, 1, 2, 3, 4) == []
+
+
+def test_copy_of_a_reassignment_that_ended_keeps_its_size() -> None:
+    """The view forgets the size with the reassignment."""
+    built, copies = requested()
+    copy_events(copies, built.view, 300)
+    built.with_partition(tp(), (1, 2, 3, 4))
+    built.view.work.reassignments[tp()].phase = Ended()
+    built.view.work.reassignments.clear()
+    built.view.work.sizes.clear()
+    end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
+    (rest, whole) = copies.committed(end, [], built.view, AT)
+    assert (rest, whole) == (Received(BrokerId(1), BrokerId(4), 700), a_copy(seconds=0.0))
+
+
+def test_step_that_another_client_changes_is_followed() -> None:
+    """No phase changes: the partition waits until the foreign reassignment has ended."""
+    built = adding_four(EngineName.DELEGATED)
+    copies = begun(built)
+    copy_events(copies, built.view, 300)
+    built.with_partition(tp(), (1, 2, 3, 5), adding=(5,))
+    assert read_topic(copies, built, 20.0) == [a_copy(seconds=20.0, bytes=300, is_whole=False)]
+    (other,) = copies.documents(tp(), 1000)
+    assert other["broker"] == 5
+
+
+def test_replica_that_the_controller_was_asked_to_drop_is_no_loss() -> None:
+    """Its state may be read before the topic znode."""
+    built, copies = requested((1, 2))
+    assert isr(copies, built.view, 1, 2) == []
+    assert isr(copies, built.view, 1) == [
+        IsrShrunk(tp(), REQUEST, replicas(2), replicas(1), BrokerId(1))
+    ]

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.phases import Syncing
-from controller.core.reassignments import Load
+from controller.core.options import EngineName
+from controller.core.phases import AwaitingController, Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes, volumes_of
 from tests.core.builders import replicas, tp
-from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state, run_to_end
+from tests.telemetry.builders import (
+    NOW,
+    REQUEST,
+    ViewBuilder,
+    a_view,
+    partition_state,
+    run_to_end,
+)
 
 
 def volumes(
@@ -20,66 +27,66 @@ def volumes(
     return run_to_end(volumes_of(view, lambda partition: (held or {}).get(partition, {})))
 
 
-def two_to_copy() -> ViewBuilder:
+def two_to_copy(engine: EngineName) -> ViewBuilder:
     """Return a partition on (1, 2, 3) that is to go to (1, 4, 5), 4 being copied."""
     built = a_view(1, 2, 3, 4, 5)
+    built.view.role.engine = engine
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
     built.with_reassignment(tp(), (1, 4, 5), Syncing(), step=1)
     built.view.work.sizes[tp()] = 1000
-    built.view.work.reassignments[tp()].load = Load(replicas(4), BrokerId(1), 1000)
     return built
 
 
-def test_replicas_out_of_sync_remain() -> None:
+def test_replicas_out_of_sync_remain(engine: EngineName) -> None:
     """Target replicas that must still be copied, in flight or pending."""
-    found = volumes(two_to_copy().view)
+    found = volumes(two_to_copy(engine).view)
     assert found.requests == {REQUEST: Volume(moved=0, remaining=2000, known=1)}
     assert found.requests[REQUEST].total == 2000
 
 
-def test_part_of_a_copy_counts_as_moved() -> None:
+def test_part_of_a_copy_counts_as_moved(engine: EngineName) -> None:
     """As reported by the broker, and never more than the size."""
-    view = two_to_copy().view
+    view = two_to_copy(engine).view
     held = {tp(): {BrokerId(4): 300}}
     assert volumes(view, held).requests[REQUEST] == Volume(moved=300, remaining=1700, known=1)
     more = {tp(): {BrokerId(4): 5000}}
     assert volumes(view, more).requests[REQUEST] == Volume(moved=1000, remaining=1000, known=1)
 
 
-def test_replica_in_the_isr_is_moved() -> None:
+def test_replica_in_the_isr_is_moved(engine: EngineName) -> None:
     """Only an added one: others were never copied."""
-    built = two_to_copy()
+    built = two_to_copy(engine)
     built.with_partition(tp(), (1, 3, 4), state=partition_state(1, (1, 3, 4)))
     assert volumes(built.view).requests[REQUEST] == Volume(moved=1000, remaining=1000, known=1)
 
 
-def test_partition_of_unknown_size_is_counted_apart() -> None:
+def test_partition_of_unknown_size_is_counted_apart(engine: EngineName) -> None:
     """Its bytes are unknown."""
-    built = two_to_copy()
+    built = two_to_copy(engine)
     built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1))
     assert volumes(built.view).requests[REQUEST].unknown == 1
 
 
-def test_ended_partitions_stay_moved() -> None:
+def test_ended_partitions_stay_moved(engine: EngineName) -> None:
     """The total does not shrink while a request makes progress."""
-    view = two_to_copy().view
+    view = two_to_copy(engine).view
     view.work.requests[REQUEST].moved_bytes = 7000
     volume = volumes(view).requests[REQUEST]
     assert (volume.moved, volume.remaining, volume.total) == (7000, 2000, 9000)
 
 
-def test_partitions_that_ended_without_a_size_are_counted() -> None:
+def test_partitions_that_ended_without_a_size_are_counted(engine: EngineName) -> None:
     """Without open partitions, too; they are not part of an estimate."""
-    view = two_to_copy().view
+    view = two_to_copy(engine).view
     view.work.requests[REQUEST].uncounted = 3
     assert volumes(view).requests[REQUEST] == Volume(0, 2000, 1, uncounted=3)
     view.work.reassignments.clear()
     assert volumes(view).requests[REQUEST] == Volume(uncounted=3)
 
 
-def test_brokers_have_incoming_and_outgoing_volumes() -> None:
+def test_brokers_have_incoming_and_outgoing_volumes(engine: EngineName) -> None:
     """Now and in all, with the routes of the copies."""
-    found = volumes(two_to_copy().view, {tp(): {BrokerId(4): 300}})
+    found = volumes(two_to_copy(engine).view, {tp(): {BrokerId(4): 300}})
     assert found.brokers == {
         1: BrokerVolume(outgoing=1),
         2: BrokerVolume(out_remaining=1000),
@@ -97,3 +104,14 @@ def test_without_original_replicas_only_the_remainder_is_known() -> None:
     built.with_reassignment(tp(), (1, 4), original=None)
     built.view.work.sizes[tp()] = 10
     assert volumes(built.view).requests[REQUEST] == Volume(moved=0, remaining=10, known=1)
+
+
+def test_requested_copies_are_on_their_route() -> None:
+    """They count against the limits; no limit counts those of another client."""
+    built = two_to_copy(EngineName.DELEGATED).with_partition(tp(), (1, 2, 3))
+    reassignment = built.view.work.reassignments[tp()]
+    reassignment.phase = AwaitingController(replicas(1, 2, 3, 4), NOW)
+    assert volumes(built.view).routes == {(1, 4): 1}
+    built.with_partition(tp(), (1, 2, 3, 5), adding=(5,), state=partition_state(-1, (1, 2, 3)))
+    reassignment.phase = Syncing()
+    assert volumes(built.view).routes == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.core.model import BrokerId
+from controller.core.options import EngineName
 from controller.telemetry.copies import Received
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
@@ -11,7 +12,7 @@ from tests.telemetry.builders import REQUEST, FixedClock, a_view
 from tests.telemetry.test_copy_volumes import two_to_copy
 
 
-def test_request_is_exported_by_slot_until_it_is_gone() -> None:
+def test_request_is_exported_by_slot_until_it_is_gone(engine: EngineName) -> None:
     """Ids would be an unbounded label."""
     clock, metrics = FixedClock(), Metrics()
     publisher = StatusPublisher(
@@ -21,7 +22,7 @@ def test_request_is_exported_by_slot_until_it_is_gone() -> None:
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(f"reassigner_{name}", labels)
 
-    view = two_to_copy().view
+    view = two_to_copy(engine).view
     snapshot = publisher.tend(view)
     assert snapshot is not None
     metrics.show(snapshot)
@@ -48,13 +49,13 @@ def test_request_is_exported_by_slot_until_it_is_gone() -> None:
     assert value("bytes", state="remaining") == 0
 
 
-def test_estimate_is_exported_with_both_bounds() -> None:
+def test_estimate_is_exported_with_both_bounds(engine: EngineName) -> None:
     """Once there is one."""
     clock, metrics = FixedClock(), Metrics()
     publisher = StatusPublisher(
         clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
     )
-    built = two_to_copy()
+    built = two_to_copy(engine)
     for n in range(1, 13):
         built.view.work.requests[REQUEST].moved_bytes = n * 100
         publisher.progress.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
@@ -73,13 +74,13 @@ def test_estimate_is_exported_with_both_bounds() -> None:
     assert served == 1200
 
 
-def test_oldest_wait_for_an_isr_is_exported() -> None:
+def test_oldest_wait_for_an_isr_is_exported(engine: EngineName) -> None:
     """Of copies; pending partitions do not count."""
     clock, metrics = FixedClock(), Metrics()
     publisher = StatusPublisher(
         clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
     )
-    built = two_to_copy()
+    built = two_to_copy(engine)
     built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1), since=100)
     built.view.tenure.in_flight = 1
     snapshot = publisher.tend(built.view)

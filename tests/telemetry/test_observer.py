@@ -21,6 +21,8 @@ from controller.core.events import (
     TimerFired,
 )
 from controller.core.model import (
+    Blocked,
+    BlockedBy,
     BrokerId,
     ControllerEpoch,
     Instant,
@@ -28,8 +30,9 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
+from controller.core.options import EngineName
 from controller.core.outcomes import Summary
-from controller.core.phases import Ended, Starting, Syncing
+from controller.core.phases import Ended, Expanding, Starting, Syncing
 from controller.core.reassignments import Request
 from controller.core.records import (
     Change,
@@ -53,7 +56,9 @@ from tests.telemetry.builders import (
     RecordedLog,
     ViewBuilder,
     a_view,
+    adding_four,
     partition_state,
+    step_begins,
 )
 
 
@@ -128,13 +133,20 @@ def seen(tmp_path: Path) -> Iterator[Observed]:
     observed.journal.close()
 
 
-def a_partition_in_flight() -> ViewBuilder:
+def a_partition_in_flight(engine: EngineName = EngineName.NATIVE) -> ViewBuilder:
     """Return a view in which one partition adds a replica."""
-    built = a_view(1, 2, 3, 4)
-    built.with_partition(
-        tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3), leader_epoch=6)
+    built = adding_four(engine)
+    built.view.tenure.states[tp()] = partition_state(1, (1, 2, 3), leader_epoch=6)
+    return built
+
+
+def begin(seen: Observed, built: ViewBuilder) -> None:
+    """Let the observer see the step begin."""
+    step_begins(
+        built,
+        lambda event: seen.observer.on_event(event, built.view),
+        lambda record: seen.observer.on_committed(Change((record,)), built.view),
     )
-    return built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1)
 
 
 def test_it_is_an_observer(seen: Observed) -> None:
@@ -289,9 +301,9 @@ def test_events_are_timed_from_their_arrival(seen: Observed) -> None:
     assert seen.value("event_processing_seconds_sum", event="TimerFired") == 5
 
 
-def test_stalled_partition_is_logged_once(seen: Observed) -> None:
+def test_stalled_partition_is_logged_once(seen: Observed, engine: EngineName) -> None:
     """Not for each snapshot."""
-    view = a_partition_in_flight().view
+    view = a_partition_in_flight(engine).view
     for _ in range(3):
         seen.clock.go(400)
         seen.observer.tend(view)
@@ -299,9 +311,57 @@ def test_stalled_partition_is_logged_once(seen: Observed) -> None:
     assert seen.value("stalled_partitions", reason="none") == 1
 
 
-def test_time_without_progress_is_exported_with_reassignments(seen: Observed) -> None:
+def test_growing_copy_is_not_stalled(seen: Observed, engine: EngineName) -> None:
+    """Its bytes are in the status; when it grows no more, the partition is stalled."""
+    built = a_partition_in_flight(engine)
+    view = built.view
+    view.work.sizes[tp()] = 10_000
+    begin(seen, built)
+    waits = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "4", is_copying=True)
+    view.work.reassignments[tp()].wait(waits, seen.clock.now())
+    for number in range(1, 6):
+        seen.clock.go(200)
+        held = SizesRead({tp(): 10_000}, {}, {tp(): {BrokerId(4): number * 100}})
+        seen.observer.on_event(held, view)
+        seen.observer.tend(view, at_once=True)
+    latest = seen.publisher.latest
+    assert latest is not None
+    (request,) = latest.status["requests"]
+    assert request["bytes"] == {"total": 10_000, "moved": 500, "remaining": 9_500}
+    assert request["bytes_per_s"] == 0 or request["eta_s"] is not None
+    (partition,) = latest.status["in_flight"]
+    assert [c["bytes"] for c in partition["copies"]] == [500]
+    assert seen.log.named("stalled") == []
+    assert seen.value("progress_age_seconds") == 0
+    seen.clock.go(400)
+    seen.observer.tend(view)
+    by = "replica_not_in_isr"
+    assert seen.log.named("stalled") == [{"topic": "t", "partition": 0, "by": by}]
+
+
+def test_step_of_an_earlier_tenure_is_followed(seen: Observed, engine: EngineName) -> None:
+    """What it had copied by then does not count as copied by this one."""
+    built = a_partition_in_flight(engine)
+    reassignment = built.view.work.reassignments[tp()]
+    reassignment.phase = Expanding()
+    seen.observer.on_event(ControllerClaimed(ControllerEpoch(9)), built.view)
+    native = engine is EngineName.NATIVE
+    reassignment.phase = Starting(LeaderEpoch(6), None) if native else Syncing()
+    record = PhaseRecord(tp(), reassignment.phase, Instant(1000.0), "found in the topic znode")
+    seen.observer.on_committed(Change((record,)), built.view)
+    for size in (400, 700):
+        held = SizesRead({tp(): 1000}, {}, {tp(): {BrokerId(4): size}})
+        seen.observer.on_event(held, built.view)
+    assert seen.value("copied_bytes_total") == 300
+    (phase,) = seen.log.named("phase")
+    assert phase["before"] == "A1"
+
+
+def test_time_without_progress_is_exported_with_reassignments(
+    seen: Observed, engine: EngineName
+) -> None:
     """It restarts with every phase change, and is 0 without reassignments."""
-    view = a_partition_in_flight().view
+    view = a_partition_in_flight(engine).view
     seen.clock.go(50)
     seen.observer.tend(view)
     assert seen.value("progress_age_seconds") == 50
@@ -322,12 +382,13 @@ def test_requests_are_counted(seen: Observed) -> None:
     assert seen.value("rpcs_sent_total", broker="1", kind="stop_replica") == 1
 
 
-def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed) -> None:
+def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed, engine: EngineName) -> None:
     """From the begin of its step into the ISR: journal, metrics and the brokers' traffic."""
-    view = a_partition_in_flight().view
+    built = a_partition_in_flight(engine)
+    view = built.view
     view.work.sizes[tp()] = 1000
-    begin = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
-    seen.observer.on_committed(Change((begin,)), view)
+    begin(seen, built)
+    assert seen.value("steps_total") == 1
     seen.clock.go(5)
     held = SizesRead({tp(): 1000}, {}, {tp(): {BrokerId(4): 400}})
     seen.observer.on_event(held, view)
@@ -340,22 +401,31 @@ def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed) -> None:
     assert seen.value("broker_served_bytes_total", broker="1") == 1000
     assert seen.value("broker_received_bytes_total", broker="4") == 1000
     kinds = [line["kind"] for line in seen.journaled()]
-    assert kinds == ["phase", "size", "request_begun", "progress", "copied"]
+    assert [k for k in kinds if k not in {"request_begun", "progress"}] == [
+        "phase",
+        "phase",
+        "size",
+        "copied",
+    ]
 
 
-def test_unfinished_copies_are_abandoned_with_the_tenure(seen: Observed) -> None:
+def test_unfinished_copies_are_abandoned_with_the_tenure(
+    seen: Observed, engine: EngineName
+) -> None:
     """What another controller does meanwhile is not seen."""
-    view = a_partition_in_flight().view
-    begin = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
-    seen.observer.on_committed(Change((begin,)), view)
+    built = a_partition_in_flight(engine)
+    view = built.view
+    begin(seen, built)
     view.tenure.held = None
     seen.observer.on_event(Deposed("moved"), view)
     assert seen.value("copies_abandoned_total") == 1
 
 
-def test_start_and_end_of_a_request_are_passed_to_the_notifier(seen: Observed) -> None:
+def test_start_and_end_of_a_request_are_passed_to_the_notifier(
+    seen: Observed, engine: EngineName
+) -> None:
     """Once each; the timeline keeps the end."""
-    view = a_partition_in_flight().view
+    view = a_partition_in_flight(engine).view
     seen.observer.on_event(LeadershipGained(), view)
     seen.clock.go(60)
     seen.observer.tend(view)

@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.core.cached_znodes import PlanNode
 from controller.core.model import Blocked, BlockedBy, TopicPartition, ZkVersion, Zxid
+from controller.core.options import EngineName
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.partition_documents import (
@@ -31,7 +32,7 @@ def explained(view: ClusterView, partition: TopicPartition | None = None) -> dic
     return document
 
 
-def test_partition_in_flight_has_its_reason_and_the_steps_to_come() -> None:
+def test_partition_in_flight_has_its_reason_and_the_steps_to_come(engine: EngineName) -> None:
     """KAFKA-6794: the steps after the one in flight."""
     built = a_view(0, 1, 2, 3, 4, 5).with_partition(
         tp(), (0, 2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(0, (0, 2, 3))
@@ -39,6 +40,7 @@ def test_partition_in_flight_has_its_reason_and_the_steps_to_come() -> None:
     view = built.with_reassignment(
         tp(), (3, 4, 5), Syncing(), original=(0, 1, 2), since=600.0, step=2
     ).view
+    view.role.engine = engine
     view.work.reassignments[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "replica 4")
     assert explained(view)["reassignment"]["size_bytes"] is None
     view.work.sizes[tp()] = 7_000_000

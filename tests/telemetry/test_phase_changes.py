@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.model import Instant, LeaderEpoch
-from controller.core.phases import Ended, Phase, Starting, Syncing
+from controller.core.phases import AwaitingController, Ended, Expanding, Phase, Starting, Syncing
 from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.telemetry.phase_changes import PhaseMemory
 from tests.core.builders import replicas, tp
@@ -51,6 +51,26 @@ def test_step_whose_requests_are_sent_again_is_no_new_step() -> None:
         for phase in (BEGUN, BEGUN, Syncing(), BEGUN)
     ]
     assert begins == [True, False, False, True]
+
+
+def test_step_of_the_cluster_s_controller_begins_with_its_request() -> None:
+    """Following it begins no other; the next request does."""
+    view, memory = a_view(1).view, PhaseMemory()
+    requested = AwaitingController(replicas(1, 2, 4), Instant(1.0))
+    begins = [
+        memory.changes(into(phase, 1.0), view)[0].begins_step
+        for phase in (requested, Syncing(), requested, Ended())
+    ]
+    assert begins == [True, False, True, False]
+
+
+def test_tenure_remembers_the_phases_in_which_it_found_partitions() -> None:
+    """The first change of each has the phase before."""
+    view = a_view(1).with_reassignment(tp(), (4,), Expanding(), since=990.0).view
+    memory = PhaseMemory()
+    memory.take_up(view)
+    (change,) = memory.changes(into(Syncing(), 995.0), view)
+    assert (change.before, change.seconds) == ("A1", 5.0)
 
 
 def test_ended_partition_keeps_its_request_and_is_forgotten() -> None:

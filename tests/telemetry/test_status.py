@@ -22,7 +22,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
+from controller.core.options import EngineName, Options
 from controller.core.outcomes import Part
 from controller.core.phases import Starting, Stopping, Syncing
 from controller.core.reassignments import Request
@@ -107,12 +107,13 @@ def test_tenure_has_its_epoch_and_start() -> None:
     assert document["tenure"] == {"held": True, "epoch": 9, "since": "2026-01-02T03:02:25.000Z"}
 
 
-def test_a_partition_that_copies_is_not_blocked() -> None:
+def test_a_partition_that_copies_is_not_blocked(engine: EngineName) -> None:
     """It may be stalled."""
     built = a_view(1, 2, 3, 4).with_partition(
         tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
     )
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1, since=100.0).view
+    view.role.engine = engine
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4 is not in ISR", is_copying=True)
     view.work.reassignments[tp()].wait(copies, Instant(995.0))
     document = status(view)
@@ -124,12 +125,13 @@ def test_a_partition_that_copies_is_not_blocked() -> None:
     assert partition["stalled"] is True
 
 
-def test_partition_in_flight_has_all_fields() -> None:
+def test_partition_in_flight_has_all_fields(engine: EngineName) -> None:
     """An operator sees where it is, where it goes and what it waits for."""
     built = a_view(1, 2, 3, 4).with_partition(
         tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
     )
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1).view
+    view.role.engine = engine
     view.work.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3")
     view.work.reassignments[tp()].blocked_since = Instant(995.0)
     document = status(view)

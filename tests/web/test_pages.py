@@ -19,6 +19,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
+from controller.core.options import EngineName
 from controller.core.phases import Syncing
 from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
@@ -147,7 +148,7 @@ def test_the_page_is_well_formed() -> None:
         render_page(None),
         page(a_view(1, epoch=None).view),
         page(a_busy_view()),
-        page(two_to_copy().view),
+        page(two_to_copy(EngineName.DELEGATED).view),
         render_history("r", a_timeline(), START),
         render_history("r", None, START),
         render_form("pause", "<r>", OPERATOR, problem="<b>"),
@@ -250,7 +251,7 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
 
 def test_copies_between_brokers_are_a_picture() -> None:
     """The source and the receiver of each copy, with the bytes that are left."""
-    html = page(two_to_copy().view)
+    html = page(two_to_copy(EngineName.DELEGATED).view)
     assert "<title>1 serves 1 replicas to 4</title>" in html
     assert html.count('class="route"') == 1
     assert "copies between brokers" not in page(a_view(1).view)

@@ -40,17 +40,13 @@ def new_copy(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> 
 def receivers_of(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> Replicas:
-    """Return the brokers to which the step in flight copies."""
+    """Return the brokers to which the step in flight copies, or that move a replica."""
     assignment = view.session.known_assignment(partition)
     if assignment is None:
         return ()
     if isinstance(reassignment.phase, Placing):
         return tuple(b for b, _ in reassignment.phase.moving)
-    if isinstance(reassignment.phase, AwaitingController):
-        there, added = assignment.replicas, assignment.adding_replicas
-        return tuple(r for r in reassignment.phase.target if r not in there or r in added)
-    removing = assignment.removing_replicas
-    return tuple(r for r in assignment.adding_replicas if r not in removing)
+    return reassignment.receivers(assignment)
 
 
 def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeVar
 
-from controller.core import foreign, options, phases, request_records, wakeups
+from controller.core import foreign, phases, request_records, wakeups
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.reassignments import Load, Reassignment
 from controller.core.scheduling import (
@@ -96,10 +96,7 @@ def _count(counts: Counter[Key], key: Key, change: int) -> None:
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, in total and for its request."""
-    if (
-        reassignment.spec.route is not Route.FOREIGN
-        or foreign.policy_of(view) is options.ForeignMoves.ADOPT
-    ):
+    if foreign.is_limited(view, reassignment.spec):
         view.tenure.in_flight += change
     request = view.work.requests.get(reassignment.spec.request)
     if request is not None:
@@ -150,6 +147,28 @@ def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     _reflect_end(view, partition)
 
 
+def reload(
+    view: ClusterView,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    before: phases.Phase,
+) -> None:
+    """Count the copies of the step that the present phase begins or finds, and no others."""
+    match reassignment.phase:
+        case phases.Starting() | phases.AwaitingController():
+            unload(view, reassignment)
+            load(view, partition, reassignment)
+        case phases.Syncing() if isinstance(before, phases.Expanding | phases.AwaitingController):
+            # Delegated: the topic znode shows the step, which an earlier daemon may have requested.
+            unload(view, reassignment)
+            if foreign.is_limited(view, reassignment.spec):
+                load(view, partition, reassignment)
+        case phases.Placing():
+            unload(view, reassignment)
+        case _:
+            pass
+
+
 def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
     """Count what the step in flight copies against the limits."""
     tenure = view.tenure
@@ -157,13 +176,7 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
     state = tenure.states.get(partition)
     if assignment is None or state is None:
         return
-    if isinstance(reassignment.phase, phases.AwaitingController):
-        target, there = reassignment.phase.target, assignment.replicas
-        added = assignment.adding_replicas
-        incoming = tuple(r for r in target if r not in there or r in added)
-    else:
-        removing = assignment.removing_replicas
-        incoming = tuple(r for r in assignment.adding_replicas if r not in removing)
+    incoming = reassignment.receivers(assignment)
     outgoing: BrokerId | None = state.leader if incoming else None
     size = view.work.sizes.get(partition, 0) * len(incoming)
     reassignment.load = Load(incoming, outgoing, size)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core import applied_throttles, effects, events, wakeups
+from controller.core import applied_throttles, effects, events, foreign, wakeups
 from controller.core.model import NO_BROKERS, BrokerId, Instant, TopicPartition
 from controller.core.records import Decision
 from controller.core.view import ClusterView
@@ -103,12 +103,15 @@ def measure_room(view: ClusterView, lacking: frozenset[BrokerId], now: Instant) 
 
 
 def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
-    """Return the partitions whose step in flight copies something."""
-    if not view.tenure.in_flight:
+    """Return the partitions whose step in flight copies something, those of others included."""
+    if not view.tenure.in_flight and not foreign.count_of(view):
         return ()
-    return tuple(
-        p for p, r in view.work.reassignments.items() if r.load is not None and r.load.incoming
+    assigned = (
+        (p, r, view.session.known_assignment(p))
+        for p, r in view.work.reassignments.items()
+        if r.in_flight
     )
+    return tuple(p for p, r, known in assigned if known is not None and r.receivers(known))
 
 
 # --- what is folded into the view --------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.core.applied_throttles import (
@@ -14,12 +16,22 @@ from controller.core.applied_throttles import (
 from controller.core.apply import apply, issued
 from controller.core.effects import MeasureSizes, SetTimer
 from controller.core.events import SizesRead
-from controller.core.model import BrokerId, Instant, MinFree, RequestId, TopicPartition, ZkVersion
+from controller.core.foreign import FOREIGN
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    MinFree,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+)
 from controller.core.observe import observe
-from controller.core.options import Options
-from controller.core.phases import Syncing
-from controller.core.reassignments import Load
-from controller.core.records import SpecEndedRecord
+from controller.core.options import EngineName, ForeignMoves, Options
+from controller.core.phases import Ended, Expanding, Syncing
+from controller.core.reassignments import Load, Request
+from controller.core.records import PhaseRecord, SpecEndedRecord
 from controller.core.scheduling.partition_sizes import (
     GROWTH_AFTER_S,
     SOON_S,
@@ -30,7 +42,7 @@ from controller.core.scheduling.partition_sizes import (
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
-from tests.core.tenure_views import NOW, a_tenure, reassign
+from tests.core.tenure_views import NOW, a_tenure, isr, reassign
 
 
 def a_view() -> ClusterView:
@@ -47,6 +59,13 @@ def asked(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
         if isinstance(effect, MeasureSizes):
             partitions += effect.partitions
     return partitions
+
+
+def copies(view: ClusterView, partition: TopicPartition) -> None:
+    """Let 4 copy a partition."""
+    view.work.reassignments[partition].phase = Syncing()
+    adding = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
+    view.session.topics[partition.topic].partitions[partition.partition] = adding
 
 
 def report_sizes(view: ClusterView, seconds: float, **sizes: int) -> None:
@@ -76,13 +95,45 @@ def test_running_copies_are_asked_for_more_often() -> None:
     reassign(view, tp(1), 1, 2, 4)
     assert asked(view, 0) == (tp(0), tp(1))
     view.tenure.in_flight = 1
-    view.work.reassignments[tp(1)].load = Load(replicas(4), BrokerId(1))
+    copies(view, tp(1))
     assert asked(view, 9) == ()
     assert asked(view, 10) == (tp(1),)
     assert asked(view, 19) == ()
     assert asked(view, 20) == (tp(1),)
     assert asked(view, 60) == (tp(0), tp(1))
     assert asked(view, 61) == ()
+
+
+def test_copies_of_others_are_asked_for_as_often() -> None:
+    """No limit counts them."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    copies(view, tp(0))
+    assert asked(view, 0) == (tp(0),)
+    assert asked(view, 10) == ()
+    view.work.requests[FOREIGN] = Request(Route.FOREIGN, NOW, open=1)
+    assert asked(view, 20) == (tp(0),)
+
+
+@pytest.mark.parametrize("policy", [ForeignMoves.WAIT, ForeignMoves.ADOPT])
+@pytest.mark.parametrize("route", [Route.REQUEST, Route.FOREIGN])
+def test_step_that_the_cluster_s_controller_continues_is_counted(
+    route: Route, policy: ForeignMoves
+) -> None:
+    """Against the limits as well, unless it is of another client and not adopted."""
+    view = a_tenure({"t": [(1, 2, 3)]}, Options(foreign_moves=policy))
+    view.role.engine = EngineName.DELEGATED
+    reassign(view, tp(0), 1, 2, 4)
+    isr(view, tp(0), 1, 2, 3)
+    found = view.work.reassignments[tp(0)]
+    found.spec, found.phase = replace(found.spec, route=route), Expanding()
+    adding = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
+    view.session.topics["t"].partitions[0] = adding
+    apply(view, PhaseRecord(tp(0), Syncing(), NOW, "found in the topic znode"), NOW)
+    counts = route is Route.REQUEST or policy is ForeignMoves.ADOPT
+    assert view.tenure.incoming.get(BrokerId(4), 0) == counts
+    apply(view, PhaseRecord(tp(0), Ended(), NOW, "the target is in sync"), NOW)
+    assert view.tenure.incoming.get(BrokerId(4), 0) == 0
 
 
 def test_timer_is_set_for_what_is_asked_next() -> None:
