@@ -1,27 +1,26 @@
 """
 ``doctor``: read a snapshot of the cluster, run the checks, and print the findings.
 
-``--fix`` removes throttles that a daemon set and that no reassignment needs. It changes nothing
-else, and nothing while a daemon leads, which removes them itself.
+``--fix`` removes throttles that a daemon set and that no reassignment needs, and with
+``--no-daemon`` everything that daemons left (``repairs``). It changes nothing while a daemon leads.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from controller.cli import options
+from controller.cli import options, repairs
 from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.tables import Column, Listing, Name, Screen, fields
-from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
@@ -32,8 +31,6 @@ from controller.zk.operator_client import OperatorClient
 
 EACH_MAX: Final = 10
 """Findings of one check that are printed, unless all are asked for."""
-FIXABLE: Final = "orphan_throttle"
-"""The check whose findings ``--fix`` repairs."""
 STYLES: Final = {
     Severity.CRITICAL: "red",
     Severity.WARNING: "yellow",
@@ -50,6 +47,14 @@ def doctor(  # noqa: PLR0913 - the options of the command
     fix: Annotated[
         bool, typer.Option("--fix", help="Remove throttles of a daemon that no reassignment needs.")
     ] = False,
+    no_daemon: Annotated[
+        bool,
+        typer.Option(
+            "--no-daemon",
+            help="With --fix, where no daemon will run again: restore the settings before all "
+            "throttles of daemons, and delete all their records, requests and controls.",
+        ),
+    ] = False,
     dry_run: options.DryRunOption = False,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
@@ -65,6 +70,8 @@ def doctor(  # noqa: PLR0913 - the options of the command
     """
     if dry_run and not fix:
         raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")
+    if no_daemon and not fix:
+        raise InvalidInputError("--no-daemon needs --fix: it selects what is repaired")
     context = context_of(ctx)
     settings = context.settings({"zookeeper": zookeeper}, config)
     with context.connect(settings) as operator:
@@ -72,7 +79,15 @@ def doctor(  # noqa: PLR0913 - the options of the command
         fixing = operator if fix else None
         screen = context.screen(all_rows=all_rows)
         raise typer.Exit(
-            diagnose(snapshot, fixing, screen, dry_run=dry_run, all_rows=all_rows, as_json=as_json)
+            diagnose(
+                snapshot,
+                fixing,
+                screen,
+                retires=no_daemon,
+                dry_run=dry_run,
+                all_rows=all_rows,
+                as_json=as_json,
+            )
         )
 
 
@@ -108,6 +123,7 @@ def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
     operator: OperatorClient | None = None,
     screen: Screen | None = None,
     *,
+    retires: bool = False,
     dry_run: bool = False,
     all_rows: bool = False,
     as_json: bool,
@@ -120,15 +136,18 @@ def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
         operator: The connection that fixes; None: fix nothing.
         screen: The terminal, None if the output goes elsewhere.
         all_rows: Print every finding, not only the first ``EACH_MAX`` of each check.
+        retires: Remove everything that daemons left.
         dry_run: Print what would be fixed.
         as_json: Print JSON.
 
     Raises:
-        ReassignmentConflictError: a setting that has to be restored cannot be read.
+        ReassignmentConflictError: a setting that has to be restored cannot be read, or everything
+            is to be removed and a daemon lives.
 
     """
     findings = examine(snapshot)
-    fixes = [] if operator is None else list(fix_throttles(snapshot, operator, dry_run=dry_run))
+    repair = repairs.retire if retires else repairs.fix_throttles
+    fixes = [] if operator is None else list(repair(snapshot, operator, dry_run=dry_run))
     if as_json:
         document: dict[str, Any] = {
             "findings": [asdict(f) for f in findings],
@@ -144,10 +163,11 @@ def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
         else:
             print_lines(_lines(findings, each_max))
         print_lines(map(str, fixes))
+        if operator is not None and retires:
+            print_lines(repairs.steps_left(snapshot))
         if operator is not None and not fixes:
-            print_line(f"Nothing was fixed: {_why_nothing(snapshot)}.")
-    gone = {f.entity for f in fixes if f.is_done}
-    left = [f for f in findings if f.check != FIXABLE or f.subject not in gone]
+            print_line(f"Nothing was fixed: {repairs.why_nothing(snapshot)}.")
+    left = repairs.unrepaired(findings, fixes, retires=retires)
     is_sound = all(f.severity is Severity.INFO for f in left)
     return Exit.DONE if is_sound else Exit.FINDINGS
 
@@ -199,53 +219,3 @@ def _screen(findings: list[Finding], each_max: int | None) -> Iterator[Renderabl
         yield ""
     worst = findings[0].severity if findings else None
     yield Text(_counts_line(findings), "green" if worst is None else STYLES[worst])
-
-
-# --- --fix ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ThrottleFix:
-    """One throttle that was removed, would be removed, or was left alone."""
-
-    entity: Entity
-    what: str
-    restored: Mapping[str, str | None] = field(default_factory=dict)
-    """The restored settings; None: the setting was deleted."""
-    is_done: bool = False
-
-    def __str__(self) -> str:
-        restored = (
-            f"{k} {'is deleted' if v is None else f'is {v}'}" for k, v in self.restored.items()
-        )
-        return ", ".join((f"{self.what} {self.entity}", *restored))
-
-
-def fix_throttles(
-    snapshot: Snapshot, operator: OperatorClient, *, dry_run: bool
-) -> Iterator[ThrottleFix]:
-    """
-    Remove the throttles that a daemon left, one after the other.
-
-    Raises:
-        ReassignmentConflictError: a setting cannot be read.
-
-    """
-    if snapshot.znodes.daemons:
-        return
-    for throttle in snapshot.znodes.unneeded_throttles():
-        restored = None if dry_run else operator.throttle_writes.lift(throttle)
-        if restored is not None:
-            yield ThrottleFix(throttle.entity, "removed the throttle of", restored, is_done=True)
-        elif dry_run:
-            yield ThrottleFix(throttle.entity, "would remove the throttle of")
-        else:
-            yield ThrottleFix(throttle.entity, "left alone, because it has just changed:")
-
-
-def _why_nothing(snapshot: Snapshot) -> str:
-    if snapshot.znodes.daemons:
-        return "a daemon leads, which removes its throttles itself"
-    if snapshot.znodes.hidden:
-        return "znodes that may not be read may need the throttles"
-    return "no throttle of a daemon is left that no reassignment needs"

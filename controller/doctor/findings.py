@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+NO_DAEMON: Final = (
+    "start a daemon; if none will run here again: reassigner doctor --fix --no-daemon"
+)
+"""What to do with what only a daemon reads."""
 
 
 class Severity(StrEnum):

@@ -70,6 +70,10 @@ class Znodes:
     daemons: tuple[str | None, ...] = ()
     """The HTTP address of each daemon, the leader first; None for an unreadable one."""
     kill_switch: bool = False
+    submitted: tuple[str, ...] = ()
+    """The paths of requests, the queue and a cancellation that no daemon has read to the end."""
+    controls: tuple[str, ...] = ()
+    """The paths of pauses, limits and the throttle of operators."""
     notifications: Mapping[str, int] = field(default_factory=dict)
     """Nodes in each directory of notifications, by its path."""
     sizes: Mapping[str, int] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from controller.core.applied_throttles import Entity, broker_entity, topic_entity
 from controller.core.model import BrokerId, TopicPartition
-from controller.doctor.findings import Finding, Severity
+from controller.doctor.findings import NO_DAEMON, Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.entity_configs import EVERYTHING, throttled_partitions
 from controller.znodes.paths import parse_number
@@ -30,6 +30,23 @@ def orphan_throttles(snapshot: Snapshot) -> Iterator[Finding]:
             if daemons
             else "start a daemon, or restore the settings before it: reassigner doctor --fix",
         )
+
+
+def left_throttles(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find throttles that a daemon set for recorded reassignments, while none leads."""
+    if snapshot.znodes.daemons:
+        return
+    unneeded = snapshot.znodes.unneeded_throttles()
+    for entity, applied in sorted(snapshot.znodes.applied_throttles.items()):
+        if applied not in unneeded:
+            keys = ", ".join(sorted(applied.ours)) or "nothing"
+            yield Finding(
+                "throttle_left",
+                Severity.WARNING,
+                entity,
+                f"a daemon set {keys} for recorded reassignments, and none leads",
+                NO_DAEMON,
+            )
 
 
 def topic_throttles(snapshot: Snapshot) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from controller.core.applied_throttles import Entity
 from controller.core.partition.gates import ids
-from controller.doctor.findings import Finding, Severity
+from controller.doctor.findings import NO_DAEMON, Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import (
     KILL_SWITCH,
@@ -27,6 +27,49 @@ def lost_records(snapshot: Snapshot) -> Iterator[Finding]:
             reassignment_path(partition),
             f"to {ids(spec.target)} by {spec.request}, but the partition does not exist",
             "a running daemon ends it; if it stays, delete the znode",
+        )
+
+
+def left_records(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find records of reassignments while no daemon leads."""
+    if snapshot.znodes.daemons:
+        return
+    for partition, spec in sorted(snapshot.znodes.specs.items()):
+        assignment = snapshot.znodes.assignment(partition)
+        if assignment is None:
+            continue
+        becomes = f"it stays at {ids(assignment.replicas)}"
+        if assignment.is_reassigning:
+            becomes = (
+                f"the cluster's controller ends the step to {ids(assignment.target_replicas)} "
+                "that its topic znode contains"
+            )
+        yield Finding(
+            "record_left",
+            Severity.WARNING,
+            reassignment_path(partition),
+            f"to {ids(spec.target)} by {spec.request}, and no daemon leads; {becomes}",
+            NO_DAEMON,
+        )
+
+
+def left_submissions(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find submitted requests, queues and cancellations while no daemon leads."""
+    for path in () if snapshot.znodes.daemons else snapshot.znodes.submitted:
+        yield Finding(
+            "submission_left",
+            Severity.WARNING,
+            path,
+            "no daemon leads that would read it",
+            NO_DAEMON,
+        )
+
+
+def left_controls(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find what operators set for daemons while none leads."""
+    for path in () if snapshot.znodes.daemons else snapshot.znodes.controls:
+        yield Finding(
+            "control_left", Severity.INFO, path, "no daemon leads that obeys it", NO_DAEMON
         )
 
 

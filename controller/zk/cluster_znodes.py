@@ -88,7 +88,7 @@ class ClusterZnodes:
 
     def daemons(self) -> tuple[str | None, ...]:
         """Return ``HOST:PORT`` of each daemon's HTTP server, the leader first."""
-        found = self._znodes.get_many(self._candidates(), lambda name: f"{paths.LEADER}/{name}")
+        found = self._znodes.get_many(self.candidates(), lambda name: f"{paths.LEADER}/{name}")
         return tuple(
             decode_leader(znode.data)
             for _, znode in found
@@ -97,7 +97,7 @@ class ClusterZnodes:
 
     def leader_address(self) -> str | None:
         """Return ``HOST:PORT`` of the leading daemon's HTTP server; None when none leads."""
-        for name in self._candidates():
+        for name in self.candidates():
             found = self._znodes.get(f"{paths.LEADER}/{name}")
             if found is not None:
                 return decode_leader(found.data)
@@ -107,6 +107,6 @@ class ClusterZnodes:
         numbers = map(paths.parse_number, self._znodes.children(paths.BROKER_IDS))
         return [BrokerId(number) for number in numbers if number is not None]
 
-    def _candidates(self) -> list[str]:
+    def candidates(self) -> list[str]:
         """Return the daemons' candidacies in the order of the numbers that ZooKeeper appended."""
         return sorted(self._znodes.children(paths.LEADER), key=lambda name: name[-10:])

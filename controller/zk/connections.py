@@ -217,17 +217,29 @@ class Connection:
                 return None
         return znode_of((data, stat))
 
-    def create_sequential(self, path: str, data: bytes) -> str:
-        """Create a znode whose name ZooKeeper completes with a number; return the name."""
+    def create_sequential(self, path: str, data: bytes, *, until_closed: bool = False) -> str:
+        """
+        Create a znode whose name ZooKeeper completes with a number; return the name.
+
+        Args:
+            path: Its path without the number.
+            data: Its content.
+            until_closed: Whether ZooKeeper deletes it when this connection ends.
+
+        """
         with self._translated():
-            made, _ = self._ask(self._creation(path, data, sequence=True))
+            made, _ = self._ask(self._creation(path, data, sequence=True, ephemeral=until_closed))
         return str(made).rpartition("/")[2]
 
-    def _creation(self, path: str, data: bytes, *, sequence: bool = False) -> Any:  # noqa: ANN401 - kazoo has no types
+    def _creation(
+        self, path: str, data: bytes, *, sequence: bool = False, ephemeral: bool = False
+    ) -> Any:  # noqa: ANN401 - kazoo has no types
         acl = cluster_acl(self._acl_of)
         self._make_parents(path, acl)
         acl = acl_at(path, acl)
-        return self._client.create_async(path, data, acl=acl, sequence=sequence, include_data=True)
+        return self._client.create_async(
+            path, data, acl=acl, sequence=sequence, ephemeral=ephemeral, include_data=True
+        )
 
     def _make_parents(self, path: str, acl: list[Any]) -> None:
         """Create the missing parents of a path; those of the cluster itself always exist."""

@@ -22,6 +22,7 @@ from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.partition_znodes import PartitionZnodes
 from controller.zk.request_writes import RequestWrites
 from controller.zk.request_znodes import RequestZnodes
+from controller.zk.retirement import Retirement
 from controller.zk.surveys import survey, survey_topics
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
@@ -57,6 +58,7 @@ class OperatorClient:
         self.throttles = ThrottleZnodes(connection)
         self.writes = RequestWrites(connection)
         self.throttle_writes = ThrottleWrites(connection)
+        self.retirement = Retirement(connection)
 
     def newest_outcomes(self) -> tuple[Summary, ...]:
         """Return the outcomes of the last requests, the newest first; at most ``OUTCOMES_MAX``."""

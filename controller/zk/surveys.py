@@ -50,6 +50,8 @@ def survey(connection: Connection) -> Znodes:
             deletions=partitions.deletions(),
             guards=guards,
             daemons=cluster.daemons(),
+            submitted=_submitted(connection),
+            controls=_controls(connection),
             kill_switch=RequestZnodes(connection).kill_switch() is not None,
             notifications={
                 path: len(connection.children(path))
@@ -87,6 +89,18 @@ def survey_topics(
     sizes[paths.TOPICS] = _listing_bytes(names)
     read = decode_many(connection, names, paths.topic_path, measured)
     return {name: topic for name, topic in read if isinstance(topic, TopicAssignment)}
+
+
+def _submitted(connection: Connection) -> tuple[str, ...]:
+    """Return the paths of what was submitted and is not read to the end."""
+    names = connection.children(paths.REQUESTS)
+    single = (path for path in (paths.QUEUE, paths.CANCEL) if connection.exists(path))
+    return (*(f"{paths.REQUESTS}/{name}" for name in names), *single)
+
+
+def _controls(connection: Connection) -> tuple[str, ...]:
+    """Return the paths of what operators set."""
+    return tuple(f"{paths.CONTROLS}/{name}" for name in connection.children(paths.CONTROLS))
 
 
 def _states(

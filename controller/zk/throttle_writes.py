@@ -57,11 +57,17 @@ class ThrottleWrites:
         ]
         return frozenset(entity for entity in entities if self._clear(entity))
 
-    def lift(self, applied: applied_throttles.AppliedThrottle) -> Mapping[str, str | None] | None:
+    def lift(
+        self, applied: applied_throttles.AppliedThrottle, lock: Check | None = None
+    ) -> Mapping[str, str | None] | None:
         """
         Restore the settings before a daemon's throttle, and delete the record of it.
 
         Settings that others have changed since stay as they are.
+
+        Args:
+            applied: The throttle.
+            lock: The check that no daemon can lead; None: none leads now.
 
         Returns:
             The values now of the settings that were changed, None for one that was removed. None
@@ -73,7 +79,7 @@ class ThrottleWrites:
         """
         connection = self._connection
         epoch = connection.get(paths.EPOCH)
-        if applied.version is None or connection.children(paths.LEADER):
+        if applied.version is None or (lock is None and connection.children(paths.LEADER)):
             return None
         config = self._config(applied.entity) or applied_throttles.EntityConfig({}, None)
         values = restored(applied, config)
@@ -81,6 +87,8 @@ class ThrottleWrites:
         record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, version)
         # A daemon that has become the leader meanwhile has raised it.
         fence = [] if epoch is None else [Check(paths.EPOCH, epoch.version)]
+        if lock is not None:
+            fence.append(lock)
         if not connection.commit([*fence, *lifting(record)]):
             return None
         after = dict(config.values if values is None else values)

@@ -20,6 +20,8 @@ from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import Cancellation, Submission
 from controller.doctor.snapshot import Znodes
+from controller.errors import ReassignmentConflictError
+from controller.reactor.ports import Check
 from controller.settings import HttpAccess
 from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.operator_client import OperatorClient
@@ -27,8 +29,10 @@ from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.partition_znodes import PartitionZnodes
 from controller.zk.request_writes import RequestWrites
 from controller.zk.request_znodes import RequestZnodes
+from controller.zk.retirement import Retired, Retirement
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
+from controller.znodes import paths
 from controller.znodes.cancellations import joined
 from controller.znodes.kill_switches import KillSwitch
 
@@ -51,6 +55,7 @@ class FakeOperator(OperatorClient):
         self.throttles = FakeThrottleZnodes()
         self.writes = FakeRequestWrites(found)
         self.throttle_writes = FakeThrottleWrites(found)
+        self.retirement = FakeRetirement(found)
 
     def newest_outcomes(self) -> tuple[Summary, ...]:
         """Return how requests ended."""
@@ -305,9 +310,39 @@ class FakeThrottleWrites(ThrottleWrites):
         self._found.throttled -= cleared
         return cleared
 
-    def lift(self, applied: AppliedThrottle) -> Mapping[str, str | None] | None:
+    def lift(
+        self, applied: AppliedThrottle, lock: Check | None = None
+    ) -> Mapping[str, str | None] | None:
         """Restore the settings before a throttle."""
+        del lock
         if self._found.others_are_faster:
             return None
         self._found.lifted.append(applied.entity)
         return {key: applied.before[key] for key in applied.ours}
+
+
+class FakeRetirement(Retirement):
+    """The end of the daemon."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def retire(self) -> Iterator[Retired]:
+        """Restore the throttles of the snapshot and delete its records."""
+        self.refuse_daemons()
+        for entity, applied in self._found.snapshot.znodes.applied_throttles.items():
+            self._found.lifted.append(entity)
+            yield Retired(entity, "removed the throttle of", applied.before)
+        stays = "stays: it is unreadable"
+        yield Retired(paths.REASSIGNMENTS, "deleted 2 znodes:")
+        if self._found.others_are_faster:
+            yield Retired(paths.ROOT, stays, is_done=False)
+
+    def refuse_daemons(self) -> None:
+        """Refuse where a daemon lives."""
+        if self._found.snapshot.znodes.daemons:
+            raise ReassignmentConflictError("a daemon leads (daemon:8095): stop it first")
+
+    def records(self) -> list[str]:
+        """Return what would be deleted."""
+        return [paths.REASSIGNMENTS, paths.ROOT]

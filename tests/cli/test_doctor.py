@@ -189,3 +189,73 @@ def test_nothing_is_fixed_where_something_is_hidden_that_may_need_it() -> None:
     result = terminal.run("doctor", "--fix")
     assert terminal.cluster.lifted == []
     assert "znodes that may not be read may need the throttles" in result.stdout
+
+
+def retiring(**parts: object) -> Terminal:
+    """Return a terminal at a cluster on which a daemon died in a throttled step."""
+    built = SnapshotBuilder(1, 2, 3, 4).partition(tp(), (1, 2, 3), adding=(3,))
+    built.spec(tp(), (3, 4))
+    made = {"applied_throttles": {BROKER: LEASE}, "daemons": (), "submitted": ("/admin/x",)}
+    return a_terminal(built.with_znodes(**{**made, **parts}))
+
+
+def test_what_a_daemon_left_is_listed_while_none_leads() -> None:
+    """Throttles, records and submissions; the advice names the way out."""
+    result = retiring(controls=("/reassigner/control/limits",)).run("doctor")
+    assert result.exit_code == 2
+    for line in (
+        "warning: record_left: /admin/reassignments/t/0: to 3,4 by legacy-1, and no daemon leads; ",
+        "; the cluster's controller ends the step to 1,2,3 that its topic znode contains\n",
+        "warning: submission_left: /admin/x: no daemon leads that would read it\n",
+        "warning: throttle_left: brokers/4: a daemon set follower.replication.throttled.rate, ",
+        "info: control_left: /reassigner/control/limits: no daemon leads that obeys it\n",
+        "start a daemon; if none will run here again: reassigner doctor --fix --no-daemon\n",
+    ):
+        assert line in result.stdout
+    with_daemon = retiring(daemons=("daemon:8095",), applied_throttles={}).run("doctor")
+    assert "_left" not in with_daemon.stdout
+
+
+def test_no_daemon_restores_and_deletes_everything() -> None:
+    """What ends with the records is no finding any more; the step in flight is named."""
+    terminal = retiring()
+    result = terminal.run("doctor", "--fix", "--no-daemon")
+    assert terminal.cluster.lifted == [BROKER]
+    lines = result.stdout.splitlines()
+    assert lines[-3:] == [
+        f"removed the throttle of {BROKER}, {LEADER_RATE} is 9, {FOLLOWER_RATE} is deleted",
+        "deleted 2 znodes: /admin/reassignments",
+        "t-0: the cluster's controller ends the step to 1,2,3, unthrottled; its target was 3,4",
+    ]
+    foreign = retiring(unreadable={"/brokers/ids/9": "not JSON"})
+    assert foreign.run("doctor", "--fix", "--no-daemon").exit_code == 2
+    ours = retiring(unreadable={"/admin/reassignments/t/7": "not JSON"})
+    assert ours.run("doctor", "--fix", "--no-daemon").exit_code == result.exit_code
+
+
+def test_records_that_have_to_stay_are_a_finding() -> None:
+    """The line begins with what stays."""
+    terminal = retiring()
+    terminal.cluster.others_are_faster = True
+    result = terminal.run("doctor", "--fix", "--no-daemon")
+    assert "/reassigner stays: it is unreadable" in result.stdout.splitlines()
+    assert result.exit_code == 2
+
+
+def test_no_daemon_is_refused_where_one_lives() -> None:
+    """Exit code 3, also of a dry run; and the option needs --fix."""
+    for more in ((), ("--dry-run",)):
+        terminal = retiring(daemons=("daemon:8095",))
+        result = terminal.run("doctor", "--fix", "--no-daemon", *more)
+        assert (result.exit_code, terminal.cluster.lifted) == (3, [])
+        assert "a daemon leads (daemon:8095)" in result.stderr
+    assert retiring().run("doctor", "--no-daemon").exit_code == 1
+
+
+def test_dry_run_of_no_daemon_changes_nothing() -> None:
+    """Each throttle and each znode is named."""
+    terminal = retiring()
+    result = terminal.run("doctor", "--fix", "--no-daemon", "--dry-run")
+    assert f"would remove the throttle of {BROKER}" in result.stdout.splitlines()
+    assert "would delete /admin/reassignments" in result.stdout.splitlines()
+    assert (result.exit_code, terminal.cluster.lifted) == (2, [])
