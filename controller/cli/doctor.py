@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Final
 
@@ -21,6 +21,7 @@ from controller.cli.context import CommandContext, ask_leader, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.tables import Column, Listing, Name, Screen, fields
+from controller.core.options import EngineName
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
@@ -112,10 +113,16 @@ def take_snapshot(
         serves_clients=settings.controller_endpoint is EndpointMode.PUBLIC,
         jute_maxbuffer=settings.zookeeper_jute_maxbuffer,
         daemon_problem=problem,
+        engine=_engine_in(status),
         daemon_refusals=tuple(map(str, (status or {}).get("refused_because") or ())),
         unreachable=(status or {}).get("unreachable_brokers", {}),
         unguarded=(status or {}).get("disks", {}).get("unguarded", {}),
     )
+
+
+def _engine_in(status: Mapping[str, Any] | None) -> EngineName | None:
+    name = (status or {}).get("engine")
+    return next((e for e in EngineName if e.value == name and e is not EngineName.AUTO), None)
 
 
 def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
@@ -178,16 +185,17 @@ def _counts(findings: list[Finding]) -> dict[str, int]:
 
 
 def _lines(findings: list[Finding], each_max: int | None) -> Iterator[str]:
-    of_check = Counter(f.check for f in findings)
-    printed: Counter[str] = Counter()
+    alike = Counter((f.check, f.advice) for f in findings)
+    printed: Counter[tuple[str, str]] = Counter()
     for finding in findings:
-        printed[finding.check] += 1
-        limit = of_check[finding.check] if each_max is None else each_max
-        if printed[finding.check] <= limit:
+        kind = finding.check, finding.advice
+        printed[kind] += 1
+        limit = alike[kind] if each_max is None else each_max
+        if printed[kind] <= limit:
             head = f"{finding.severity.value}: {finding.check}"
             yield f"{head}: {finding.subject}: {finding.evidence}"
-        if printed[finding.check] == min(of_check[finding.check], limit):
-            more = of_check[finding.check] - limit
+        if printed[kind] == min(alike[kind], limit):
+            more = alike[kind] - limit
             if more > 0:
                 yield f"  and {more} more like this (all with --all-rows)"
             yield f"  what to do: {finding.advice}"

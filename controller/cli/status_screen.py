@@ -88,6 +88,8 @@ def _head(status: Document) -> Iterator[RenderableType]:
     unanswered = status_text.unanswered_line(status)
     if unanswered:
         yield paragraph(unanswered, "yellow")
+    for line in status_text.orphan_lines(status):
+        yield paragraph(line, "yellow")
 
 
 def _work(status: Document) -> RenderableType:

@@ -18,6 +18,7 @@ from controller.units import ids, show_bytes, show_duration, show_rate
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
+ORPHANS_SHOWN: Final = 5
 _UNDER_WAY: Final = frozenset({"in_flight", "waiting"})
 
 
@@ -44,6 +45,7 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
     if unanswered:
         yield unanswered
     yield from blocked_lines(status)
+    yield from orphan_lines(status)
     yield work_line(status)
 
 
@@ -59,6 +61,16 @@ def blocked_lines(status: Mapping[str, Any]) -> Iterator[str]:
         counts = status.get(title)
         if counts:
             yield f"{title}: " + ", ".join(f"{by} {count}" for by, count in counts.items())
+
+
+def orphan_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Name the logs that may be left on brokers, with what to do about them."""
+    orphans = status.get("orphans", ())
+    for orphan in orphans[:ORPHANS_SHOWN]:
+        name = f"{orphan['topic']}-{orphan['partition']} on broker {orphan['broker']}"
+        yield f"orphan {name}: {orphan['reason']}; what to do: {orphan['what_to_do']}"
+    if len(orphans) > ORPHANS_SHOWN:
+        yield "and more orphans: reassigner doctor --all-rows"
 
 
 def work_line(status: Mapping[str, Any]) -> str:

@@ -152,6 +152,8 @@ class MeasureSizes:
     """Whether a broker is to list all its logs where its free space depends on them."""
     brokers: frozenset[BrokerId] = model.NO_BROKERS
     """The brokers to query; none means all."""
+    orphans: bool = False
+    """Whether it looks for the logs of orphans."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class Worklist:
     """Whether an orphan may be deletable now."""
     buried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was acknowledged."""
+    gone_orphans: set[Orphan] = field(default_factory=set)
+    """Orphans whose broker has no log of them any more."""
     capacity: bool = False
     """A slot may have become free: consider pending reassignments."""
     line: bool = False

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from controller.core.options import EngineName
+
 NO_DAEMON: Final = (
     "start a daemon; if none will run here again: reassigner doctor --fix --no-daemon"
 )
@@ -34,3 +36,28 @@ class Finding:
     """The partition, broker or znode."""
     evidence: str
     advice: str
+
+
+def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None) -> str:
+    """
+    Return what to do about the log of an orphan.
+
+    Args:
+        engine: The engine at work; None: not known.
+        is_live: Whether its broker is registered.
+        path: The directory of the log on its broker; None: the broker is not known to have it.
+
+    """
+    if engine is EngineName.NATIVE:
+        return "nothing: the daemon has the broker delete it when no live replica lags"
+    removal = (
+        f"stop the broker, run `rm -r {path or 'DIRECTORY'}` on its machine, and start it; the "
+        "daemon then ends the record"
+    )
+    if engine is None:
+        return f"a daemon with the native engine has it deleted; without one, {removal}"
+    if path is not None:
+        return f"no request of Kafka deletes it: {removal}"
+    if is_live:
+        return "nothing: the daemon ends the record when the broker reports no log of it"
+    return "start the broker: if it has the log, its directory is named then"

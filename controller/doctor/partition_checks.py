@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from controller.core.model import BrokerId, TopicAssignment, TopicPartition
 from controller.core.partition.gates import ids
-from controller.doctor.findings import Finding, Severity
+from controller.doctor.findings import Finding, Severity, orphan_advice
 from controller.doctor.snapshot import Disks, Snapshot
 
 
@@ -254,23 +254,29 @@ def orphans(snapshot: Snapshot) -> Iterator[Finding]:
         topic = znodes.topics.get(orphan.partition.topic)
         assignment = znodes.assignment(orphan.partition)
         disks = snapshot.brokers.disks.get(orphan.broker)
+        path: str | None = None
+        advice = "a running daemon ends the record"
+        is_live = orphan.broker in znodes.brokers
         if assignment is not None and orphan.broker in assignment.replicas:
             state = "that broker is assigned the partition again"
         elif topic is not None and topic.czxid != orphan.topic_czxid:
             state = "the topic was deleted and created again since"
-        elif orphan.broker not in znodes.brokers:
-            state = "that broker is not live"
-        elif isinstance(disks, Disks):
-            there = "still has" if orphan.partition in disks.replicas else "no longer has"
-            state = f"that broker is live and {there} a directory of it"
         else:
-            state = "that broker is live"
+            state = f"that broker is {'live' if is_live else 'not live'}"
+            if is_live and isinstance(disks, Disks):
+                state += " and no longer has a directory of it"
+                if orphan.partition in disks.replicas:
+                    path = "DIRECTORY"
+                    state = (
+                        f"that broker is live and still has {_directory(disks, orphan.partition)}"
+                    )
+            advice = orphan_advice(snapshot.engine, is_live=is_live, path=path)
         yield Finding(
             "orphan",
             Severity.WARNING,
             f"{orphan.partition} on broker {orphan.broker}",
             f"recorded because {orphan.reason}; {state}",
-            "a running daemon deletes it when the broker is live; until then it takes disk space",
+            advice,
         )
 
 
@@ -296,11 +302,17 @@ def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:
                 "stray_log",
                 Severity.WARNING,
                 f"{partition} on broker {broker}",
-                "the broker has a directory of it, is not a replica of it, and there is no orphan "
-                "record of it",
-                "the reassigner never deletes it; if it is not needed, stop the broker, remove the "
-                "directory and start the broker",
+                f"the broker has {_directory(disks, partition)}, is not a replica of it, and there "
+                "is no orphan record of it",
+                "the reassigner never deletes it; if it is not needed, stop the broker, run "
+                "`rm -r DIRECTORY` on its machine, and start it",
             )
+
+
+def _directory(disks: Disks, partition: TopicPartition) -> str:
+    """Return the directory of a log, as far as the broker named it."""
+    log_dir = disks.placed.get(partition)
+    return "a directory of it" if log_dir is None else f"the directory {log_dir}/{partition}"
 
 
 def _unknowable(snapshot: Snapshot, partition: TopicPartition) -> bool:

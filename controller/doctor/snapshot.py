@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from controller.core import model
 from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.events import ClaimGuardsRead, Orphan
+from controller.core.options import EngineName
 from controller.core.participants import Participants
 from controller.znodes.paths import APPLIED_THROTTLES, LEADER, REASSIGNMENTS, TOPICS
 
@@ -151,5 +152,7 @@ class Snapshot:
     """Brokers that the leading daemon cannot reach while it holds the role, and why."""
     unguarded: Mapping[str, str] = field(default_factory=dict)
     """Brokers whose free space the leading daemon does not know, and why."""
+    engine: EngineName | None = None
+    """The engine of the leading daemon; None: it did not answer, or there is none."""
     daemon_refusals: tuple[str, ...] = ()
     """Why the leading daemon cannot work, by its status; some reasons show only in a tenure."""

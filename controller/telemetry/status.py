@@ -22,6 +22,7 @@ from controller.core.scheduling import limits
 from controller.core.scheduling.disk_space import reserved_in, unguarded
 from controller.core.scheduling.holds import request_hold
 from controller.core.view import ClusterView
+from controller.doctor.findings import orphan_advice
 from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
 from controller.telemetry.copies import Copies
 from controller.telemetry.incremental import Incremental, in_slices
@@ -34,6 +35,7 @@ IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
 REFUSALS_MAX: Final = 100
 DELETIONS_MAX: Final = 100
+ORPHANS_MAX: Final = 100
 
 
 def status_of(  # noqa: PLR0913 - what it is made of
@@ -86,6 +88,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
             topic: pending_deletions.progress_of(view, topic)
             for topic in sorted(view.session.deletions or ())[:DELETIONS_MAX]
         },
+        "orphans": _orphans_of(view),
         "blocked": dict(sorted(work.blocked.items())),
         "stalled": dict(sorted(Counter(work.stalled.values()).items())),
         "waiting": [
@@ -259,6 +262,25 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
 
 def _pause(pause: Pause) -> dict[str, Any]:
     return {"reason": pause.reason, "by": pause.by, "since_ms": pause.since_ms}
+
+
+def _orphans_of(view: ClusterView) -> list[dict[str, Any]]:
+    """Return the first replicas whose log may be left on a broker, with what to do."""
+    found = []
+    for key, orphan in sorted(view.work.orphans.items())[:ORPHANS_MAX]:
+        log_dir = view.tenure.orphan_logs.get(key)
+        path = None if log_dir is None else f"{log_dir or 'LOG_DIR'}/{orphan.partition}"
+        is_live = orphan.broker in view.cluster.brokers
+        found.append(
+            {
+                **orphan.partition._asdict(),
+                "broker": orphan.broker,
+                "reason": orphan.reason,
+                "directory": path,
+                "what_to_do": orphan_advice(view.role.engine, is_live=is_live, path=path),
+            }
+        )
+    return found
 
 
 def _disks_of(view: ClusterView) -> dict[str, Any]:

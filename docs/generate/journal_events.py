@@ -252,7 +252,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
         {"orphan": (OBJECT, "broker, topic, partition, topic_czxid, reason, failed_in")},
     ),
     "orphan_ended": Kind(
-        "The orphan was deleted, or its broker is a replica again.",
+        "The orphan was deleted, its broker has no log of it any more, or is a replica again.",
         {"orphan": (OBJECT, "as in orphan")},
     ),
     "notifications_deleted": Kind(

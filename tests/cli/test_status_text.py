@@ -8,10 +8,12 @@ import pytest
 
 from controller.cli.progress_display import Lines
 from controller.cli.status_text import (
+    ORPHANS_SHOWN,
     amount_words,
     broker_loads,
     eta_words,
     milestone,
+    orphan_lines,
     share_copied,
 )
 from controller.units import show_duration
@@ -139,3 +141,14 @@ def test_status_shows_bytes_and_brokers() -> None:
     said = Terminal(FakeCluster(statuses=[status])).run("status").stdout
     assert "; 500 B of 1 KB copied" in said
     assert "broker 1: in 0, out 2" in said
+
+
+def test_orphans_are_named_with_what_to_do() -> None:
+    """The first few; older daemons report none."""
+    orphan = {"topic": "t", "partition": 0, "broker": 5, "reason": "dead", "what_to_do": "this"}
+    assert list(orphan_lines({})) == []
+    (line,) = orphan_lines({"orphans": [orphan]})
+    assert line == "orphan t-0 on broker 5: dead; what to do: this"
+    many = list(orphan_lines({"orphans": [orphan] * (ORPHANS_SHOWN + 1)}))
+    assert many[-1] == "and more orphans: reassigner doctor --all-rows"
+    assert len(many) == ORPHANS_SHOWN + 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.model import Zxid
+from controller.core.model import BrokerId, Zxid
+from controller.core.options import EngineName
 from controller.doctor.partition_checks import orphans, stray_logs
+from controller.doctor.snapshot import Disks
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 
@@ -36,6 +38,39 @@ from tests.doctor.builders import SnapshotBuilder, found, subjects
 def test_an_orphan_says_how_its_broker_stands(built: SnapshotBuilder, state: str) -> None:
     """It decides whether anybody can do something about it now."""
     assert found(orphans, built) == [("t-0 on broker 2", f"recorded because not live; {state}")]
+
+
+@pytest.mark.parametrize(
+    ("engine", "advice"),
+    [
+        (EngineName.NATIVE, "nothing: the daemon has the broker delete it"),
+        (
+            EngineName.DELEGATED,
+            "no request of Kafka deletes it: stop the broker, run `rm -r DIRECTORY` on its machine",
+        ),
+        (None, "a daemon with the native engine has it deleted; without one, stop the broker"),
+    ],
+)
+def test_advice_about_an_orphan_is_true_for_the_engine(
+    engine: EngineName | None, advice: str
+) -> None:
+    """Only a controller may send the request that deletes it; the evidence has the directory."""
+    built = SnapshotBuilder(1, 2).partition(tp(), (1,)).orphan(2, tp())
+    built.disks[BrokerId(2)] = Disks(frozenset({tp()}), placed={tp(): "/data/1"})
+    (finding,) = orphans(built.with_parts(engine=engine).build())
+    assert finding.advice.startswith(advice)
+    assert finding.evidence.endswith("that broker is live and still has the directory /data/1/t-0")
+
+
+def test_orphan_without_a_log_ends_by_itself() -> None:
+    """And one on a dead broker is known when it is back."""
+    built = SnapshotBuilder(1, 2).partition(tp(), (1,)).orphan(2, tp()).disk(2, [])
+    built.with_parts(engine=EngineName.DELEGATED)
+    (gone,) = orphans(built.build())
+    assert gone.advice == "nothing: the daemon ends the record when the broker reports no log of it"
+    dead = SnapshotBuilder(1).partition(tp(), (1,)).orphan(2, tp())
+    (away,) = orphans(dead.with_parts(engine=EngineName.DELEGATED).build())
+    assert away.advice.startswith("start the broker")
 
 
 def test_without_orphan_records_nothing_is_found() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controller.core.controls import Controls, Limits, Pause, Pauses, QueueOrder
+from controller.core.events import Orphan
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -95,6 +96,7 @@ def test_an_idle_standby_says_so() -> None:
         "blocked": {},
         "stalled": {},
         "topic_deletions": {},
+        "orphans": [],
         "waiting": [],
         "in_flight": [],
     }
@@ -335,3 +337,21 @@ def test_limits_are_live_ones_or_those_of_the_settings() -> None:
     assert found["step_size"] == "all"
     assert found["order"] == "small_first"
     assert found["max_bytes_in_flight"] is None
+
+
+def test_orphans_are_listed_with_their_directory(engine: EngineName) -> None:
+    """Only the native engine has brokers delete their logs."""
+    view = a_view(1, 4).view
+    view.role.engine = engine
+    for number in (4, 5):
+        orphan = Orphan(BrokerId(number), tp(), Zxid(30), "not live")
+        view.work.orphans[BrokerId(number), tp()] = orphan
+    view.tenure.orphan_logs[BrokerId(4), tp()] = "/data"
+    named, away = status(view)["orphans"]
+    assert (named["broker"], named["directory"], away["directory"]) == (4, "/data/t-0", None)
+    assert {named["reason"], away["reason"]} == {"not live"}
+    if engine is EngineName.NATIVE:
+        assert named["what_to_do"].startswith("nothing: the daemon has the broker delete it")
+    else:
+        assert "stop the broker, run `rm -r /data/t-0` on its machine" in named["what_to_do"]
+        assert away["what_to_do"].startswith("start the broker")

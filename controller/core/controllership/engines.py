@@ -185,7 +185,8 @@ class DelegatedEngine:
             state_polling.read_missing(view, due, missing, now),
         ]
         lost = housekeeping.record_lost(view, due, now)
-        return [state_polling.follow_watched(view, due), *read, elected, answers, lost]
+        orphans = state_polling.look_for_orphans(view, due, now)
+        return [state_polling.follow_watched(view, due), *read, elected, answers, lost, orphans]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from math import ceil
 from typing import Final
 
-from controller.core.effects import Effect, ReadPurpose, ReadStates, SetTimer
+from controller.core.effects import Effect, MeasureSizes, ReadPurpose, ReadStates, SetTimer
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import Change, Decision, OrphanEndedRecord, StatesPolledRecord
 from controller.core.view import ClusterView
@@ -20,6 +20,7 @@ from controller.core.worklist import Worklist
 
 ROUND_TIMER: Final = "round"
 ROUND_EVERY_S: Final = 5.0
+ORPHANS_TIMER: Final = "orphan_logs"
 ROUND_STATES: Final = 1000
 """States read at a time: first those out of sync, then the next of all others."""
 MISSING_TIMER: Final = "missing_states"
@@ -35,9 +36,14 @@ def follow_watched(view: ClusterView, due: Worklist) -> Decision:
 
 
 def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
-    """End the records of orphans whose topic is gone, or whose broker is a replica again."""
+    """
+    End the records of orphans whose log or topic is gone, or whose broker is a replica again.
+
+    A log that is gone is no proof while the topic is being read: the controller may have given the
+    broker a replica, and the record ends with that.
+    """
     session = view.session
-    if not (due.orphans or due.claimed or due.listed_topics):
+    if not (due.orphans or due.claimed or due.listed_topics or due.gone_orphans):
         return []
     ended = []
     for orphan in view.work.orphans.values():
@@ -46,12 +52,37 @@ def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
             is_over = session.listed is not None and orphan.partition.topic not in session.listed
         else:
             assignment = topic.partitions.get(orphan.partition.partition)
-            is_over = topic.czxid != orphan.topic_czxid or (
-                assignment is not None and orphan.broker in assignment.replicas
+            is_over = (
+                topic.czxid != orphan.topic_czxid
+                or (assignment is not None and orphan.broker in assignment.replicas)
+                or (orphan in due.gone_orphans and not topic.stale)
             )
         if is_over:
             ended.append(Change((OrphanEndedRecord(orphan),)))
     return ended
+
+
+def look_for_orphans(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """
+    Query live brokers for the logs of orphans: once they have none, the records end.
+
+    The cluster's controller has no request that deletes a log of which a broker is no replica: an
+    operator does it (``orphan_logs`` has the directory).
+    """
+    wanted = [o for o in view.work.orphans.values() if view.is_in_reach(o)]
+    if not wanted or not (due.orphans or due.claimed or due.joined or due.timer):
+        return Decision()
+    again = Instant(view.tenure.orphans_asked_at + view.options.size_refresh_s)
+    if now < again and not due.joined:
+        return Decision(effects=(SetTimer(ORPHANS_TIMER, again),))
+    query = MeasureSizes(
+        tuple(dict.fromkeys(o.partition for o in wanted)),
+        whole=True,
+        brokers=frozenset(o.broker for o in wanted),
+        orphans=True,
+    )
+    again = Instant(now + view.options.size_refresh_s)
+    return Decision(effects=(query, SetTimer(ORPHANS_TIMER, again)))
 
 
 def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:

@@ -13,6 +13,7 @@ from typing import Final
 
 from controller.core import applied_throttles, effects, events, foreign, wakeups
 from controller.core.model import NO_BROKERS, BrokerId, Instant, TopicPartition
+from controller.core.options import EngineName
 from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -130,6 +131,9 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
 def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -> None:
     """Note that sizes were requested."""
     work = view.work
+    if effect.orphans:
+        view.tenure.orphans_asked_at = now
+        return
     if effect.copies and effect.brokers:
         work.room_at = Instant(now + min(ROOM_REFRESH_S, view.options.copy_refresh_s))
         if effect.whole:
@@ -149,6 +153,7 @@ def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -
 def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None:
     """Take sizes as reported and the growth since; forget those of ended reassignments."""
     work = view.work
+    _note_orphan_logs(view, event)
     # An answer may wait for those of other brokers: its age would distort the growth.
     measured_at = max((report.at for report in event.disks.values()), default=now)
     for partition in [p for p in work.sizes if p not in work.reassignments]:
@@ -169,6 +174,33 @@ def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None
             # Less than before: retention or compaction removed more than producers sent.
             work.growth[partition] = max(0, size - before) / (measured_at - at)
             work.measured[partition] = (measured_at, size)
+
+
+def _note_orphan_logs(view: ClusterView, event: events.SizesRead) -> None:
+    """
+    Note where the logs of orphans stand, and which are gone.
+
+    A log is gone if its broker, in its present registration, listed all its directories without it.
+    A failed directory lists nothing, and may have it.
+    """
+    is_delegated = view.role.engine is EngineName.DELEGATED
+    for key, orphan in view.work.orphans.items():
+        broker, partition = key
+        disks, registered = event.disks.get(broker), view.cluster.brokers.get(broker)
+        if disks is None or registered is None or disks.epoch != registered.epoch:
+            continue
+        if broker in event.errors or view.is_undeletable(orphan):
+            continue
+        is_detailed = partition in event.replicas or partition in event.unmeasured
+        if not is_detailed:
+            continue
+        view.tenure.orphan_logs.pop(key, None)
+        if broker in event.replicas.get(partition, {}):
+            paths = [directory.path for directory in disks.dirs]
+            listed = event.placed.get(partition, {}).get(broker)
+            view.tenure.orphan_logs[key] = listed or (paths[0] if len(paths) == 1 else "")
+        elif not any(directory.is_failed for directory in disks.dirs) and is_delegated:
+            view.due.gone_orphans.add(orphan)
 
 
 def _size_of(view: ClusterView, partition: TopicPartition, event: events.SizesRead) -> int | None:

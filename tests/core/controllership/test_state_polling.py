@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from controller.core.controllership.state_polling import (
     ROUND_EVERY_S,
     ROUND_STATES,
     ROUND_TIMER,
     poll_states,
 )
-from controller.core.effects import ElectPreferred, ReadPurpose, ReadStates, SetTimer
-from controller.core.events import Orphan, OrphansRead, PreferredElectionRead
-from controller.core.model import BrokerId, Instant, ZkVersion, Zxid
+from controller.core.effects import (
+    ElectPreferred,
+    MeasureSizes,
+    ReadPurpose,
+    ReadStates,
+    SetTimer,
+)
+from controller.core.events import (
+    BrokersRead,
+    Orphan,
+    OrphansRead,
+    PreferredElectionRead,
+    SizesRead,
+)
+from controller.core.model import (
+    BrokerDisks,
+    BrokerEpoch,
+    BrokerId,
+    Instant,
+    LogDir,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.options import Options
 from controller.core.records import (
     OrphanEndedRecord,
@@ -18,7 +42,7 @@ from controller.core.records import (
     StatesPolledRecord,
 )
 from controller.core.worklist import Worklist
-from tests.core.builders import replicas, tp
+from tests.core.builders import broker, replicas, tp
 from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
 from tests.core.requests.test_submitted import submission, submit
 
@@ -53,6 +77,106 @@ def test_an_orphan_whose_broker_is_a_replica_again_is_none() -> None:
     ]
     assert ended == [taken]
     assert list(driver.view.work.orphans.values()) == [left]
+
+
+WANTED = ((tp(0),), frozenset({BrokerId(5)}), True)
+ORPHAN = Orphan(BrokerId(5), tp(0), Zxid(9), "its broker was dead")
+
+
+def with_an_orphan() -> DelegatedDriver:
+    """Return a daemon that knows of a log that may be left on broker 5, which is live."""
+    driver = DelegatedDriver({tp(0): (0, 1)})
+    driver.observe(OrphansRead(frozenset({ORPHAN})))
+    return driver
+
+
+def report(
+    driver: DelegatedDriver, *dirs: LogDir, epoch: BrokerEpoch | None = None, **parts: object
+) -> bool:
+    """Let broker 5 list these directories; return whether the record ended."""
+    registered = driver.view.cluster.brokers[BrokerId(5)].epoch if epoch is None else epoch
+    disks = BrokerDisks(registered, driver.now, dirs)
+    empty = SizesRead({}, unmeasured=frozenset({tp(0)}), disks={BrokerId(5): disks})
+    driver.observe(replace(empty, **parts))  # type: ignore[arg-type] # fields by name
+    ended = [r for c in driver.changes for r in c.records if isinstance(r, OrphanEndedRecord)]
+    return [r.orphan for r in ended] == [ORPHAN]
+
+
+def test_brokers_are_queried_for_the_logs_of_orphans() -> None:
+    """At once, again from time to time, and when a broker is back."""
+    driver = with_an_orphan()
+
+    def queries() -> int:
+        found = [e for e in driver.sent if isinstance(e, MeasureSizes) and e.orphans]
+        assert all((e.partitions, e.brokers, e.whole) == WANTED for e in found)
+        return len(found)
+
+    assert queries() == 1
+    driver.pass_time(59.0)
+    assert queries() == 1
+    driver.pass_time(1.0)
+    assert queries() == 2
+    live = driver.view.cluster.brokers
+    driver.observe(BrokersRead({b: known for b, known in live.items() if b != 5}))
+    driver.pass_time(60.0)
+    assert queries() == 2
+    back = {BrokerId(5): broker(5, epoch=500)}
+    driver.observe(BrokersRead({**driver.view.cluster.brokers, **back}))
+    assert queries() == 3
+
+
+def test_orphan_whose_log_is_gone_is_none() -> None:
+    """An operator deleted it, or the controller did after all."""
+    driver = with_an_orphan()
+    assert report(driver, LogDir("/a"))
+    assert driver.view.work.orphans == {}
+
+
+def test_log_of_an_orphan_is_named_with_its_directory() -> None:
+    """No request of Kafka deletes it."""
+    driver, one, other = with_an_orphan(), LogDir("/a"), LogDir("/b")
+    there: dict[str, object] = {
+        "sizes": {tp(0): 7},
+        "replicas": {tp(0): {BrokerId(5): 7}},
+        "unmeasured": frozenset(),
+    }
+    assert not report(driver, one, epoch=None, **there)
+    assert driver.view.tenure.orphan_logs == {(5, tp(0)): "/a"}
+    there["placed"] = {tp(0): {BrokerId(5): "/b"}}
+    assert not report(driver, one, other, epoch=None, **there)
+    assert driver.view.tenure.orphan_logs == {(5, tp(0)): "/b"}
+    assert report(driver, one, other)
+
+
+@pytest.mark.parametrize(
+    "because",
+    [
+        "another registration",
+        "failed directory",
+        "error",
+        "not listed",
+        "not asked",
+        "topic in doubt",
+    ],
+)
+def test_record_of_an_orphan_is_kept_where_its_log_may_be(because: str) -> None:
+    """A failed directory may have it, and a broker that restarted may list it later."""
+    driver = with_an_orphan()
+    match because:
+        case "another registration":
+            assert not report(driver, LogDir("/a"), epoch=BrokerEpoch(1))
+        case "failed directory":
+            assert not report(driver, LogDir("/a"), LogDir("/b", is_failed=True))
+        case "error":
+            assert not report(driver, LogDir("/a"), errors={BrokerId(5): "no"})
+        case "not listed":
+            sizes = {tp(0): 7}
+            assert not report(driver, LogDir("/a"), sizes=sizes, unmeasured=frozenset())
+        case "not asked":
+            assert not report(driver, LogDir("/a"), unmeasured=frozenset({tp(3)}))
+        case "topic in doubt":
+            driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
+            assert not report(driver, LogDir("/a"))
 
 
 def test_elections_are_ordered_so_many_a_second() -> None:
