@@ -19,7 +19,6 @@ from integration.rigs.engine_matrix import Row
 from integration.rigs.kafka_jars import KAFKA_3_9
 from integration.rigs.operator_actions import (
     FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     await_moving,
@@ -42,7 +41,6 @@ OURS: Final = (
     paths.KILL_SWITCH,
 )
 RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
-REPLICAS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 
 @pytest.fixture(scope="module", params=ROWS, ids=lambda row: row.name)
@@ -77,7 +75,7 @@ def test_killed_daemon_is_retired(
     daemon = daemons.start("--max-partitions-in-flight", "1")
     targets = {(topic, 0): (1, 2, 3), (topic, 1): (1, 4)}
     submit_request(cluster, targets, throttle=1_000)
-    eventually(lambda: sum(map(len, settings(cluster, topic).values())) >= 8, within_s=30)
+    eventually(lambda: LEADER_REPLICAS in configured(cluster, f"topics/{topic}"), within_s=30)
     await_moving(cluster, {(topic, 0)})
     assert daemon.status()["engine"] == row.engine
     said(cluster, "pause")
