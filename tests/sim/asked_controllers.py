@@ -146,8 +146,9 @@ class SimEndpoint:
     def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
         """Answer a request, after the rules about answers."""
         permitted = self._permitted.pop(ticket, None)
+        # None: it was answered when the role was lost, and this answer reaches no peer.
         ensure(
-            permitted == self._tenure or response.error == broker_requests.NOT_CONTROLLER,
+            permitted in {None, self._tenure} or response.error == broker_requests.NOT_CONTROLLER,
             f"request {ticket} was permitted in tenure {permitted}, not in {self._tenure}",
         )
         if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse):
@@ -174,6 +175,7 @@ class SimEndpoint:
     def refuse_all(self) -> None:
         """Answer NOT_CONTROLLER to all, until the role is held again."""
         self._tenure = None
+        self._permitted.clear()
         for ticket, (asked, _) in list(self._clients.items()):
             refusal = topic_requests.refused(asked, topic_requests.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
@@ -184,6 +186,7 @@ class SimEndpoint:
     def close(self) -> None:
         """End the connections with the process."""
         self._tenure = None
+        self._permitted.clear()
         clients, self._clients = self._clients, {}
         for _, answered in clients.values():
             answered(None)
