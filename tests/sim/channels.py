@@ -71,7 +71,8 @@ class SimChannels:
         self.sent += 1
         for listener in self._fabric.on_sent:
             listener(broker, request)
-        if isinstance(request, StopReplica):
+        # A broker refuses what was addressed to its former registration.
+        if isinstance(request, StopReplica) and link.epoch == self._fabric.brokers[broker].epoch:
             for witness in self._fabric.witnesses:
                 witness.daemon_stops(broker, request)
 

@@ -8,8 +8,9 @@ topics. Many at once are run by ``campaigns``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from random import Random
 from typing import Final
 
 from controller.core.events import Event
@@ -26,6 +27,7 @@ from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults
 from tests.sim.operators import Actions, Operators
 from tests.sim.plots import Plot, plot_of
+from tests.sim.rules import Rule
 from tests.sim.tenure_rules import TenureRules
 from tests.sim.topic_clients import TopicClients, Troubles
 from tests.sim.witnesses import HistoryObserver
@@ -35,6 +37,8 @@ GOOD_END_S: Final = 200.0
 """The time that a healed cluster may take to finish all requests."""
 TIDY_S: Final = 200.0
 """The time after that in which the last orphan has to be deleted."""
+DELETED_S: Final = 90.0
+"""The time in which live replicas of a topic are deleted; more than brokers need to be missed."""
 PLAN_EVERY_S: Final = 20.0
 LOOK_EVERY_S: Final = 0.5
 
@@ -152,12 +156,60 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
         return clients.is_quiet and is_finished(world)
 
     world.run_until(is_at_rest, within_s=good_end_s, look_every_s=LOOK_EVERY_S)
+    _delete_beside_a_dead_broker(world, plot, operators, is_at_rest)
     world.producer.stop()
     world.run_until(lambda: is_tidy(world), within_s=TIDY_S, look_every_s=LOOK_EVERY_S)
     world.invariants.judge_end(operators.expected.unmet(world))
     operators.ledger.judge_end()
     operators.settings.judge_end()
     return world
+
+
+def _delete_beside_a_dead_broker(
+    world: World, plot: Plot, operators: Operators, is_at_rest: Callable[[], bool]
+) -> None:
+    """
+    Delete a topic while the broker of a replica is dead, and judge what is left of it.
+
+    Only where daemons keep the role: after a failover Kafka's controller waits for the broker. In
+    some histories the role moves in between.
+    """
+    if plot.options.tenure is not TenurePolicy.PERMANENT or not plot.deletes_topics:
+        return
+    chance, judge = Random(f"a last deletion {world.seed}"), world.invariants.judge
+    doomed = chance.choice(sorted(world.zookeeper.children(paths.TOPICS) or ("",)))
+    partitions = [p for p in world.partitions() if p.topic == doomed]
+    replicas = sorted({(r, p) for p in partitions for r in world.assignment(p).replicas})
+    if not replicas:
+        return
+    away = world.brokers[chance.choice(replicas)[0]]
+    away.kill()
+    registration = paths.broker_path(away.id)
+    world.run_until(
+        lambda: away.is_alive or world.zookeeper.get(registration) is None, within_s=DELETED_S
+    )
+    if away.is_alive:
+        return  # an earlier fault was to end with its start
+    world.run_for(chance.uniform(0.0, 5.0))
+    world.delete_topic(doomed)
+    operators.expected.take_back(partitions)
+
+    def has_ended() -> bool:
+        return not any(p in world.brokers[b].logs for b, p in replicas if world.brokers[b].is_alive)
+
+    judge.applies(Rule.LIVE_REPLICAS_END)
+    world.run_until(has_ended, within_s=DELETED_S, look_every_s=LOOK_EVERY_S)
+    if chance.random() < 0.5:
+        world.remove_controller()
+        world.run_for(chance.uniform(0.0, 10.0))
+    if not away.is_alive:
+        away.start()
+    world.run_until(is_at_rest, within_s=GOOD_END_S, look_every_s=LOOK_EVERY_S)
+    judge.ensure(
+        all(world.brokers[b].copy(p) is None for b, p in replicas),
+        f"{doomed} is deleted, and a broker has a log of it",
+        Rule.NO_LOG_RETURNS,
+    )
 
 
 def _clients(world: World, operators: Operators, plot: Plot) -> TopicClients:

@@ -25,6 +25,8 @@ class Rule(StrEnum):
     DELETES_ONLY_MARKED = "the daemon deletes nothing of a topic without a marker"
     LOGS_BEFORE_ZNODES = "a topic znode is deleted when no replica has a log any more"
     MARKER_ENDS_WITH_TOPIC = "a marker ends with its topic"
+    LIVE_REPLICAS_END = "live replicas of a topic to be deleted end though another's broker is dead"
+    NO_LOG_RETURNS = "no log of a deleted topic outlives the return of its broker"
     NOTHING_CREATED_AGAIN = "no LeaderAndIsr follows the StopReplica of a topic deletion"
     # States.
     ISR_NOT_EMPTY = "no ISR is empty"
