@@ -153,7 +153,7 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             _timer(view, name, now)
         case _:
             fold_request_read(view, event, now)
-            topic_reads.read_invalid(view, _requested_topics(event))
+            topic_reads.read_requested(view, _requested_topics(event))
 
 
 def _request_arrived(

@@ -8,6 +8,7 @@ invalidity.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from controller.core import (
@@ -179,6 +180,23 @@ def read_invalid(view: ClusterView, topics: Iterable[str]) -> None:
         known = view.session.topics.get(name)
         if known is not None and known.stale and name not in view.tenure.reading_topics:
             view.due.overtaken_topics.add(name)
+
+
+def read_requested(view: ClusterView, topics: AbstractSet[str]) -> None:
+    """
+    Have topics read that a request names, before it is judged.
+
+    With the delegated engine a topic may be deleted and created again at any time, and a request
+    for the later one be read first. It would be accepted for the former, and end with that.
+    """
+    known = view.session.topics.keys() & topics
+    if view.tenure.held is None or engines.holds_role(view):
+        read_invalid(view, known)
+    elif known:
+        view.cluster.read_generation += 1
+        for name in known:
+            view.session.topics[name].invalidate(view.cluster.read_generation)
+        view.due.overtaken_topics |= known
 
 
 def follow_protocol(view: ClusterView) -> None:

@@ -52,6 +52,8 @@ from controller.core.records import (
 )
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 from tests.core.counting_dicts import Walked
+from tests.core.partition.delegated_rigs import DelegatedDriver
+from tests.core.requests.test_submitted import submission, submit
 
 ONE = {0: PartitionAssignment(replicas(1, 2, 3))}
 LEADER = BrokerId(1)
@@ -241,3 +243,18 @@ def test_rejected_check_of_a_topic_has_it_read_before_the_state() -> None:
     reads = invalidate(driver.view, Change((write,), partition=tp(0)), "t")
     assert driver.view.session.topics["t"].stale
     assert [type(effect) for effect in reads] == [ReadTopics, ReadStates]
+
+
+def test_topics_of_a_request_are_read_before_it_is_accepted_with_the_delegated_engine() -> None:
+    """Kafka's controller may delete a topic that is created again just before the request."""
+    driver = DelegatedDriver({tp(0): (1, 2)})
+    driver.answers_topics = False
+    driver.changes.clear()
+    driver.sent.clear()
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
+    assert ReadTopics(("t",)) in driver.sent
+    assert not written(driver)
+    driver.observe(TopicsRead({"t": AGAIN}), StatesRead({tp(0): state_of(4, 4, 5)}))
+    (accepted,) = (r for r in written(driver) if isinstance(r, SpecRecord))
+    assert accepted.spec.topic_czxid == AGAIN.czxid
+    assert accepted.spec.original == replicas(4, 5)
