@@ -23,15 +23,18 @@ class Link:
     """
     One link, whole from the start.
 
+    Args:
+        behind: Where the server listens; by default, a port that the link reserves for it.
+
     Attributes:
         port: Where clients connect.
         behind: Where the server listens.
         swallowed: How many pieces of data a black hole took so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, behind: ReservedPort | None = None) -> None:
         self.port = ReservedPort()
-        self.behind = ReservedPort()
+        self.behind = behind or ReservedPort()
         self.swallowed = 0
         self._lock = threading.Lock()
         self._flowing = threading.Event()
