@@ -258,6 +258,7 @@ def test_who_may_not_create_topics_moves_no_role(tmp_path: Path) -> None:
     with LockedCluster.running(LockedOptions(locks=locks, broker=BROKERS)) as cluster:
         allow_as_documented(cluster)
         cluster.withdraw(DAEMON, "--cluster", "--operation", "DescribeConfigs")
+        cluster.withdraw(DAEMON, "--topic", "*", "--operation", "AlterConfigs")
         topic = cluster.create_topic("moved", {0: (1, 2)})
         fill(cluster, [(topic, 0)])
         plan = tmp_path / "plan.json"
