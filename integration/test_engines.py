@@ -43,6 +43,7 @@ REQUESTS = "/admin/reassignment_requests"
 CANCEL = "/admin/cancel_reassignment_in_progress"
 QUEUE = "/admin/reassign_partitions_queue"
 LIMITS = "/reassigner/control/limits"
+ORPHANS = "/reassigner/orphans"
 
 
 @pytest.fixture(scope="module", params=ROWS, ids=lambda row: row.name)
@@ -101,6 +102,18 @@ def await_begun(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None
         )
 
     eventually(begun, within_s=30, what="a step of each partition is in its topic znode")
+
+
+def await_in_sync(cluster: Cluster, targets: Targets) -> None:
+    """Wait until partitions have exactly their target, in sync; others may be in progress."""
+
+    def reached() -> bool:
+        return all(
+            cluster.replicas(topic, n) == list(to) and cluster.isr(topic, n) == set(to)
+            for (topic, n), to in targets.items()
+        )
+
+    eventually(reached, within_s=60, what=f"the replicas of {targets} are in sync")
 
 
 def await_controller_other_than(cluster: Cluster, broker: int | None) -> None:
@@ -292,7 +305,7 @@ def test_a_cancellation_beside_an_older_one_of_everything_ends_only_what_it_name
     with copies_held(cluster, [(first, 0), (first, 1), *late], at=held):
         request_moves(cluster, {(first, 0): (1, 3), (first, 1): (1, 4)})
         await_begun(cluster, [(first, 1)])
-        await_end(cluster, {(first, 0): (1, 3)}, within_s=30, any_leader=True)
+        await_in_sync(cluster, {(first, 0): (1, 3)})
         everything = ("--everything", "--scope", "all", "--yes")
         assert reassigner(cluster, "cancel", *everything).code == 0
         await_begun(cluster, [(first, 0)])
@@ -301,7 +314,7 @@ def test_a_cancellation_beside_an_older_one_of_everything_ends_only_what_it_name
         assert cluster.zk.exists(CANCEL) is not None
         done = reassigner(cluster, "cancel", "--partition", f"{named}-0")
         assert done.code == 0, done.stdout
-        await_end(cluster, {(named, 0): (1, 2)}, within_s=20, any_leader=True)
+        await_in_sync(cluster, {(named, 0): (1, 2)})
         assert is_reassigning(cluster, kept)
         assert cluster.zk.exists(CANCEL) is not None
     ends: Targets = {(first, 0): (1, 2), (first, 1): (1, 2), (kept, 0): (1, 4), (named, 0): (1, 2)}
@@ -330,7 +343,7 @@ def test_a_broker_that_died_for_good_forbids_no_repair(
         tolerating=(OSError,),
     )
     request = request_moves(cluster, repairs)
-    await_end(cluster, repairs, within_s=60, any_leader=True)
+    await_in_sync(cluster, repairs)
     assert ended(cluster, request)["done"] == 2
     why = reassigner(cluster, "explain", f"{healthy}-0").stdout
     assert "broker 1 serves partitions below min.insync.replicas" in why, why
@@ -338,8 +351,14 @@ def test_a_broker_that_died_for_good_forbids_no_repair(
     assert "--under-min-isr warn" in why
     assert cluster.replicas(alone, 0) == [5]
     reassigner(cluster, "limits", "--under-min-isr", "warn")
-    await_end(cluster, {(healthy, 0): (1, 3)}, within_s=60, any_leader=True)
+    await_in_sync(cluster, {(healthy, 0): (1, 3)})
     reassigner(cluster, "limits", "--unset", "under-min-isr")
+    cluster.start_brokers(5)
+    if row.engine == "native":
+        await_end(cluster, {**repairs, (healthy, 0): (1, 3)}, within_s=60, any_leader=True)
+    elif cluster.zk.exists(ORPHANS) is not None:
+        # Kafka's controller dropped these replicas while their broker was dead: the logs may stay.
+        cluster.zk.delete(ORPHANS, recursive=True)
 
 
 def test_a_completed_request_that_was_undone_or_superseded_is_verified_as_such(
