@@ -290,8 +290,12 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "The daemon resigns so that a broker can delete topics.",
         {"topics": (TEXTS, "their names")},
     ),
+    "ceded": Kind(
+        "The daemon resigns so that a broker can carry out a client's request.",
+        {"request": (TEXT, "its name in Kafka's protocol")},
+    ),
 }
-"""Kinds of committed records; the last two explain a resignation."""
+"""Kinds of committed records; the last ones explain a resignation."""
 
 EVENTS: Final[Mapping[str, Kind]] = {
     "leadership_gained": Kind("This daemon became the leader of the daemons.", {}),

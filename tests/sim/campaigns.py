@@ -27,7 +27,7 @@ from tests.sim.plots import plot_of
 from tests.sim.rules import Rule
 from tests.sim.world import World
 
-ASKING: Final = ("broker_shut_down",)
+ASKING: Final = ("broker_shut_down", "log_lost_behind_cut")
 """Faults of histories in which brokers ask (``asked_campaigns``)."""
 FAILURES_MAX: Final = 20
 """The number of failures that ends a campaign."""
