@@ -83,7 +83,7 @@ def test_log_of_a_dead_broker_is_known_until_it_is_gone(
         shutil.rmtree(log)
         cluster.start_brokers(DROPPED)
         eventually(lambda: orphans(cluster) == set(), within_s=60, what="the record ends")
-        assert daemon.status()["orphans"] == []
+        eventually(lambda: daemon.status()["orphans"] == [], within_s=30)
     assert findings(cluster, "orphan") == findings(cluster, "stray_log") == []
 
 
