@@ -178,13 +178,18 @@ def test_a_deletion_that_waits_ends_with_whichever_controller_follows(
 def test_a_deletion_that_waits_does_not_keep_the_role(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:
-    """Kafka's controller cannot end it either before the broker is back."""
+    """
+    Kafka's controller cannot end it either before the broker is back.
+
+    It deletes the live replicas before the claim, which would interrupt that (KAFKA-12315).
+    """
     moved = make_topic({0: [1, 2, 3]}, SAFE)
     doomed = make_topic({0: [1, 2, 5]})
     plan = {moved: {0: [1, 2, 4]}}
     with running_daemon(cluster, "--tenure-linger", "1"):
         strike(cluster, 5)
         mark(cluster, doomed)
+        eventually(lambda: holders(cluster, doomed) == {5}, within_s=20)
         submit(cluster, plan)
         await_claim(cluster)
         eventually(lambda: is_done(cluster, plan), within_s=30)
