@@ -1,11 +1,11 @@
 """
 Run Kafka's own integration tests with the daemon in the place of Kafka's controller.
 
-Without a class, those of classes.txt run. A line of excluded.txt names a test that cannot apply with
-the daemon, and the reason; it still runs in the other modes. Modes: baseline is Kafka alone; with
-daemon, the daemon is the controller (native engine, permanent tenure, public endpoint); with idle,
-it runs beside with its defaults. Results and the logs of brokers and of daemons are in the folder
-of --work. A pass with the daemon says if a broker served a part of it, and why.
+Without a class, those of classes.txt run. A line of excluded.txt names a test that cannot apply
+with the daemon, and the reason; it still runs in the other modes. Modes: baseline is Kafka alone;
+with daemon, the daemon is the controller (native engine, permanent tenure, public endpoint); with
+idle, it runs beside with its defaults. Results and the logs of brokers and of daemons are in the
+folder of --work. A pass with the daemon says if a broker served a part of it, and why.
 """
 
 from __future__ import annotations
