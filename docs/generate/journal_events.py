@@ -290,7 +290,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "The daemon resigns so that a broker can delete topics.",
         {"topics": (TEXTS, "their names")},
     ),
-    "ceded": Kind(
+    "role_ceded": Kind(
         "The daemon resigns so that a broker can carry out a client's request.",
         {"request": (TEXT, "its name in Kafka's protocol")},
     ),
