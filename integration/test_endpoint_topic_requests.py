@@ -169,7 +169,9 @@ class Requests:
         if chance.random() < 0.5:
             size = chance.choice((1, 2, 2, 3))
             assigned = tuple(self._replicas(size) for _ in range(chance.choice((1, 1, 2, 3))))
-        return Grown(self._name(), count, assigned)
+        name = self._name()
+        # Of those that are no path, Kafka's controller reports an unexpected error.
+        return Grown("no:name" if name in INVALID_NAMES[:3] else name, count, assigned)
 
 
 class Answers:
@@ -297,9 +299,10 @@ def test_random_requests_are_answered_and_written_as_by_kafkas_controller(
     with tenure(cluster, daemons, make_topic):
         epoch = controller_epoch(cluster)
         ours = Answers(cluster, "owned")
-        for number, asked in enumerate(requests):
+        for asked in requests:
             ours.ask(asked)
-            assert ours.errors[-1] == kafkas.errors[number], (SEED, number, asked)
+        answered = zip(requests, ours.errors, kafkas.errors, strict=True)
+        assert [found for found in answered if found[1] != found[2]] == []
         assert left(cluster, "owned", exactly=named) == left(cluster, "kafka", exactly=named)
         assert controller_epoch(cluster) == epoch
     differing = [pair for pair in zip(ours.texts, kafkas.texts, strict=True) if pair[0] != pair[1]]
