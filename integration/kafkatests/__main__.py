@@ -24,6 +24,14 @@ from integration.rigs.processes import exit_on_sigterm
 
 _HERE: Final = Path(__file__).parent
 _SHOWN_CHARACTERS: Final = 300
+_NAMES_BEFORE_3_7: Final = {
+    "org.apache.kafka.tools.LeaderElectionCommandTest": "kafka.admin.LeaderElectionCommandTest",
+    "org.apache.kafka.tools.TopicCommandIntegrationTest": "kafka.admin.TopicCommandIntegrationTest",
+    "org.apache.kafka.tools.reassign.ReassignPartitionsCommandTest": (
+        "kafka.admin.ReassignPartitionsIntegrationTest"
+    ),
+}
+"""What classes were called while the tools were part of the broker's module."""
 
 
 def main() -> int:
@@ -42,9 +50,10 @@ def main() -> int:
         arguments.options,
         arguments.without_ids,
     )
-    excluded = _exclusions()
+    excluded = _exclusions(arguments.kafka)
     failures = 0
-    for name, methods in _methods_of(arguments.names or _lines("classes.txt")).items():
+    names = [_name_in(arguments.kafka, name) for name in arguments.names or _lines("classes.txt")]
+    for name, methods in _methods_of(names).items():
         reasons = excluded.get(name, {})
         results = {mode: run.results(mode, name, methods, reasons) for mode in modes}
         for test in dict.fromkeys(test for mode in modes for test in results[mode]):
@@ -97,12 +106,19 @@ def _methods_of(names: Iterable[str]) -> dict[str, list[str]]:
     return methods
 
 
-def _exclusions() -> dict[str, dict[str, str]]:
+def _name_in(kafka: str, name: str) -> str:
+    """Return what a class, or a method of it, is called in a release."""
+    owner, mark, method = name.partition("#")
+    is_before = tuple(int(part) for part in kafka.split(".")[:2]) < (3, 7)
+    return (_NAMES_BEFORE_3_7.get(owner, owner) if is_before else owner) + mark + method
+
+
+def _exclusions(kafka: str) -> dict[str, dict[str, str]]:
     """Return the reason for each method of each class."""
     reasons: dict[str, dict[str, str]] = {}
     for line in _lines("excluded.txt"):
         name, reason = line.split(None, 1)
-        owner, _, method = name.partition("#")
+        owner, _, method = _name_in(kafka, name).partition("#")
         reasons.setdefault(owner, {})[method] = reason
     return reasons
 
