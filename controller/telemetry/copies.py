@@ -204,6 +204,8 @@ class Copies:
                     copy.start(copy.leader, copy.begun)
                 if copy.first is None:
                     copy.first = size if copy.inherited else 0
+                if size and not copy.inherited and not copy.reports:
+                    copy.gained_at = now  # It began with none.
                 copy.reports.append((now, size))
                 if total is not None:
                     copy.compare(max(0, total - size), now)

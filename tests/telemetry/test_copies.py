@@ -198,6 +198,16 @@ def test_copy_has_a_rate_between_its_latest_reports(engine: EngineName) -> None:
     assert copies.documents(tp(), 1000) == []
 
 
+def test_first_bytes_of_an_inherited_copy_are_no_gain(engine: EngineName) -> None:
+    """It may have had them for hours."""
+    built = adding_four(engine)
+    copies = found(built)
+    copy_events(copies, built.view, 900)
+    assert copies.gained_at(tp()) is None
+    copy_events(copies, built.view, 950, after_s=20.0)
+    assert copies.gained_at(tp()) == AT + 20.0
+
+
 def test_copy_that_falls_behind_its_leader_does_not_gain(engine: EngineName) -> None:
     """Its bytes grow, and so do those of the leader."""
     built = adding_four(engine)
@@ -209,7 +219,7 @@ def test_copy_that_falls_behind_its_leader_does_not_gain(engine: EngineName) -> 
         assert list(copies.sizes_read(read, built.view, Instant(AT + after_s)))
 
     report(100, 1000, 10.0)
-    assert copies.gained_at(tp()) is None
+    assert copies.gained_at(tp()) == AT + 10.0, "it began with none"
     report(300, 1100, 20.0)
     report(400, 1200, 30.0)
     report(500, 1400, 40.0)
