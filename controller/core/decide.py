@@ -267,6 +267,8 @@ def _partitions(
         settled = _settled(view, due, partition)
         if settled is not None:
             changes.append(settled)
+        elif view.awaits_repair(partition):
+            continue
         elif partition in view.work.reassignments and partition not in respecified:
             step = (
                 Blocked(BlockedBy.TOPIC_DELETION, f"the topic is being deleted: {partition.topic}")

@@ -69,8 +69,7 @@ def start_pending(
             continue
         if partition in due.partitions or partition in respecified:
             continue
-        if partition in view.tenure.bounced or view.due.held.get(partition):
-            # A broker that is to leave the ISR first would count as in sync.
+        if view.awaits_repair(partition):
             continue
         step = engine.advance(view, partition, now, budget)
         if isinstance(step, Blocked) and step.by in SHARED:

@@ -107,6 +107,16 @@ class ClusterView:
         """Return whether the replica is live and its broker is not shutting down."""
         return broker not in self.tenure.shutting_down and self.is_live(broker, partition)
 
+    def awaits_repair(self, partition: TopicPartition) -> bool:
+        """
+        Return whether a broker with a replica restarted, and a later cycle treats it as failed.
+
+        Until then nothing is decided by the ISR, and no state is written: a broker that may have
+        lost its log would count as in sync, and the write would be newer than its registration, so
+        that no other controller could tell any more.
+        """
+        return bool(self.tenure.bounced.get(partition) or self.due.held.get(partition))
+
     def registered_since(self, since: Instant) -> set[BrokerId]:
         """Return the brokers that were seen to register at that time or later."""
         return {broker for broker, at in self.cluster.registered.items() if at >= since}

@@ -22,6 +22,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.partition import native
 from controller.core.reassignments import Reassignment
+from controller.core.records import StateRecord
 from controller.core.scheduling.budget import Budget
 from controller.core.start_pending import SCAN_MAX, start_pending
 from controller.core.wakeups import SCAN_TIMER
@@ -197,3 +198,23 @@ def test_no_step_begins_before_a_bounce_is_handled(kept: str) -> None:
     budget = Budget(view, driver.now)
     begun = start_pending(view, Worklist(capacity=True), driver.now, budget, ())
     assert [change.partition for change in begun.changes] == [tp(1)]
+
+
+def test_no_step_of_a_partition_that_is_examined_begins_before_a_bounce_is_handled() -> None:
+    """Its state is being read again, so that the repair waits; so does the step."""
+    driver = Driver({tp(): (1, 2)}, options=Options(max_partitions_in_flight=0))
+    driver.adopt({tp(): spec((1, 3), (1, 2), LARGE)})
+    view = driver.view
+    view.options = Options()
+    view.tenure.bounced[tp()] = {BrokerId(2)}
+    view.tenure.seeding.add(tp())
+    view.due.add((tp(),))
+    driver.settle()
+    assert view.tenure.states[tp()].isr == (1, 2)
+    assert view.tenure.states[tp()].leader_epoch == 0
+    view.tenure.seeding.clear()
+    view.due.add((tp(),))
+    driver.settle()
+    first = next(r for c in driver.changes for r in c.records if isinstance(r, StateRecord))
+    assert first.isr == (1,)
+    assert view.awaits_repair(tp()) is False

@@ -116,7 +116,7 @@ def next_epoch(
     view: ClusterView, partition: TopicPartition, state: model.PartitionState
 ) -> Change | None:
     """Return the write of the next leader epoch alone; None while a bounce cannot be judged yet."""
-    if view.tenure.bounced.get(partition) or view.due.held.get(partition):
+    if view.awaits_repair(partition):
         return None
     return _write(view, partition, state, state.leader, state.isr)
 

@@ -70,6 +70,8 @@ def _election(
         return Change((tried,))
     if partition not in view.tenure.states or view.session.assignment(partition) is None:
         return None
+    if view.awaits_repair(partition):
+        return None
     elected = duties.elect_preferred(view, partition)
     if elected is None:
         return Change((tried,))

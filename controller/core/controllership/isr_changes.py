@@ -91,7 +91,7 @@ def judge(
         invalid = result(change, broker_requests.INVALID_UPDATE_VERSION, state)
         return Unknown(partition, invalid)
     fence: Change | Unknown | None = None
-    if may_have_asked_before(view, partition, state):
+    if view.awaits_repair(partition) or may_have_asked_before(view, partition, state):
         fence = Unknown(partition)
     elif asked.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
         view, partition, change.isr, state

@@ -333,6 +333,22 @@ def test_leader_epoch_is_not_raised_before_a_bounce_that_cannot_be_judged_yet() 
     assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
 
 
+def test_no_isr_is_changed_before_a_bounce_that_cannot_be_judged_yet() -> None:
+    """The write would be newer than the registration: no other controller could tell any more."""
+    driver = served(mzxid=AFTER_REGISTRATIONS)
+    read = driver.view.tenure.states[tp()]
+    driver.view.tenure.seeding.add(tp())
+    driver.view.tenure.bounced[tp()] = {BrokerId(2)}
+    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    assert driver.view.tenure.states[tp()] == read
+    assert not answers(driver)
+    driver.view.tenure.seeding.clear()
+    driver.view.due.add((tp(),))
+    driver.settle()
+    assert driver.view.tenure.states[tp()].isr == replicas(1)
+    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+
+
 def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
     """The leader heard of the state that was written after it."""
     driver = served(mzxid=AFTER_REGISTRATIONS)

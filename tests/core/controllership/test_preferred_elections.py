@@ -372,3 +372,18 @@ def test_partitions_of_a_topic_that_is_to_be_deleted_do_not_count_for_the_balanc
     assert after_an_interval(driver) == [2, 2, 1]
     driver.observe(DeletionsRead(frozenset()))
     assert after_an_interval(driver) == [1, 1, 1]
+
+
+def test_no_preferred_leader_is_elected_before_its_bounce_is_handled() -> None:
+    """It may have lost its log; it leaves the ISR first, and the election finds no candidate."""
+    driver = Driver({tp(): (2, 1)}, leaders={tp(): 1})
+    driver.view.tenure.bounced[tp()] = {BrokerId(2)}
+    driver.view.tenure.seeding.add(tp())
+    driver.observe(ASKED)
+    assert driver.view.tenure.states[tp()].leader == 1
+    assert driver.view.tenure.preferred
+    driver.view.tenure.seeding.clear()
+    driver.view.due.add((tp(),))
+    driver.settle()
+    state = driver.view.tenure.states[tp()]
+    assert (state.leader, state.isr) == (1, (1,))
