@@ -8,9 +8,9 @@ asks. The daemon shows no credential and no certificate of its own there.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import ssl
 import struct
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -50,6 +50,8 @@ class Upstream:
     """Of the client."""
     first_s: float
     """How long the first answer is awaited."""
+    silent: Callable[[], None] = lambda: None
+    """Called when the broker does not answer in time."""
     has_answered: bool = False
     """Whether it answered any request."""
     _left: int = 0
@@ -116,6 +118,7 @@ class Upstream:
             # The answer may still come. It would be taken for the answer to the next request of
             # the daemon's own, all of which have the same correlation id.
             self.close()
+            self.silent()
             raise
 
     async def _read(self, size: int) -> bytes:
@@ -222,7 +225,8 @@ class Relay:
     brokers: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)
     first_s: float = FIRST_S
     """How long the first answer over a connection is awaited."""
-    _turns: itertools.count[int] = field(default_factory=itertools.count)
+    _failures: int = 0
+    """How often a broker could not be reached, or did not answer."""
 
     def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
         """Replace the brokers; callable from any thread."""
@@ -233,7 +237,10 @@ class Relay:
 
     async def connected(self, address: str, wanted: BrokerId | None = None) -> Upstream:
         """
-        Connect to a broker: to the wanted one, else to one after the other in turn.
+        Connect to a broker: to the wanted one, else to that of the client's address.
+
+        All connections from an address lead to one broker: what a client was answered over one, it
+        finds over another, as at a broker. After a failure new connections lead to other brokers.
 
         Args:
             address: Of the client, which has a share of the memory of answers.
@@ -245,11 +252,15 @@ class Relay:
         """
         brokers = self.brokers
         ids = sorted(brokers) if wanted is None else [b for b in (wanted,) if b in brokers]
-        first = next(self._turns)
-        for n in range(min(TRIES, len(ids))):
+        own = zlib.crc32(address.encode())
+        for _ in range(min(TRIES, len(ids))):
             with suppress(OSError, TimeoutError):
-                return await self._connect(brokers[ids[(first + n) % len(ids)]], address)
+                return await self._connect(brokers[ids[(own + self._failures) % len(ids)]], address)
+            self._note_failure()
         raise NoBrokerError("no broker can be reached for a client")
+
+    def _note_failure(self) -> None:
+        self._failures += 1
 
     async def _connect(self, broker: LiveBroker, address: str) -> Upstream:
         endpoint = next((e for e in broker.endpoints if e.listener == self.listener), None)
@@ -261,7 +272,9 @@ class Relay:
             )
         # Not 0: with it, a TLS transport would stop an empty buffer.
         writer.transport.set_write_buffer_limits(high=1)
-        return Upstream(broker.id, reader, writer, self.memory, address, self.first_s)
+        return Upstream(
+            broker.id, reader, writer, self.memory, address, self.first_s, self._note_failure
+        )
 
 
 def framed(frame: bytes) -> bytes:

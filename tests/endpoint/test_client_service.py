@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from kafka.protocol.admin import (
@@ -316,6 +316,42 @@ def test_late_answer_is_not_taken_for_that_to_the_next_request() -> None:
         relay = Relay(LISTENER, FrameMemory(2**20), first_s=0.1)
         relay.update_brokers([broker.registration])
         asyncio.run(ask_twice(relay))
+
+
+def test_connections_of_an_address_lead_to_one_broker_until_it_fails() -> None:
+    """What a client was answered over one it finds over another; the addresses are spread."""
+
+    async def found(relay: Relay, *addresses: str) -> list[BrokerId]:
+        upstreams = [await relay.connected(address) for address in addresses]
+        for upstream in upstreams:
+            upstream.close()
+        return [upstream.broker for upstream in upstreams]
+
+    async def fail(relay: Relay, address: str) -> None:
+        upstream = await relay.connected(address)
+        with pytest.raises(TimeoutError):
+            await upstream.exchange(relayed_frames.metadata_request())
+
+    async def all_of_it(relay: Relay) -> None:
+        addresses = [f"10.0.0.{n}" for n in range(30)]
+        first = await found(relay, *addresses)
+        assert set(first) == set(relay.brokers)
+        assert await found(relay, *addresses) == first
+        await fail(relay, addresses[0])
+        assert (await found(relay, addresses[0]))[0] != first[0]
+
+    never = threading.Event()
+
+    def silent(_header: codec.RequestHeader, _frame: bytes) -> bytes:
+        never.wait(1)
+        return b""
+
+    with fake_broker(silent) as one, fake_broker(silent) as two:
+        relay = Relay(LISTENER, FrameMemory(2**20), first_s=0.1)
+        relay.update_brokers(
+            replace(b.registration, id=BrokerId(n)) for n, b in enumerate((one, two), 1)
+        )
+        asyncio.run(all_of_it(relay))
 
 
 def test_no_broker_at_all_closes_the_connection() -> None:
