@@ -18,7 +18,7 @@ from controller.errors import InvalidInputError
 from controller.pipeline.planner import Progress
 from controller.pipeline.snapshot_writer import Assigned, BrokerRow, SnapshotSource
 from controller.pipeline.tables import ROWS_SHOWN
-from controller.planning.plan_text import Part, find_plan
+from controller.planning.plan_text import PlanPart, find_plan
 
 
 def source_of_files(
@@ -70,7 +70,7 @@ def source_of_files(
 
 def _stock(path: Path, progress: Progress) -> list[Assigned]:
     try:
-        text = find_plan(path.read_bytes(), Part.CURRENT)
+        text = find_plan(path.read_bytes(), PlanPart.CURRENT)
     except OSError as error:
         raise InvalidInputError(f"{path}: {error.strerror or error}") from error
     except InvalidInputError as error:

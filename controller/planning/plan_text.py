@@ -22,7 +22,7 @@ QUOTED_MAX: Final = 60
 _WHITESPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
-class Part(StrEnum):
+class PlanPart(StrEnum):
     """What Kafka's tool prints under a heading."""
 
     CURRENT = "current assignment"
@@ -30,8 +30,8 @@ class Part(StrEnum):
 
 
 _HEADINGS: Final = {
-    "current partition replica assignment": Part.CURRENT,
-    "proposed partition reassignment configuration": Part.PROPOSED,
+    "current partition replica assignment": PlanPart.CURRENT,
+    "proposed partition reassignment configuration": PlanPart.PROPOSED,
 }
 
 
@@ -45,12 +45,12 @@ class PlanText(NamedTuple):
 
 class _Found(NamedTuple):
     line: int
-    part: Part | None
+    part: PlanPart | None
     """The heading above it."""
     document: Mapping[str, object]
 
 
-def find_plan(data: bytes, wanted: Part) -> PlanText:
+def find_plan(data: bytes, wanted: PlanPart) -> PlanText:
     """
     Find the plan in the content of a file.
 
@@ -76,7 +76,7 @@ def find_plan(data: bytes, wanted: Part) -> PlanText:
         note = f"the {wanted} of the tool's output was taken (line {chosen[0].line})"
     elif found[0].part is None:
         note = None
-    elif found[0].part is Part.PROPOSED and wanted is Part.CURRENT:
+    elif found[0].part is PlanPart.PROPOSED and wanted is PlanPart.CURRENT:
         raise InvalidInputError("there is only a proposed assignment, not the current one")
     else:
         note = f"the {found[0].part} of the tool's output was taken, the only one there is"
@@ -124,7 +124,7 @@ def decode_text(data: bytes) -> str:
 def _documents(text: str) -> list[_Found]:
     """Return the JSON objects of a text; beside them only a tool's headings introduce words."""
     found: list[_Found] = []
-    heading: Part | None = None
+    heading: PlanPart | None = None
     has_headings = False
     at = _skip(text, 0)
     if at == len(text):

@@ -20,7 +20,7 @@ from controller.core.approvals import plan_hash
 from controller.core.model import NO_DIRS, NamedDirs
 from controller.errors import InvalidInputError, NotApprovedError, ReassignmentConflictError
 from controller.planning.plan_basis import Basis, Rebase, rebase
-from controller.planning.plan_text import Part, find_plan, find_topics
+from controller.planning.plan_text import PlanPart, find_plan, find_topics
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.legacy_plans import Refusals, judge_plan, plan_entry
 from controller.znodes.submissions import approved_entry
@@ -87,7 +87,7 @@ def plan_of(data: bytes, name: str) -> PlanFile:
 
     """
     try:
-        found = find_plan(data, Part.PROPOSED)
+        found = find_plan(data, PlanPart.PROPOSED)
     except InvalidInputError as error:
         raise InvalidInputError(f"{name}: {error}") from error
     judged = judge_plan(found.document, besides=frozenset({CLUSTER_KEY, APPROVAL_KEY}))

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from controller.errors import InvalidInputError
-from controller.planning.plan_text import Part, find_plan, find_topics
+from controller.planning.plan_text import PlanPart, find_plan, find_topics
 
 CURRENT = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}
 PROPOSED = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [2, 3]}]}
@@ -24,10 +24,11 @@ EXECUTED = (
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected", "line"), [(Part.CURRENT, CURRENT, 2), (Part.PROPOSED, PROPOSED, 5)]
+    ("wanted", "expected", "line"),
+    [(PlanPart.CURRENT, CURRENT, 2), (PlanPart.PROPOSED, PROPOSED, 5)],
 )
 def test_the_wanted_plan_is_taken_from_the_output_of_generate(
-    wanted: Part, expected: object, line: int
+    wanted: PlanPart, expected: object, line: int
 ) -> None:
     """A note names the plan and its line."""
     found = find_plan(GENERATED.encode(), wanted)
@@ -37,7 +38,7 @@ def test_the_wanted_plan_is_taken_from_the_output_of_generate(
 
 def test_the_output_of_execute_is_the_way_back() -> None:
     """Its only plan is the current assignment; the sentences around it are no part of it."""
-    found = find_plan(EXECUTED.encode(), Part.PROPOSED)
+    found = find_plan(EXECUTED.encode(), PlanPart.PROPOSED)
     assert found.document == CURRENT
     assert found.note is not None
     assert "current assignment" in found.note
@@ -46,9 +47,9 @@ def test_the_output_of_execute_is_the_way_back() -> None:
 def test_a_proposal_alone_is_not_the_current_assignment() -> None:
     """A snapshot of it would describe a cluster that does not exist."""
     text = GENERATED.partition("\n\n")[2]
-    assert find_plan(text.encode(), Part.PROPOSED).document == PROPOSED
+    assert find_plan(text.encode(), PlanPart.PROPOSED).document == PROPOSED
     with pytest.raises(InvalidInputError, match="only a proposed assignment"):
-        find_plan(text.encode(), Part.CURRENT)
+        find_plan(text.encode(), PlanPart.CURRENT)
 
 
 @pytest.mark.parametrize("crlf", [False, True])
@@ -68,7 +69,7 @@ def test_files_of_any_editor_and_shell_are_read(
 ) -> None:
     """With a byte order mark or without, and with line ends of Windows."""
     written = text.replace("\n", "\r\n") if crlf else text
-    assert find_plan(mark + written.encode(encoding), Part.PROPOSED).document == PROPOSED
+    assert find_plan(mark + written.encode(encoding), PlanPart.PROPOSED).document == PROPOSED
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_files_of_any_editor_and_shell_are_read(
 def test_what_is_wrong_is_named_with_its_place(text: str, reason: str) -> None:
     """Nothing is guessed."""
     with pytest.raises(InvalidInputError) as refused:
-        find_plan(text.encode(), Part.PROPOSED)
+        find_plan(text.encode(), PlanPart.PROPOSED)
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -102,7 +103,7 @@ def test_what_is_wrong_is_named_with_its_place(text: str, reason: str) -> None:
 def test_bytes_that_are_no_text_are_refused() -> None:
     """The message names the byte."""
     with pytest.raises(InvalidInputError, match="byte 1 is not UTF-8"):
-        find_plan(b'{\xff"', Part.PROPOSED)
+        find_plan(b'{\xff"', PlanPart.PROPOSED)
 
 
 def test_a_file_of_topics_is_one_document_and_no_plan() -> None:
