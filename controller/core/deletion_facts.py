@@ -74,11 +74,11 @@ def replica_deleted(
 
 def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
     """Note that a broker refused a StopReplica as a whole: it is not repeated on this channel."""
-    for deletion in view.tenure.deleting.values():
+    for topic, deletion in view.tenure.deleting.items():
         is_asked = broker in deletion.waiting or broker in deletion.informing
         if is_asked and broker not in deletion.unsent:
             deletion.errors[broker] = error
-            wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+            _confirmed(view, topic)
 
 
 def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> None:

@@ -336,6 +336,21 @@ def test_reassignments_of_a_topic_end_when_nothing_live_is_left_of_it() -> None:
     assert wrote(driver, TopicDeletedRecord) == 0
 
 
+def test_reassignments_end_too_when_the_last_answer_is_a_refusal() -> None:
+    """That broker deletes nothing before it restarts."""
+    driver = cluster(acknowledges=False)
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("later")))))
+    submit(driver, submission(REQUEST, {tp(): (1, 4)}))
+    driver.observe(MARKED)
+    for to, partition in ((2, tp()), (2, tp(1)), (3, tp(1))):
+        answer(driver, to, partition)
+    informed(driver, 4)
+    assert tp() in driver.view.work.reassignments
+    epoch = driver.epoch(BrokerId(1))
+    driver.observe(StopReplicaAnswered(BrokerId(1), epoch, -1, (), resent=False))
+    assert tp() not in driver.view.work.reassignments
+
+
 def test_a_deletion_that_proceeds_keeps_the_role() -> None:
     """Until it has ended."""
     driver = cluster(acknowledges=False)
