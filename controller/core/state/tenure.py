@@ -216,11 +216,11 @@ class TenureState:
     )
     """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
     orphans_tried: set[events.Orphan] = field(default_factory=set)
+    """Orphans whose deletion was requested in this tenure."""
     orphans_asked_at: Instant = START
     """Delegated: when brokers were last queried for the logs of orphans."""
     orphan_logs: dict[tuple[BrokerId, TopicPartition], str] = field(default_factory=dict)
     """The log directories in which the logs of orphans stand, as brokers reported them."""
-    """Orphans whose deletion was requested in this tenure."""
     leaderless: dict[TopicPartition, int] = field(default_factory=dict)
     """
     Partitions durably without a leader, each with the newest settings request before that.
