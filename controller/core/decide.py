@@ -293,7 +293,10 @@ def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> rec
         return _end_deleted(view, partition)
     if partition.topic in view.tenure.deleting:
         return None
-    bounced = due.bounced | due.bounced_from.get(partition, set())
+    kept, state = view.tenure.bounced.get(partition, set()), view.tenure.states.get(partition)
+    if kept and state is not None and view.is_live(state.leader, partition):
+        return None  # The state is read first: any write before that would take them for in sync.
+    bounced = due.bounced | due.bounced_from.get(partition, set()) | kept
     settled = engine_of(view).repair(view, partition, bounced)
     if settled is None:
         return None

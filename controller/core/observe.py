@@ -35,7 +35,15 @@ from controller.core.controllership import responses
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
 from controller.core.controllership.producer_ids import note_producer_ids
-from controller.core.model import BlockedBy, BrokerId, Instant, LegacyPlan, TopicPartition, Zxid
+from controller.core.model import (
+    NO_LEADER,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    LegacyPlan,
+    TopicPartition,
+    Zxid,
+)
 from controller.core.reassignments import START, Reassignment
 from controller.core.requests.intake import fold_request_read
 from controller.core.scheduling import (
@@ -261,6 +269,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
     isr_health.judge_again(view)
     if tenure.held is not None:
         _touch(view, left | joined)
+        _note_untreated(view, joined)
         _note_rejoined(view, joined)
     if joined:
         # Its directories may be others now.
@@ -292,6 +301,20 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
                 partition = TopicPartition(name, number)
                 view.due.partitions[partition] = None
                 note_candidate(view, partition)
+
+
+def _note_untreated(view: ClusterView, brokers: set[BrokerId]) -> None:
+    """
+    Note where these brokers still are in the ISR: no write followed from their death.
+
+    They were dead at the claim, and their registration is read in the same cycle as the state. A
+    partition without a leader is left: that was written when all of its ISR had died.
+    """
+    if not brokers or not engine_of(view).holds_role:
+        return
+    for partition, state in view.tenure.states.items():
+        if state.leader != NO_LEADER and not brokers.isdisjoint(state.isr):
+            state_reads.note_untreated(view, partition, state)
 
 
 def _note_rejoined(view: ClusterView, brokers: set[BrokerId]) -> None:

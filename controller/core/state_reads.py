@@ -104,7 +104,7 @@ def _state_appeared(
         wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
     if first is not None and engines.holds_role(view):
         lost_asks.first_read(view, partition, first, now)
-        _note_untreated(view, partition, first)
+        note_untreated(view, partition, first)
 
 
 def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
@@ -114,24 +114,26 @@ def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: i
         view.tenure.asks_read[partition] = asked._replace(is_answered=True)
 
 
-def _note_untreated(
-    view: ClusterView, partition: TopicPartition, read: model.PartitionState
+def note_untreated(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
 ) -> None:
     """
     Note the members of the ISR that restarted, where no controller wrote the state since.
 
-    The controller before the claim may not have known it yet. A restart long before the claim is
-    left: a Kafka controller that takes over treats none, and after a restart of the whole cluster
-    each ISR would shrink to its leader.
+    The controller before the claim may not have known it yet; a broker that was dead at the claim
+    may be back before its death is treated. A restart long before the claim is left: a Kafka
+    controller that takes over treats none, and after a restart of the whole cluster each ISR would
+    shrink to its leader.
     """
     held, cluster = view.tenure.held, view.cluster
-    if held is None or not cluster.registered or read.mzxid == model.UNKNOWN_ZXID:
+    if held is None or not cluster.registered or state.mzxid == model.UNKNOWN_ZXID:
         return
     since = min(view.role.claimed_at, held.since - UNTREATED_S)
+    members = {state.leader, *state.isr} & cluster.brokers.keys()
     untreated = {
         broker
-        for broker in {read.leader, *read.isr} & cluster.registered.keys() & cluster.brokers.keys()
-        if cluster.registered[broker] >= since and cluster.brokers[broker].epoch > read.mzxid
+        for broker in members & cluster.registered.keys()
+        if cluster.registered[broker] >= since and cluster.brokers[broker].epoch > state.mzxid
     }
     if untreated:
         view.tenure.bounced.setdefault(partition, set()).update(untreated)

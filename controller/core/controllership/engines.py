@@ -107,7 +107,7 @@ class NativeEngine:
         return [
             opened,
             seed(view, due, now),
-            topic_ids.assign_ids(view),
+            topic_ids.assign_ids(view, due),
             send_reads(view, due),
             inform_joined(view, due),
             repair_placements(view, due.partitions),

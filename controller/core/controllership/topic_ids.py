@@ -20,12 +20,14 @@ from itertools import count
 
 from controller.core import effects, model, protocols
 from controller.core.controllership.duties import send_leader_and_isr
+from controller.core.cycle import leader_bounced
 from controller.core.model import TopicPartition
 from controller.core.records import Change, Decision, TopicIdRecord
 from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
 
 
-def assign_ids(view: ClusterView) -> Decision:
+def assign_ids(view: ClusterView, due: Worklist) -> Decision:
     """Return the ids of the topics that lack one and were read in this tenure."""
     if not view.session.without_id or not protocols.assigns_ids(view):
         return Decision()
@@ -38,7 +40,7 @@ def assign_ids(view: ClusterView) -> Decision:
         topic_id = topic.topic_id or _new_id(view.options.id_seed, name, topic.czxid)
         record = TopicIdRecord(name, topic_id)
         partitions = [TopicPartition(name, number) for number in topic.partitions]
-        changes.append(Change((record,), tuple(_sent(view, partitions))))
+        changes.append(Change((record,), tuple(_sent(view, due, partitions))))
     return Decision(tuple(changes))
 
 
@@ -47,9 +49,13 @@ def is_id_awaited(view: ClusterView, topic: str) -> bool:
     return topic in view.session.without_id and protocols.assigns_ids(view)
 
 
-def _sent(view: ClusterView, partitions: list[TopicPartition]) -> Iterator[effects.Effect]:
+def _sent(
+    view: ClusterView, due: Worklist, partitions: list[TopicPartition]
+) -> Iterator[effects.Effect]:
     known = tuple(p for p in partitions if p in view.tenure.states)
     for partition in known:
+        if leader_bounced(view, due, partition):
+            continue  # They are sent it with the leader epoch of the repair.
         replicas = view.receivers(view.serving_replicas(partition), partition)
         yield from send_leader_and_isr(view, partition, replicas)
     if known:

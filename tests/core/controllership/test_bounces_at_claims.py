@@ -42,6 +42,14 @@ def written_at(
     return {p: replace(s, mzxid=Zxid(mzxid)) for p, s in states.items()}
 
 
+def as_read(
+    driver: Driver, before: Mapping[TopicPartition, PartitionState]
+) -> dict[TopicPartition, PartitionState]:
+    """Return the states as they are read again; those written since have a later transaction."""
+    states = driver.view.tenure.states
+    return {p: s if s == before[p] else replace(s, mzxid=Zxid(950)) for p, s in states.items()}
+
+
 @pytest.mark.parametrize(
     ("mzxid", "before_s", "leader"),
     [
@@ -143,3 +151,55 @@ def test_brokers_that_the_first_read_shows_have_not_bounced() -> None:
     assert not driver.view.cluster.registered
     driver.observe(live(1, 2, 3, bounced=(1,)))
     assert driver.view.cluster.registered == {BrokerId(1): driver.now}
+
+
+@pytest.mark.parametrize("replica", [1, 2], ids=["leader", "follower"])
+@pytest.mark.parametrize("was_known", [True, False], ids=["died before", "bounced"])
+def test_a_registration_that_is_read_just_after_the_state_is_treated(
+    replica: int, *, was_known: bool
+) -> None:
+    """After a pause, both are handled in one cycle: none examined the state of a dead broker."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = written_at(900, driver.view.tenure.states)
+    others = [b for b in (1, 2, 3) if b != replica]
+    driver.observe(Deposed("x"), *driver.own_records())
+    if was_known:
+        driver.observe(live(*others))
+    claim(driver)
+    driver.observe(CLAIMED)
+    driver.observe(StatesRead(known), live(1, 2, 3, bounced=(replica,)))
+    driver.observe(StatesRead(as_read(driver, known)))
+    state = driver.view.tenure.states[tp()]
+    assert replica not in state.isr
+    assert state.leader_epoch == known[tp()].leader_epoch + 1
+
+
+def test_no_step_begins_before_a_bounce_is_treated() -> None:
+    """The state is read again first; a step would write a leader that may lack records."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    topic = driver.view.session.topics["t"]
+    topic.stale = True
+    driver.answers_topics = False
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.submit({tp(): (1, 3)})
+    again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": again}))
+    assert tp() in driver.view.work.reassignments
+    assert driver.states[tp()] == []
+    driver.observe(StatesRead({tp(): driver.view.tenure.states[tp()]}))
+    assert driver.states[tp()][0].leader == 2
+
+
+def test_a_replica_whose_bounce_waits_does_not_replace_a_leader_that_died() -> None:
+    """One that was in sync all the time does, though it comes later in the assignment."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    topic = driver.view.session.topics["t"]
+    topic.stale = True
+    driver.answers_topics = False
+    driver.observe(live(1, 2, 3, bounced=(1, 2)))
+    again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": again}))
+    assert driver.states[tp()] == []
+    driver.observe(live(2, 3, bounced=(2,)))
+    state = driver.view.tenure.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(3), replicas(3))

@@ -35,6 +35,7 @@ from controller.core.records import (
 )
 from controller.core.wakeups import PREFERRED_TIMER
 from tests.core.builders import Driver, plan, tp
+from tests.core.controllership.test_duties import live
 from tests.core.partition.delegated_rigs import delegated
 from tests.core.requests.test_submitted import submission, submit
 
@@ -387,3 +388,15 @@ def test_no_preferred_leader_is_elected_before_its_bounce_is_handled() -> None:
     driver.settle()
     state = driver.view.tenure.states[tp()]
     assert (state.leader, state.isr) == (1, (1,))
+
+
+def test_a_replica_whose_bounce_waits_is_not_elected() -> None:
+    """It may lack what was acknowledged, and is in the ISR until a later cycle repairs that."""
+    driver = led_by_two(3, look_chunk=1)
+    driver.fold(PreferredElectionRead(frozenset(map(tp, range(3))), ZkVersion(3)))
+    driver.fold(live(1, 2, 3, bounced=(1,)))
+    decision = decide(driver.view, take_due(driver.view), driver.now)
+    held = {p for p in driver.view.tenure.states if driver.view.due.held.get(p)}
+    assert held
+    written = [r for c in decision.changes for r in c.records if isinstance(r, StateRecord)]
+    assert [r for r in written if r.partition in held] == []

@@ -258,3 +258,18 @@ def test_refusal_by_the_leader_is_no_acknowledgement() -> None:
     assert "broker 1 has a log of another topic" in blocked.detail
     conflict(driver, 1, 0)
     assert not driver.view.tenure.id_conflicts
+
+
+def test_leader_whose_bounce_waits_is_not_sent_an_id() -> None:
+    """The next leader epoch that it hears of is that of the repair."""
+    driver = driver_of("2.8")
+    driver.view.session.topics["t"].stale = True
+    driver.answers_topics = False
+    driver.sent.clear()
+    driver.observe(BrokersRead(restarted(driver, 1)))
+    read(driver, None)
+    assert len(ids_written(driver)) == 2
+    assert not [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+    driver.observe(StatesRead(dict(driver.view.tenure.states)))
+    assert driver.view.tenure.states[tp()].leader == 2
+    assert [e.brokers for e in driver.sent if isinstance(e, SendLeaderAndIsr)] == [replicas(1, 2)]
