@@ -106,7 +106,7 @@ class Strangers:
             raise
         is_brokers = header.api_key in codec.NAMES
         error_of = relayed_frames.error_for_broker if is_brokers else relayed_frames.first_error
-        self.errors[header.api_key, error_of(header, answer)] += 1
+        self.errors[header.api_key, error_of(header, answer) or 0] += 1
 
 
 def answer_of(connection: socket.socket) -> bytes:

@@ -209,7 +209,8 @@ class ClientService:
         """Answer as the controller what a broker permits and does not answer itself."""
         tenure = self._tickets.tenure
         arriving = await upstream.begin(frame)
-        if relayed_frames.first_error(header, arriving.head) != NOT_CONTROLLER:
+        error = relayed_frames.first_error(header, arriving.head)
+        if error != NOT_CONTROLLER and (error is not None or tenure is None):
             self._count(header, "by_broker")
             return arriving
         answer = await arriving.whole()

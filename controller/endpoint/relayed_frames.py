@@ -37,9 +37,12 @@ _KEYS: Final = struct.Struct(">hhh")
 # --- answers of brokers --------------------------------------------------------------------------
 
 
-def first_error(header: RequestHeader, answer: bytes) -> int:
+def first_error(header: RequestHeader, answer: bytes) -> int | None:
     """
     Return the error in a broker's answer to a request of ``SERVED``; 0: none.
+
+    None: it permits an election and names no partition. A broker that is not the controller refuses
+    each partition that it knows, and one that just started knows none.
 
     That of the whole request, else that of its first partition: a broker that refuses a request, or
     is not the controller, says the same of all. Nothing else is decoded, however long it is.
@@ -65,7 +68,7 @@ def first_error(header: RequestHeader, answer: bytes) -> int:
         return cursor.unsigned_varint() - 1 if is_flexible else int.from_bytes(cursor.take(width))
 
     if size(4) <= 0:
-        return 0
+        return None if has_error else 0
     cursor.text(size(2))
     if size(4) <= 0:
         return 0

@@ -854,6 +854,33 @@ def test_unclean_election_goes_to_the_loop_as_such() -> None:
         assert body.replica_election_results[0].partition_result[0].error_code == 83
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+def test_election_that_a_broker_without_partitions_permits_is_the_controllers(
+    *, is_held: bool
+) -> None:
+    """A broker that just started knows none that it could refuse; without the role it stays so."""
+
+    def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
+        return answering(
+            header,
+            ElectLeadersResponse(
+                version=2, throttle_time_ms=0, error_code=0, replica_election_results=[]
+            ),
+        )
+
+    def elected(_event: Event) -> ClientAnswer:
+        done = PartitionResult(TopicPartition("t", 0), 0)
+        return client_requests.ElectLeadersResponse(0, (done,))
+
+    everything = ElectLeadersRequest(
+        version=2, election_type=0, topic_partitions=None, timeout_ms=1000
+    )
+    with public(broker, answer=elected, is_held=is_held) as served:
+        (answer,) = served.exchange(frame_of(everything))
+        body = ElectLeadersResponse.decode(answer[5:], version=2)
+        assert len(body.replica_election_results) == int(is_held)
+
+
 # --- what concerns the daemon as a broker --------------------------------------------------------
 
 

@@ -230,12 +230,14 @@ def test_long_request_that_a_broker_carries_out_is_not_counted_as_decoded() -> N
         (0, [31, 31], 31),
         (0, [0, 41], 0),
         (0, [], 0),
+        (1, [], None),
+        (2, [], None),
         (1, [41], 41),
         (2, [41, 41], 41),
         (2, [84], 84),
     ],
 )
-def test_first_error_of_an_election(version: int, errors: list[int], expected: int) -> None:
+def test_first_error_of_an_election(version: int, errors: list[int], expected: int | None) -> None:
     """A broker says the same of all partitions, unless it is the controller."""
     rows = [("t", [(n, error, None) for n, error in enumerate(errors)])] if errors else []
     body = ElectLeadersResponse(
