@@ -23,9 +23,10 @@ def is_enabled(view: ClusterView) -> bool | None:
     """
     Return whether every live broker deletes topics as the controller; None: one is being asked.
 
-    False as well where a broker does not answer.
+    False as well where a broker does not answer. None where none is live: those that return may
+    delete no topics.
     """
-    undecided = False
+    undecided = not view.cluster.brokers
     for broker in view.cluster.brokers.values():
         known = view.cluster.broker_settings.get(broker.id)
         if known is None or known.epoch != broker.epoch or not known.is_known:

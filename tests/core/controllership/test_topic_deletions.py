@@ -628,6 +628,16 @@ def test_without_the_consent_of_every_broker_the_role_is_yielded(*, says: bool |
     assert wrote(driver, YieldedRecord) == 1
 
 
+def test_no_deletion_begins_while_no_broker_is_live() -> None:
+    """None of those that delete no topics is there to say so; they may return."""
+    driver = cluster(deletes_topics=False, options=Options(tenure=TenurePolicy.PERMANENT))
+    driver.observe(MARKED)
+    driver.observe(live())
+    assert not deletes(driver)
+    assert wrote(driver, DeletionBegunRecord) == 0
+    assert "t" not in driver.view.tenure.deleting
+
+
 def test_a_broker_that_joins_is_asked_first() -> None:
     """It might be the next controller."""
     driver = cluster(acknowledges=False)
