@@ -55,6 +55,11 @@ def world(refusals: Refusals) -> World:
     return world
 
 
+def has_throttles(world: World) -> bool:
+    """Return whether throttles are applied: copies are in progress."""
+    return bool(world.zookeeper.children(paths.APPLIED_THROTTLES))
+
+
 def holds_role(world: World) -> bool:
     """Return whether the daemon is the controller."""
     return world.daemons[0].store.claim is not None
@@ -193,7 +198,7 @@ def test_what_zookeeper_refuses_once_is_tried_again(world: World, asked: str, be
     else:
         world.submit_request(entries, RequestOptions(throttle=5_000_000))
     if asked == "cancellation":
-        world.run_for(0.8)
+        world.run_until(lambda: has_throttles(world), within_s=5.0)
         store.faults.refuse(refusal)
         world.cancel(scope=CancelScope.ALL)
     world.run_until(lambda: is_finished(world), within_s=60.0)
