@@ -267,15 +267,8 @@ def _partitions(
         settled = _settled(view, due, partition)
         if settled is not None:
             changes.append(settled)
-        elif view.awaits_repair(partition):
-            continue
         elif partition in view.work.reassignments and partition not in respecified:
-            step = (
-                Blocked(BlockedBy.TOPIC_DELETION, f"the topic is being deleted: {partition.topic}")
-                if partition.topic in view.tenure.deleting
-                else engine_of(view).advance(view, partition, now, budget)
-            )
-            changes += step_or_wait(view, partition, step, now)
+            changes += step_or_wait(view, partition, _step(view, partition, now, budget), now)
     waiting = records.Decision()
     if due.capacity or due.claimed or due.line:
         waiting = start_pending(view, due, now, budget, respecified)
@@ -285,6 +278,19 @@ def _partitions(
     if budget.lacking_room:
         again += partition_sizes.measure_room(view, budget.lacking_room, now).effects
     return records.Decision((*changes, *waiting.changes), (*waiting.effects, *again))
+
+
+def _step(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> records.Change | Blocked | None:
+    """Return the next step of a reassignment, or what it waits for."""
+    if partition.topic in view.tenure.deleting:
+        return Blocked(BlockedBy.TOPIC_DELETION, f"the topic is being deleted: {partition.topic}")
+    if view.awaits_repair(partition):
+        return Blocked(
+            BlockedBy.STATE_UNKNOWN, "a broker restarted, and the state znode is being read"
+        )
+    return engine_of(view).advance(view, partition, now, budget)
 
 
 def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> records.Change | None:

@@ -11,6 +11,7 @@ from controller.core.effects import SetTimer
 from controller.core.events import ControlsRead, TimerFired
 from controller.core.model import (
     Blocked,
+    BlockedBy,
     BrokerId,
     ReassignmentSpec,
     Replicas,
@@ -212,6 +213,9 @@ def test_no_step_of_a_partition_that_is_examined_begins_before_a_bounce_is_handl
     driver.settle()
     assert view.tenure.states[tp()].isr == (1, 2)
     assert view.tenure.states[tp()].leader_epoch == 0
+    blocked = view.work.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.STATE_UNKNOWN
     view.tenure.seeding.clear()
     view.due.add((tp(),))
     driver.settle()

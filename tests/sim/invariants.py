@@ -147,6 +147,10 @@ class Invariants:
             state = self._znodes.states.get(sent.partition)
             if state is None:
                 continue
+            is_newer = sent.partition_epoch > state.version
+            if is_newer and request.controller_epoch < state.controller_epoch:
+                # Queued before the sender lost the role, for a topic that was created again since.
+                continue
             is_same = sent.partition_epoch == state.version
             self.judge.ensure(
                 sent.leader_epoch <= state.leader_epoch
