@@ -148,7 +148,7 @@ def request(key: int, version: int) -> tuple[dict[str, Any], codec.Request]:
     """Return the fields of a request, and the value that it has to become."""
     match key:
         case codec.CONTROLLED_SHUTDOWN:
-            epoch = EPOCH if version >= 2 else BrokerEpoch(-1)
+            epoch = EPOCH if version >= 2 else None
             fields = BROKER if version >= 2 else {"brokerId": 4}
             return fields, ControlledShutdown(BrokerId(4), epoch)
         case codec.SASL_HANDSHAKE:
