@@ -2,10 +2,11 @@
 Run Kafka's own integration tests with the daemon in the place of Kafka's controller.
 
 Without a class, those of classes.txt run. A line of excluded.txt names a test that cannot apply
-with the daemon, and the reason; it still runs in the other modes. Modes: baseline is Kafka alone;
-with daemon, the daemon is the controller (native engine, permanent tenure, public endpoint); with
-idle, it runs beside with its defaults. Results and the logs of brokers and of daemons are in the
-folder of --work. A pass with the daemon says if a broker served a part of it, and why.
+with the daemon, and the reason; it still runs in the other modes, and where it is named. Modes:
+baseline is Kafka alone; with daemon, the daemon is the controller (native engine, permanent tenure,
+public endpoint); with idle, it runs beside with its defaults. Results and the logs of brokers and
+of daemons are in the folder of --work. A pass with the daemon says if a broker served a part of it,
+and why.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def main() -> int:
     failures = 0
     names = [_name_in(arguments.kafka, name) for name in arguments.names or _lines("classes.txt")]
     for name, methods in _methods_of(names).items():
-        reasons = excluded.get(name, {})
+        named = methods if arguments.names else ()
+        reasons = {m: why for m, why in excluded.get(name, {}).items() if m not in named}
         results = {mode: run.results(mode, name, methods, reasons) for mode in modes}
         for test in dict.fromkeys(test for mode in modes for test in results[mode]):
             row = {mode: results[mode].get(test) for mode in modes}

@@ -77,12 +77,16 @@ class ClassRun:
             mode: Who is the controller.
             name: The class.
             methods: Only these, unless empty.
-            excluded: Not these, where the daemon is the controller and they were not named.
+            excluded: Not these, where the daemon is the controller.
         """
+        unwanted = set(excluded) if mode is Mode.DAEMON else set()
+        wanted = [method for method in methods if method not in unwanted]
+        if methods and not wanted:
+            return {}
         logs = self._new_folder(mode, name)
         results = logs / "results.tsv"
-        unwanted = [f"-{m}" for m in excluded if mode is Mode.DAEMON and m not in methods]
-        code = self._run(mode, logs, [str(results), name, *methods, *unwanted])
+        left_out = (f"-{method}" for method in sorted(unwanted))
+        code = self._run(mode, logs, [str(results), name, *wanted, *left_out])
         ended: dict[str, Result] = {}
         if results.exists():
             for line in results.read_text().splitlines():
