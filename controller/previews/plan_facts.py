@@ -117,9 +117,11 @@ def present_dirs(
     A replica whose broker does not answer is left out: any directory does for it.
     """
     placed = [e for e in entries if e.original and e.partition in log_dirs]
+    if not placed:
+        return model.NO_DIRS
     brokers = operator.cluster.brokers()
     holders = {b for e in placed for b in e.original or ()}
-    read = ask.log_dirs([brokers[b] for b in sorted(holders & brokers.keys())]) if placed else {}
+    read = ask.log_dirs([brokers[b] for b in sorted(holders & brokers.keys())])
     found: dict[TopicPartition, model.LogDirs] = {}
     for entry in placed:
         disks = ((b, read.get(b)) for b in entry.original or ())

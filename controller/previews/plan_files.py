@@ -119,12 +119,11 @@ def read_topics_file(path: Path) -> Mapping[str, object]:
         InvalidInputError: the file cannot be read, or is none.
 
     """
+    data = read_bytes(path)
     try:
-        return find_topics(read_bytes(path))
+        return find_topics(data)
     except InvalidInputError as error:
-        message = str(error)
-        prefix = "" if message.startswith(f"{path}: ") else f"{path}: "
-        raise InvalidInputError(f"{prefix}{message}") from error
+        raise InvalidInputError(f"{path}: {error}") from error
 
 
 def read_bytes(path: Path) -> bytes:
