@@ -18,7 +18,7 @@ from typing import Final
 
 from controller.core.options import EngineName
 from tests.sim.ask_rules import AskRule
-from tests.sim.campaigns import ENOUGH, FAILURES_MAX, campaign, failure_text, seeds_of
+from tests.sim.campaigns import ASKING, ENOUGH, FAILURES_MAX, campaign, failure_text, seeds_of
 from tests.sim.histories import play
 from tests.sim.plots import Plot, plot_of
 from tests.sim.topic_rules import TopicRule
@@ -27,8 +27,7 @@ from tests.sim.world import World
 NOTABLE: Final = (
     *AskRule,
     *TopicRule,
-    "broker_shut_down",
-    "log_lost_behind_cut",
+    *sorted(ASKING),
     "shut_down_cleanly",
     "ask_forgotten",
     "client_satisfied",
@@ -91,9 +90,9 @@ def attempt(seed: int) -> Played:
         play(seed, plot, world)
     except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
         failure = f"{plot.name}\n{failure_text(error, world)}"
-    asks, topics = world.invariants.asks, world.invariants.topics
     applied: Counter[str] = Counter()
-    for rules in (asks, topics):
+    judge, asks, topics = world.invariants.judge, world.invariants.asks, world.invariants.topics
+    for rules in (judge, asks, topics):
         applied.update({str(r): n for r, n in (rules.applied if rules else {}).items()})
     return Played(seed, failure, world.fabric.struck + applied)
 
