@@ -169,7 +169,7 @@ class CancelRules:
             spec = standing.spec
             if standing.czxid > written or not selects(selection, partition, spec):
                 continue
-            if spec.request != name and partition in self._world.partitions():
+            if spec.request != name and self._world.concerns_present_topic(partition, spec):
                 self._judge.ensure(
                     spec.rolls_back or partition in cancel.endings or spec.route is Route.LEGACY,
                     f"{partition}: {name} left {spec} without a reason",

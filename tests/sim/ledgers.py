@@ -319,10 +319,8 @@ class Ledger:
         is_refused = asked is not None and any(r.partition == partition for r in asked.refused)
         # Of a topic that is being deleted, it ends when live brokers have no replica any more.
         is_doomed = self._world.zookeeper.get(paths.deletion_path(partition.topic)) is not None
-        topic = self._world.zookeeper.get(paths.topic_path(partition.topic))
         # What was accepted for a topic that was deleted ends wherever another of its name is.
-        is_former = topic is not None and spec.topic_czxid not in {None, topic.czxid}
-        is_known = partition in self._world.partitions() and not (is_doomed or is_former)
+        is_known = self._world.concerns_present_topic(partition, spec) and not is_doomed
         if not is_known or is_refused or (asked is None and not spec.rolls_back):
             self.owed.pop(partition, None)
             return

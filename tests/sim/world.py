@@ -20,6 +20,7 @@ from controller.core.model import (
     NamedDirs,
     PartitionAssignment,
     PartitionState,
+    ReassignmentSpec,
     Replicas,
     RequestId,
     TopicAssignment,
@@ -386,6 +387,12 @@ class World:
             for name in sorted(self.zookeeper.children(paths.TOPICS) or ())
             for number in sorted(self.topic(name).partitions)
         ]
+
+    def concerns_present_topic(self, partition: TopicPartition, spec: ReassignmentSpec) -> bool:
+        """Return whether a partition exists in the topic that a spec was accepted for."""
+        if partition not in self.partitions():
+            return False
+        return spec.topic_czxid in {None, self.topic(partition.topic).czxid}
 
     def is_healthy(self, partition: TopicPartition) -> bool:
         """
