@@ -3,7 +3,7 @@
 
 Random plans under random throttles, step sizes and limits on five brokers, some with a producer
 that writes to the same partitions: each is previewed, then carried out. Prints a line for each, and
-how many ranges held: those of the previews, and those that the daemon journaled.
+how many ranges held.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from integration.rigs.cluster import Cluster
-from integration.rigs.daemon_process import Daemon
 from integration.rigs.kafka_jars import classpath
 from integration.rigs.operator_actions import plan_file
 from integration.rigs.plans import Daemons, Targets, fill
@@ -137,28 +135,6 @@ class Campaign:
         return Traffic(servers, topics, records_per_s=per_s, payload_bytes=payload)
 
 
-def scores(daemon: Daemon) -> list[Trial]:
-    """Return the forecasts in a daemon's journal with the actual times, as a report joins them."""
-    begun: dict[str, datetime] = {}
-    made: dict[str, dict[str, Any]] = {}
-    found: list[Trial] = []
-    for line in (daemon.journal_directory / "journal.jsonl").read_text().splitlines():
-        entry = json.loads(line)
-        at, request = datetime.fromisoformat(entry["at"]), entry.get("request")
-        match entry["kind"]:
-            case "request_begun":
-                begun[request] = at
-            case "forecast":
-                made[request] = entry
-            case "request_ended" if request in made:
-                low, high = made[request]["low_s"], made[request]["high_s"]
-                seconds = (at - begun[request]).total_seconds()
-                found.append(Trial(request, low, high, seconds))
-            case _:
-                pass
-    return found
-
-
 def play(campaign: Campaign, count: int, say: Callable[[str], None]) -> list[Trial]:
     """Return so many trials."""
     trials: list[Trial] = []
@@ -181,19 +157,14 @@ def main() -> int:
         directory = Path(name)
         topic = cluster.create_topic("moved", placement())
         daemons = Daemons(cluster, directory)
-        daemon = daemons.start("--tenure-linger", "5")
+        daemons.start("--tenure-linger", "5")
         try:
             campaign = Campaign(cluster, topic, directory, wanted.seed)
             trials = play(campaign, wanted.count, lambda line: print(line, flush=True))
-            journaled = scores(daemon)
         finally:
             daemons.close()
     held = sum(t.has_held for t in trials)
     print(f"{held} of {len(trials)} ranges held")
-    print(f"{sum(t.has_held for t in journaled)} of {len(journaled)} journaled ranges held")
-    for trial in journaled:
-        if not trial.has_held:
-            print(f"  {trial}")
     return 0 if held >= HELD_SHARE * len(trials) else 1
 
 

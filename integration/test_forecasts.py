@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from integration.conftest import MakeTopic
-from integration.forecasts import HELD_SHARE, Campaign, placement, play, scores
+from integration.forecasts import HELD_SHARE, Campaign, placement, play
 from integration.rigs.cluster import Cluster
 from integration.rigs.operator_actions import plan_file
 from integration.rigs.plans import Daemons, fill
@@ -18,12 +18,11 @@ TRIALS = 5
 def test_most_plans_end_within_the_range_of_their_preview(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:
-    """And the daemon journals a forecast of those that last long enough to be measured."""
+    """Under random throttles, limits and producers."""
     topic = make_topic(placement())
-    daemon = daemons.start("--tenure-linger", "5")
+    daemons.start("--tenure-linger", "5")
     trials = play(Campaign(cluster, topic, tmp_path, seed=7), TRIALS, print)
     assert sum(t.has_held for t in trials) >= HELD_SHARE * TRIALS, list(map(str, trials))
-    assert scores(daemon)
 
 
 def test_a_preview_knows_what_brokers_hold(

@@ -42,7 +42,6 @@ class Report:
     isr_shrinks: Any
     stalls: Any
     etas: Any
-    forecasts: Any
 
     def tables(self) -> dict[str, Any]:
         """Return the tables by name."""
@@ -55,7 +54,6 @@ class Report:
             "isr_shrinks",
             "stalls",
             "etas",
-            "forecasts",
         )
         return {name: getattr(self, name) for name in names}
 
@@ -118,7 +116,6 @@ def build_report(journal: Any, changes: Any | None, loads: Any | None = None) ->
         _isr_shrinks(journal),
         _stalls(journal),
         _etas(journal),
-        _forecasts(journal),
     )
 
 
@@ -353,55 +350,4 @@ def _etas(journal: Any) -> Any:
             left.between(F.col("eta_low_s"), F.col("eta_high_s")).alias("was_within"),
         )
         .orderBy("request", "moment")
-    )
-
-
-def _forecasts(journal: Any) -> Any:
-    """
-    Return the forecast of each ended request beside its actual time.
-
-    Requests that were not done, and forecasts without an upper bound, are not judged: nothing
-    contains what was cancelled. ``missed_s`` is the distance to the range, negative if too early.
-    """
-    begun = (
-        journal.where("kind = 'request_begun'")
-        .groupBy("request")
-        .agg(F.min("moment").alias("begun"))
-    )
-    ends = (
-        journal.where("kind = 'request_ended'")
-        .groupBy("request")
-        .agg(F.max_by("state", "moment").alias("state"), F.max("moment").alias("end"))
-    )
-    made = (
-        journal.where("kind = 'forecast'")
-        .groupBy("request")
-        .agg(
-            F.min_by("low_s", "moment").alias("low_s"),
-            F.min_by("high_s", "moment").alias("high_s"),
-            F.min_by("bytes", "moment").alias("bytes"),
-        )
-    )
-    took = F.col("end").cast("double") - F.col("begun").cast("double")
-    is_judged = (F.col("state") == "done") & F.col("high_s").isNotNull()
-    missed = F.greatest(F.col("seconds") - F.col("high_s"), F.lit(0.0)) - F.greatest(
-        F.col("low_s") - F.col("seconds"), F.lit(0.0)
-    )
-    return (
-        made.join(begun, "request")
-        .join(ends, "request")
-        .withColumn("seconds", took)
-        .select(
-            "request",
-            "state",
-            "bytes",
-            "low_s",
-            "high_s",
-            "seconds",
-            F.when(is_judged, F.col("seconds").between(F.col("low_s"), F.col("high_s"))).alias(
-                "was_within"
-            ),
-            F.when(is_judged, missed).alias("missed_s"),
-        )
-        .orderBy("request")
     )

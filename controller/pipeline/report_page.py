@@ -66,7 +66,6 @@ def page(report: Report, disks: BrokerFill, *, broken: int, about: str) -> str:
     parts += _section("Stalls", "", report.stalls)
     parts += _section("ISR shrinks", "", report.isr_shrinks)
     parts += _section("Estimated and actual remaining time", _eta_line(report), report.etas)
-    parts += _section("Forecast and actual time", _forecast_line(report), report.forecasts)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>After-action report</title>"
         f"<style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
@@ -157,20 +156,6 @@ def _eta_line(report: Report) -> str:
         f"<p>{estimates.n} estimates; {estimates.within:.0%} of the ranges contained the actual "
         f"time; the median error of the middle of the range was {estimates.typical:.0f} s.</p>"
     )
-
-
-def _forecast_line(report: Report) -> str:
-    judged = report.forecasts.where("was_within IS NOT NULL")
-    found = judged.agg(
-        F.count("*").alias("n"),
-        F.sum(F.col("was_within").cast("int")).alias("held"),
-        F.percentile(F.when(~F.col("was_within"), F.abs("missed_s")), F.lit(0.5)).alias("typical"),
-    ).first()
-    if not found.n:
-        return ""
-    missed = found.n - found.held
-    by = f"; the median miss of the others was {found.typical:.0f} s" if missed else ""
-    return f"<p>Of {found.n} forecasts, {found.held} contained the actual time{by}.</p>"
 
 
 # --- charts ---------------------------------------------------------------------------------------

@@ -95,14 +95,9 @@ class Pace:
     Without ``rate`` they take no time, and only the space guard limits them.
     """
 
-    rate: Callable[[BrokerId, Way], float] | None = None
-    """Bytes per second of a broker, each way."""
-    burst_s: float = 0.0
-    """Seconds of its rate that each broker copies at once in the beginning."""
+    rate: RateOf | None = None
     step_s: float = 0.0
     """Seconds that a step takes besides its copies."""
-    with_growth: bool = False
-    """Whether copies also take what producers add meanwhile."""
 
 
 class Way(Enum):
@@ -112,6 +107,10 @@ class Way(Enum):
     SERVES = auto()
     RELOCATES = auto()
     """It copies from one directory of its own to another."""
+
+
+RateOf = Callable[[BrokerId, Way], float]
+"""Returns the bytes per second of a broker, each way."""
 
 
 class Place(NamedTuple):
@@ -305,7 +304,6 @@ class _Play:
         self._incoming: dict[BrokerId, int] = {}
         self._outgoing: dict[BrokerId, int] = {}
         self._bytes = 0
-        self._bursts: dict[_End, float] = {}
         self._is_changed = True
         """Whether copies began or ended since rates were shared."""
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -420,7 +418,6 @@ class _Play:
         self._in_flight.add(flight)
         self._is_changed = True
         flight.copying = len(adding)
-        growth = move.growth if self._pace.with_growth else 0.0
         for broker, directory in chosen:
             if directory is not None:
                 directory.logs += 1
@@ -429,8 +426,7 @@ class _Play:
             ends: tuple[_End, ...] = ((broker, Way.RELOCATES),)
             if step is not None:
                 ends = ((move.leader, Way.SERVES), (broker, Way.RECEIVES))
-            left = move.size - self._burst(ends, move.size)
-            self._copies.append(_Copy(flight, left, growth, ends))
+            self._copies.append(_Copy(flight, move.size, move.growth, ends))
         if step is not None:
             self._count(move, adding, 1)
         if not adding:
@@ -455,17 +451,6 @@ class _Play:
             or self._outgoing.get(move.leader, 0) >= limits.outgoing
             or (limits.bytes is not None and self._bytes > 0 and self._bytes + size > limits.bytes)
         )
-
-    def _burst(self, ends: tuple[_End, ...], size: int) -> float:
-        """Return the bytes of a copy that its brokers pass on at once, before a throttle holds."""
-        if self._pace.rate is None or not self._pace.burst_s:
-            return 0.0
-        for end in ends:
-            self._bursts.setdefault(end, self._pace.burst_s * self._pace.rate(*end))
-        passed = min(float(size), *(self._bursts[end] for end in ends))
-        for end in ends:
-            self._bursts[end] -= passed
-        return passed
 
     def _end_copy(self, copy: _Copy) -> None:
         self._is_changed = True

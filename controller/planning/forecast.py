@@ -1,11 +1,12 @@
 """
 Forecast what a plan does: bytes by broker and directory, leaders, steps, waits, and its time.
 
-The time is a range. Its low end is the plan played at the highest known rates, and with the bytes
-that brokers pass on before their throttle holds; its high end is the plan played at the lowest
-known rates, with the time that steps take besides their copies and what producers add meanwhile.
-Both are counted from the moment at which the first step may begin: a pause or a closed window is
-not part of them. Without a throttle and without past copies the time is unknown.
+The time is a range. Its low end is a bound: what the busiest broker copies or serves at the highest
+known rates, without the bytes that it passes on before its throttle holds. Its high end is the plan
+played at the lowest known rates, with the time that steps take besides their copies and what
+producers add meanwhile. Both are counted from the moment at which the first step may begin: a pause
+or a closed window is not part of them. Without a throttle and without past copies the time is
+unknown.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition
-from controller.planning.copy_schedule import Limits, Move, Pace, Place, Schedule, Way, play
+from controller.planning.copy_schedule import Limits, Move, Pace, Place, RateOf, Schedule, Way, play
 
 PLAYED_MAX: Final = 1_000
 """Steps of a plan up to which it is played at its rates; beyond it, its busiest broker counts."""
 BURST_S: Final = 10.0
 """Seconds for which Kafka averages a throttle: so much of it passes before it holds."""
-STEP_LOW_S: Final = 0.02
 STEP_HIGH_S: Final = 1.0
 """What a step takes besides its copies."""
 START_LOW_S: Final = 0.1
@@ -230,21 +230,20 @@ def forecast(plan: Plan) -> Forecast:
     stopped = {p for wait in blocked for p in wait.partitions}
     going = [m for m in plan.moves if m.partition not in stopped]
     shares = _shares(plan.moves)
-    fast, slow = _paces(plan, shares)
+    rates = _rates(plan, shares)
     steps = sum(len(m.steps(plan.limits.step_size)) for m in plan.moves)
-    is_played = fast is not None and steps <= PLAYED_MAX
+    is_played = rates is not None and steps <= PLAYED_MAX
     # Without disks there is nothing to learn of an unplayed plan.
     some = going if is_played or plan.disks else []
-    played = play(some, plan.disks, plan.limits, fast if fast and is_played else Pace())
-    plays, time = [played], None
-    if fast is not None and slow is not None and not _is_sizeless(plan):
-        slowest = play(going, plan.disks, plan.limits, slow) if is_played else None
-        plays += [] if slowest is None else [slowest]
-        time = _time(plan, shares, steps, (fast, slow), (played, slowest))
-        is_unbounded = plan.relocation_throttle is None and any(m.relocations for m in going)
+    pace = Pace(rate=rates.slow, step_s=STEP_HIGH_S) if rates and is_played else Pace()
+    played = play(some, plan.disks, plan.limits, pace)
+    time = None
+    is_unbounded = plan.relocation_throttle is None and any(m.relocations for m in going)
+    if rates is not None and not _is_sizeless(plan):
+        time = _time(plan, shares, steps, rates, played.seconds if is_played else None)
         if played.stuck or stopped or plan.sizeless or is_unbounded:
             time = replace(time, high_s=None)
-    waits = [*plan.holds, *blocked, *_waits_for_disks(plays)]
+    waits = [*plan.holds, *blocked, *_waits_for_disks(played)]
     if is_played and played.limited:
         detail = "more than the limits permit at a time"
         waits.append(Wait(BlockedBy.LIMIT, detail, count=played.limited))
@@ -330,13 +329,10 @@ def _ids(brokers: Iterable[BrokerId]) -> str:
     return ",".join(map(str, brokers))
 
 
-def _waits_for_disks(plays: Sequence[Schedule]) -> Iterable[Wait]:
-    """Return the waits of all plays: brokers may choose other directories at other rates."""
-    delayed = {p: where for played in plays for p, where in played.delayed.items()}
-    stuck = {p for played in plays for p in played.stuck}
+def _waits_for_disks(played: Schedule) -> Iterable[Wait]:
     found: dict[str, list[TopicPartition]] = {}
-    for partition, where in delayed.items():
-        until = "for good" if partition in stuck else "until dropped logs are deleted"
+    for partition, where in played.delayed.items():
+        until = "for good" if partition in played.stuck else "until dropped logs are deleted"
         found.setdefault(f"{where} has no room above min_free, {until}", []).append(partition)
     for detail, partitions in found.items():
         yield Wait(BlockedBy.DISK_FULL, detail, tuple(partitions))
@@ -363,13 +359,19 @@ def _directories(plan: Plan, played: Schedule) -> list[DirectoryShare]:
 # --- the time ------------------------------------------------------------------------------------
 
 
-def _paces(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[Pace | None, Pace | None]:
-    """Return the fastest and the slowest pace; None where nothing is known."""
+class _KnownRates(NamedTuple):
+    """The highest and the lowest rates of the copies to come."""
+
+    fast: RateOf
+    slow: RateOf
+
+
+def _rates(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> _KnownRates | None:
+    """Return the rates of brokers; None where nothing is known."""
     measured, throttle = plan.measured, plan.throttle
     if throttle is None and not measured and any(s.copies_in for s in shares.values()):
-        return None, None
+        return None
     fastest = math.inf if throttle is None else float(throttle)
-    slowest = math.inf if throttle is None else HELD_SHARE * throttle
     anywhere = Rates(
         min((r.low for r in measured.values()), default=math.inf),
         max((r.high for r in measured.values()), default=math.inf),
@@ -388,33 +390,28 @@ def _paces(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[Pace | N
     def slow(broker: BrokerId, way: Way) -> float:
         if way is Way.RELOCATES:
             return HELD_SHARE * relocation
-        return min(slowest, PAST_SLOW * measured.get(broker, anywhere).low)
+        return min(HELD_SHARE * fastest, PAST_SLOW * measured.get(broker, anywhere).low)
 
-    return (
-        Pace(rate=fast, step_s=STEP_LOW_S, burst_s=0.0 if throttle is None else BURST_S),
-        Pace(rate=slow, step_s=STEP_HIGH_S, with_growth=True),
-    )
+    return _KnownRates(fast, slow)
 
 
 def _time(
     plan: Plan,
     shares: Mapping[BrokerId, BrokerShare],
     steps: int,
-    paces: tuple[Pace, Pace],
-    played: tuple[Schedule, Schedule | None],
+    rates: _KnownRates,
+    played_s: float | None,
 ) -> TimeRange:
-    (fast, slow), (fastest, slowest) = paces, played
-    least = {b: _needs(b, share, fast) - fast.burst_s for b, share in shares.items()}
-    most = {b: _needs(b, share, slow) for b, share in shares.items()}
-    if slowest is not None:
-        low, high = fastest.seconds, slowest.seconds
-    else:
+    """Return the range; ``played_s`` is None for a plan that was not played."""
+    burst_s = 0.0 if plan.throttle is None else BURST_S
+    low = max((_needs(b, share, rates.fast) - burst_s for b, share in shares.items()), default=0.0)
+    most = {b: _needs(b, share, rates.slow) for b, share in shares.items()}
+    high = played_s
+    if high is None:
         at_once = max(1, plan.limits.partitions)
-        low = max((*least.values(), _alone(plan.moves, fast) / at_once))
-        high = CROWDED * max(most.values(), default=0.0) + _alone(plan.moves, slow) / at_once
-        high += slow.step_s * steps / at_once
-    if low == math.inf:
-        low = max(least.values(), default=0.0)
+        low = max(low, _alone(plan.moves, rates.fast) / at_once)
+        high = CROWDED * max(most.values(), default=0.0)
+        high += (_alone(plan.moves, rates.slow) + STEP_HIGH_S * steps) / at_once
     return TimeRange(
         START_LOW_S + max(0.0, low),
         None if high == math.inf else START_HIGH_S + high,
@@ -423,11 +420,8 @@ def _time(
     )
 
 
-def _alone(moves: Iterable[Move], pace: Pace) -> float:
+def _alone(moves: Iterable[Move], rate: RateOf) -> float:
     """Return the seconds that moves take one after the other."""
-    rate = pace.rate
-    if rate is None:
-        return 0.0
     return sum(
         sum(m.size / rate(b, Way.RECEIVES) for b in m.copies)
         + sum(m.size / rate(b, Way.RELOCATES) for b in m.relocations)
@@ -435,12 +429,10 @@ def _alone(moves: Iterable[Move], pace: Pace) -> float:
     )
 
 
-def _needs(broker: BrokerId, share: BrokerShare, pace: Pace) -> float:
+def _needs(broker: BrokerId, share: BrokerShare, rate: RateOf) -> float:
     """Return the seconds that a broker copies or serves."""
-    if pace.rate is None:
-        return 0.0
     return max(
-        share.bytes_in / pace.rate(broker, Way.RECEIVES),
-        share.bytes_served / pace.rate(broker, Way.SERVES),
-        share.bytes_relocated / pace.rate(broker, Way.RELOCATES),
+        share.bytes_in / rate(broker, Way.RECEIVES),
+        share.bytes_served / rate(broker, Way.SERVES),
+        share.bytes_relocated / rate(broker, Way.RELOCATES),
     )

@@ -34,8 +34,6 @@ class _Logged:
     since: Instant
     at: Instant
     progress: tuple[object, ...]
-    is_forecast: bool = False
-    """Whether its forecast was logged."""
 
 
 class RequestEvents:
@@ -96,9 +94,6 @@ class RequestEvents:
                 yield _begun(request)
                 yield _progress(request)
             return
-        if request.get("forecast") is not None and not logged.is_forecast:
-            logged.is_forecast = True
-            yield _forecast(request)
         if not is_open:
             del self._open[name]
             if name in self._concluded:
@@ -213,10 +208,6 @@ def _begun(request: Mapping[str, Any]) -> LogEvent:
         "approved_by": request["approved_by"],
     }
     return LogEvent("request_begun", Level.INFO, fields)
-
-
-def _forecast(request: Mapping[str, Any]) -> LogEvent:
-    return LogEvent("forecast", Level.DEBUG, {"request": request["id"], **request["forecast"]})
 
 
 def _progress(request: Mapping[str, Any]) -> LogEvent:

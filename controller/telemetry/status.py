@@ -29,7 +29,6 @@ from controller.telemetry.incremental import Incremental, in_slices
 from controller.telemetry.json_values import iso_time
 from controller.telemetry.partition_documents import Clocks, partition_document
 from controller.telemetry.progress import ProgressTracker
-from controller.telemetry.request_forecasts import RequestForecasts
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
@@ -45,7 +44,6 @@ def status_of(  # noqa: PLR0913 - what it is made of
     *,
     engine: str,
     progress: ProgressTracker | None = None,
-    forecasts: RequestForecasts | None = None,
     copies: Copies | None = None,
 ) -> Incremental[dict[str, Any]]:
     """
@@ -57,7 +55,6 @@ def status_of(  # noqa: PLR0913 - what it is made of
         work: The counts of this view.
         engine: The engine in the settings, until the view has the one that was chosen.
         progress: Bytes, rates and estimates; without it they are unknown.
-        forecasts: The forecasts of requests.
         copies: The copies in progress.
 
     """
@@ -75,7 +72,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "broker_loads": progress.brokers(view.cluster.brokers),
         "disks": _disks_of(view),
         "routes": progress.routes(),
-        "requests": _requests(view, clocks, work, progress, forecasts),
+        "requests": _requests(view, clocks, work, progress),
         "partitions": {
             "in_flight": len(work.in_flight),
             "copying": work.copying,
@@ -145,14 +142,12 @@ def _requests(
     clocks: Clocks,
     work: WorkCounts,
     progress: ProgressTracker,
-    forecasts: RequestForecasts | None,
 ) -> list[dict[str, Any]]:
     unjudged = unjudged_entries(view)
     return [
         {
             **_request(view, name, clocks, work, unjudged[name]),
             **progress.of(name, request, unjudged[name]).as_status(),
-            "forecast": None if forecasts is None else forecasts.of(name),
         }
         for name, request in _newest(view.work.requests.items())
     ]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controller.core.controllership.engines import holds_role
 from controller.core.model import BrokerId, Instant, TopicPartition
@@ -28,10 +28,8 @@ from controller.telemetry.copy_volumes import volumes_of
 from controller.telemetry.incremental import Incremental
 from controller.telemetry.partition_documents import Clocks, Filter, explanation_of, listing_of
 from controller.telemetry.progress import ProgressTracker
-from controller.telemetry.request_forecasts import RequestForecasts
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timelines
-from controller.telemetry.trends import Sample, Trends
 
 INTERVAL_S: Final = 0.2
 VOLUMES_INTERVAL_S: Final = 1.0
@@ -43,12 +41,26 @@ SLICE_S: Final = 0.01
 """Longest time in one cycle for a snapshot; a large one takes several cycles."""
 ANSWERING_S: Final = 0.1
 """Time for answers in one call; further questions wait for the next."""
+TREND_INTERVAL_S: Final = 5.0
+TREND_KEPT: Final = 720
+"""Points of one hour."""
+TREND_SMOOTHED: Final = 4
+"""Points over which a rate is computed: brokers report the progress of copies in intervals."""
 QUESTIONS_MAX: Final = 64
 """Questions that may wait; beyond it the oldest is dropped, and its reader times out."""
 
 Document = Mapping[str, Any]
 Question = tuple[Callable[[ClusterView, Clocks], Document], Future[Document]]
 """A function that the loop calls with the view, and the future of its result."""
+
+
+class TrendPoint(NamedTuple):
+    """The work of one moment, for the charts of the status page."""
+
+    wall: datetime
+    bytes_per_s: float
+    in_flight: int
+    copying: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +122,12 @@ class StatusPublisher:
         """Bytes, rates and estimates."""
         self.copy_rates = CopyRates()
         """The rates of past copies; the observer updates it."""
-        self.forecasts = RequestForecasts(self.copy_rates)
-        """The forecasts of requests."""
         self.timelines = Timelines()
         """The phases of partitions; the observer updates it."""
-        self.trends = Trends()
-        """Throughput and partitions in flight of the last hour."""
+        self.trend: tuple[TrendPoint, ...] = ()
+        """The last hour, the oldest first."""
+        self._received: deque[tuple[Instant, int]] = deque(maxlen=TREND_SMOOTHED + 1)
+        """Bytes that brokers received until the latest points."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
 
@@ -156,7 +168,7 @@ class StatusPublisher:
         pause_s = (ended - started) / SHARE
         if snapshot is not None:
             self._latest = snapshot
-            self._sample(snapshot, ended)
+            self._add_to_trend(snapshot, ended)
             pause_s = max(self._interval_s, pause_s)
         self._next_at = Instant(ended + pause_s)
         return snapshot
@@ -183,7 +195,6 @@ class StatusPublisher:
             work,
             engine=self._engine,
             progress=self.progress,
-            forecasts=self.forecasts,
             copies=self.copies,
         )
         health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
@@ -206,16 +217,17 @@ class StatusPublisher:
             served={b: t.served for b, t in self.progress.traffic.items()},
         )
 
-    def _sample(self, snapshot: StatusSnapshot, now: Instant) -> None:
-        self.trends.add(
-            Sample(
-                now,
-                self._wall(),
-                received=sum(snapshot.received.values()),
-                in_flight=len(snapshot.work.in_flight),
-                copying=snapshot.work.copying,
-            )
-        )
+    def _add_to_trend(self, snapshot: StatusSnapshot, now: Instant) -> None:
+        if self._received and now - self._received[-1][0] < TREND_INTERVAL_S:
+            return
+        total = sum(snapshot.received.values())
+        self._received.append((now, total))
+        since, before = self._received[0]
+        rate = max(0, total - before) / (now - since) if now > since else 0.0
+        work = snapshot.work
+        point = TrendPoint(self._wall(), rate, len(work.in_flight), work.copying)
+        # Readers on other threads keep the tuple that they have.
+        self.trend = (*self.trend, point)[-TREND_KEPT:]
 
     def ask(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
@@ -257,7 +269,6 @@ class StatusPublisher:
             return
         volumes = yield from volumes_of(view, self.copies.held)
         self.progress.add(view, volumes, now)
-        yield from self.forecasts.consider(view, now)
         self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
 
     def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:

@@ -24,12 +24,11 @@ from controller.core.submissions import RequestOptions
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
+from controller.telemetry.status_publisher import TrendPoint
 from controller.telemetry.timelines import Timeline
-from controller.telemetry.trends import TrendPoint
 from controller.units import show_bytes, show_duration
 from controller.web.access import ANYONE, Identity
-from controller.web.charts import charts_of, fill_of
-from controller.web.pictures import COLORS, copy_matrix, phase_timeline
+from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.plans import PlanPreview
 from controller.web.report_index import IndexedReport
 
@@ -215,8 +214,7 @@ def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
         request: One of the ``requests`` of the status.
 
     Returns:
-        ``value`` of ``most``, ``is_open``, and in words ``time_left`` and ``forecast``, the time in
-        all that was forecast when the request was accepted.
+        ``value`` of ``most``, ``is_open``, and in words ``time_left``.
 
     """
     counts, volume, eta = request["partitions"], request["bytes"], request["eta_s"]
@@ -227,13 +225,11 @@ def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
         most, value = volume["total"], volume["moved"]
     if not counts["total"]:  # a cancellation counts with what it cancels
         value = 0 if is_open else most
-    made = request.get("forecast")
     return {
         "value": value,
         "most": most,
         "is_open": is_open,
         "time_left": _range(*eta) if is_open and eta is not None else "",
-        "forecast": "" if made is None else _range(made["low_s"], made["high_s"]),
     }
 
 

@@ -179,7 +179,7 @@ class Routes:
             is_still=bool(fields.get("still")),
             who=who,
             reports=self._newest_reports(),
-            points=self._publisher.trends.points(),
+            points=self._publisher.trend,
         )
         return html(render_page(shown))
 

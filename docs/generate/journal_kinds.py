@@ -94,18 +94,6 @@ LIFE: Final[Mapping[str, Kind]] = {
             "approved_by": (maybe(TEXT), "who approved it"),
         },
     ),
-    "forecast": Kind(
-        "How long a request takes, forecast when it was accepted and its sizes were known. A "
-        "request that ends before that, or whose time is unknown, has none.",
-        {
-            "request": (TEXT, "its id"),
-            "low_s": (NUMBER, "seconds from its submission to its end, at best"),
-            "high_s": (maybe(NUMBER), "at worst; null: without an upper bound"),
-            "basis": (TEXTS, "throttle, past_copies"),
-            "steps": (INTEGER, "of its partitions"),
-            "bytes": (INTEGER, "to copy"),
-        },
-    ),
     "progress": Kind(
         "The progress of a request: every ten seconds while it makes progress, every minute "
         "otherwise, and once when it ends.",

@@ -49,11 +49,8 @@ def copied(
 
 LINES = [
     line(1, "request_begun", request="r", request_kind="request", entries=2),
-    line(2, "forecast", request="r", low_s=5.0, high_s=8.0, basis=["throttle"], steps=4, bytes=3),
-    line(2, "forecast", request="kept", low_s=1.0, high_s=2.0, basis=[], steps=1, bytes=3),
     line(1, "request_begun", request="kept", request_kind="request", entries=1),
     line(3, "request_ended", request="kept", state="done", seconds=2.0, entries=1, done=1),
-    line(2, "forecast", request="gone", low_s=5.0, high_s=8.0, basis=[], steps=1, bytes=3),
     line(1, "request_begun", request="gone", request_kind="request", entries=1),
     line(4, "request_ended", request="gone", state="cancelled", seconds=3.0, entries=1, done=0),
     line(2, "progress", request="r", entries=2, done=0, eta_low_s=5.0, eta_high_s=20.0),
@@ -121,23 +118,6 @@ def test_phases_stalls_and_estimates_are_reported(spark: Any, report: Path) -> N
     assert (eta["remained_s"], eta["error_s"], eta["was_within"]) == (10.0, 2.5, True)
     (shrink,) = rows(spark, report, "isr_shrinks")
     assert shrink["lost"] == [2]
-
-
-def test_forecasts_are_scored(spark: Any, report: Path) -> None:
-    """Eleven seconds instead of eight; two of one to two; a cancelled one is not judged."""
-    scores = {
-        r["request"]: (r["seconds"], r["was_within"], r["missed_s"])
-        for r in rows(spark, report, "forecasts")
-    }
-    assert scores == {
-        "r": (11.0, False, 3.0),
-        "kept": (2.0, True, 0.0),
-        "gone": (3.0, None, None),
-    }
-    text = (report / "report.html").read_text(encoding="utf-8")
-    assert "Of 2 forecasts, 1 contained the actual time; the median miss of the others was 3 s" in (
-        text
-    )
 
 
 def test_the_page_needs_nothing_from_outside(report: Path) -> None:

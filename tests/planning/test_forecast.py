@@ -19,7 +19,6 @@ from controller.planning.forecast import (
     START_HIGH_S,
     START_LOW_S,
     STEP_HIGH_S,
-    STEP_LOW_S,
     Plan,
     Rates,
     Wait,
@@ -90,18 +89,11 @@ def test_limits_make_copies_follow_one_another() -> None:
     assert play(moves, {}, Limits(), at(10 * MB)).seconds == 10
 
 
-def test_bursts_precede_the_throttle() -> None:
-    """Ten seconds of the rate pass at once; only what is left takes time."""
-    moves = [a_move(0, (1,), (1, 2), 150 * MB)]
-    assert play(moves, {}, Limits(), at(10 * MB, burst_s=10)).seconds == 5
-
-
 def test_copies_that_producers_outrun_never_end() -> None:
     """And slower ones take longer."""
     move = a_move(0, (1,), (1, 2), 100 * MB, growth=5.0 * MB)
-    assert play([move], {}, Limits(), at(10 * MB)).seconds == 10
-    assert play([move], {}, Limits(), at(10 * MB, with_growth=True)).seconds == 20
-    assert play([move], {}, Limits(), at(5 * MB, with_growth=True)).seconds == math.inf
+    assert play([move], {}, Limits(), at(10 * MB)).seconds == 20
+    assert play([move], {}, Limits(), at(5 * MB)).seconds == math.inf
 
 
 def test_the_broker_puts_new_logs_where_it_has_the_fewest() -> None:
@@ -207,7 +199,7 @@ def test_the_time_of_a_throttled_plan() -> None:
     plan = Plan(moves=[a_move(0, (1,), (1, 2), 300 * MB)], live=ALL, throttle=10 * MB)
     time = forecast(plan).time
     assert time is not None
-    assert time.low_s == 30 - BURST_S + STEP_LOW_S + START_LOW_S
+    assert time.low_s == 30 - BURST_S + START_LOW_S
     assert time.high_s is not None
     assert math.isclose(time.high_s, 30 / HELD_SHARE + STEP_HIGH_S + START_HIGH_S)
     assert (time.basis, time.busiest) == (("throttle",), TWO)
@@ -222,7 +214,7 @@ def test_past_copies_bound_a_throttle_that_brokers_do_not_reach() -> None:
     )
     time = forecast(plan).time
     assert time is not None
-    assert math.isclose(time.low_s, 10 / PAST_FAST + STEP_LOW_S + START_LOW_S)
+    assert math.isclose(time.low_s, 10 / PAST_FAST + START_LOW_S)
     assert time.high_s is not None
     assert math.isclose(time.high_s, 30 / PAST_SLOW + STEP_HIGH_S + START_HIGH_S)
     assert time.basis == ("past_copies",)
@@ -310,7 +302,7 @@ def test_the_range_of_a_large_plan_contains_that_of_its_steps(
     assert bounded is not None
     assert played.high_s is not None
     assert bounded.high_s is not None
-    assert bounded.low_s <= played.low_s < played.high_s <= bounded.high_s
+    assert played.low_s <= bounded.low_s < played.high_s <= bounded.high_s
     assert bounded.high_s < 3 * played.high_s
 
 

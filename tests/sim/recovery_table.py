@@ -162,16 +162,17 @@ def _table() -> Iterator[str]:
         "Kafka's controller alone | a daemon after Kafka's controller |"
     )
     yield "|---|---|---|---|---|---|"
+    above: list[str] = []
     for failpoint in Failpoint:
         if failpoint in {*NEW_PARTITIONS, *REQUESTED_DELETIONS}:
             continue
         shapes = [shape for shape in EVERY if failpoint in shape.failpoints]
         tried = ", ".join(shape.name for shape in shapes)
         ends = list(dict.fromkeys(kafkas_end(shape, failpoint) for shape in shapes))
-        yield (
-            f"| `{failpoint}` | {MEANING[failpoint]} | {tried} | {NEXT_DAEMON[failpoint]} | "
-            f"{_listed(ends, _kafkas)} | {_listed(ends, _laters_end)} |"
-        )
+        cells = [NEXT_DAEMON[failpoint], _listed(ends, _kafkas), _listed(ends, _laters_end)]
+        shown = ["as above" if above[n:] and c == above[n] else c for n, c in enumerate(cells)]
+        yield f"| `{failpoint}` | {MEANING[failpoint]} | {tried} | {' | '.join(shown)} |"
+        above = cells
 
 
 def _topics() -> Iterator[str]:

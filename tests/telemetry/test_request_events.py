@@ -75,16 +75,6 @@ def test_request_is_logged_from_start_to_end() -> None:
     assert kinds_of_status(events, 1000, a_request("done", done=10)) == []
 
 
-def test_forecast_is_logged_once() -> None:
-    """As soon as there is one."""
-    events = RequestEvents()
-    kinds_of_status(events, 0, a_request(forecast=None))
-    made = {"low_s": 1.0, "high_s": 2.5, "basis": ["throttle"], "steps": 2, "bytes": 7}
-    (found,) = of(events, 1, a_request(forecast=made))
-    assert (found.kind, found.fields) == ("forecast", {"request": "r", **made})
-    assert of(events, 2, a_request(forecast=made)) == []
-
-
 def test_request_without_progress_is_logged_less_often() -> None:
     """A held request must not fill the journal."""
     events = RequestEvents()

@@ -7,10 +7,14 @@ from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import SLICE
 from controller.telemetry.partition_documents import Filter
+from controller.telemetry.progress import Traffic
 from controller.telemetry.status_publisher import (
     QUESTIONS_MAX,
     SHARE,
     SLICE_S,
+    TREND_INTERVAL_S,
+    TREND_KEPT,
+    TREND_SMOOTHED,
     StatusPublisher,
     StatusSnapshot,
 )
@@ -46,6 +50,33 @@ def test_snapshots_keep_their_interval() -> None:
     assert publisher.latest is first
     clock.go(0.2)
     assert publisher.tend(view) is publisher.latest is not first
+
+
+def test_trend_is_bounded_and_has_an_interval() -> None:
+    """More frequent snapshots add no point, and the oldest points beyond the bound go."""
+    clock = FixedClock()
+    publisher, view = a_board(clock), a_view(1).view
+    for _ in range(TREND_KEPT + 50):
+        publisher.tend(view, at_once=True)
+        clock.go(1.0)
+        publisher.tend(view, at_once=True)
+        clock.go(TREND_INTERVAL_S - 1.0)
+    times = [p.wall for p in publisher.trend]
+    assert len(times) == TREND_KEPT
+    assert (times[-1] - times[0]).total_seconds() == (TREND_KEPT - 1) * TREND_INTERVAL_S
+
+
+def test_rate_of_the_trend_is_of_several_points() -> None:
+    """Brokers report in intervals longer than those of the points."""
+    clock = FixedClock()
+    publisher, view = a_board(clock), a_view(1).view
+    for number in range(TREND_SMOOTHED + 1):
+        publisher.progress.traffic[BrokerId(1)] = Traffic(1000 * (number == TREND_SMOOTHED))
+        publisher.tend(view, at_once=True)
+        clock.go(TREND_INTERVAL_S)
+    assert [p.bytes_per_s for p in publisher.trend] == [0.0] * TREND_SMOOTHED + [
+        1000 / (TREND_SMOOTHED * TREND_INTERVAL_S)
+    ]
 
 
 class SlowClock(FixedClock):

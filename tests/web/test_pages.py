@@ -33,7 +33,6 @@ from controller.web.access import Identity
 from controller.web.pages import (
     UNGUARDED_MAX,
     Overview,
-    progress_of,
     render_form,
     render_history,
     render_login,
@@ -110,22 +109,6 @@ def page(view: ClusterView) -> str:
     status = run_to_end(status_of(view, clocks, work, engine="native", progress=tracker))
     listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
     return render_page(Overview(status, listing, ended=[ENDED], who=OPERATOR))
-
-
-def test_requests_show_the_time_that_was_forecast() -> None:
-    """Beside the time that is left, from when it was accepted."""
-    request = {
-        "partitions": {"total": 2, "done": 1, "refused": 0, "cancelled": 0},
-        "bytes": None,
-        "state": "in_flight",
-        "eta_s": [30, 90],
-    }
-    made = {"low_s": 200.0, "high_s": 300.0}
-    found = progress_of({**request, "forecast": made})
-    assert (found["time_left"], found["forecast"]) == ("30 s to 90 s", "3 min to 5 min")
-    unbounded = progress_of({**request, "forecast": {**made, "high_s": None}})
-    assert unbounded["forecast"] == "at least 3 min"
-    assert progress_of({**request, "forecast": None})["forecast"] == ""
 
 
 def a_busy_view() -> ClusterView:

@@ -1,4 +1,4 @@
-"""The charts have a bounded number of points within their axes."""
+"""Tests of ``controller.web.pictures``."""
 
 from __future__ import annotations
 
@@ -7,41 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from controller.core.model import Instant
-from controller.telemetry.trends import INTERVAL_S, KEPT, SMOOTHED, Sample, TrendPoint, Trends
-from controller.web.charts import COLUMNS, HEIGHT, LEFT, WIDTH, charts_of, fill_of
+from controller.telemetry.status_publisher import TREND_KEPT, TrendPoint
+from controller.web.pictures import COLUMNS, HEIGHT, LEFT, WIDTH, charts_of, fill_of
 from tests.telemetry.builders import START
 
 
-def a_sample(number: int, received: int = 0) -> Sample:
-    """Return a sample of the hour."""
-    seconds = number * INTERVAL_S
-    wall = START + timedelta(seconds=seconds)
-    return Sample(Instant(seconds), wall, received, in_flight=number % 7, copying=number % 3)
-
-
-def test_samples_are_a_ring_with_an_interval() -> None:
-    """More frequent samples are dropped, and the oldest beyond the bound."""
-    trends = Trends()
-    for number in range(KEPT + 50):
-        trends.add(a_sample(number))
-        trends.add(a_sample(number)._replace(at=Instant(number * INTERVAL_S + 1)))
-    points = trends.points()
-    assert len(points) == KEPT
-    assert points[0].wall == START + timedelta(seconds=50 * INTERVAL_S)
-
-
-def test_rate_is_of_several_samples() -> None:
-    """Brokers report in intervals longer than those of the samples."""
-    trends = Trends()
-    for number in range(SMOOTHED + 1):
-        trends.add(a_sample(number, received=1000 if number == SMOOTHED else 0))
-    assert [p.bytes_per_s for p in trends.points()] == [0.0] * SMOOTHED + [
-        1000 / (SMOOTHED * INTERVAL_S)
-    ]
-
-
-@pytest.mark.parametrize("count", [2, 3, COLUMNS, COLUMNS + 1, KEPT])
+@pytest.mark.parametrize("count", [2, 3, COLUMNS, COLUMNS + 1, TREND_KEPT])
 def test_chart_is_bounded(count: int) -> None:
     """In points and in coordinates; the last point is at the right edge."""
     points = [
@@ -52,11 +23,11 @@ def test_chart_is_bounded(count: int) -> None:
     assert charts is not None
     for chart in charts.values():
         for line in chart["lines"]:
-            found = re.findall(r"([\d.]+) ([\d.]+)", line["path"])
+            found = re.findall(r"([\d.]+) ([\d.]+)", line)
             assert len(found) <= COLUMNS
             assert all(LEFT <= float(x) <= WIDTH and 0 <= float(y) <= HEIGHT for x, y in found)
             assert float(found[-1][0]) == WIDTH
-    assert charts["throughput"]["ticks"][-1]["words"].endswith("GB/s")
+    assert charts["throughput"]["ticks"][-1][1].endswith("GB/s")
 
 
 def test_chart_without_work_is_flat() -> None:
