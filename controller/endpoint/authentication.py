@@ -8,10 +8,9 @@ again, while an error answer counts as failed authentication, after which some b
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from controller.endpoint import codec
 from controller.endpoint.codec import (
@@ -31,9 +30,9 @@ from controller.endpoint.sasl import (
     ScramExchange,
 )
 from controller.endpoint.strict_decoding import UNPACED_MAX
-from controller.endpoint.tls import ServerTls, subject_of
 from controller.endpoint.user_file import UserFile
 from controller.errors import RemoteProtocolError
+from controller.server_tls import ServerTls
 
 FRAMES_MAX: Final = 10
 """Frames of one authentication; SCRAM needs four."""
@@ -42,10 +41,21 @@ SASL_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     codec.SASL_HANDSHAKE: (1, 1),
     codec.SASL_AUTHENTICATE: codec.ADVERTISED[codec.SASL_AUTHENTICATE],
 }
-
-
 _BEFORE: Final = frozenset({codec.API_VERSIONS, *SASL_VERSIONS})
 """Nothing else is decoded before the peer is known."""
+_KEYWORDS: Final[Mapping[str, str]] = {
+    "commonName": "CN",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+"""Attribute types by the names that ``ssl`` gives them (RFC 2253)."""
+_ESCAPED: Final = frozenset(',+"\\<>;')
 
 
 class UnauthenticatedError(RemoteProtocolError):
@@ -69,12 +79,9 @@ class Sasl:
         """
         if mechanism not in self.mechanisms:
             raise UnauthenticatedError("a SASL mechanism that is not enabled")
-        hash_name = SCRAM_HASHES.get(mechanism)
-        if hash_name is None:
+        if mechanism not in SCRAM_HASHES:
             return PlainExchange(self.users.is_password)
-        return ScramExchange(
-            hash_name, lambda user: self.users.scram_keys(hash_name, user), secrets.token_hex()
-        )
+        return ScramExchange(mechanism, lambda user: self.users.scram_keys(mechanism, user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +165,28 @@ async def _user_of(
             case _:
                 raise RemoteProtocolError("a request before authentication")
     raise RemoteProtocolError("too many requests before authentication")
+
+
+def subject_of(certificate: Mapping[str, Any] | None) -> str | None:
+    """
+    Return the subject of a peer's certificate as Kafka's principals have it; None without one.
+
+    Args:
+        certificate: As ``SSLSocket.getpeercert`` returns it.
+
+    """
+    subject = (certificate or {}).get("subject")
+    if not subject:
+        return None
+    # RFC 2253: the last relative name first.
+    return ",".join(
+        "+".join(f"{_KEYWORDS.get(kind, kind)}={_escaped(value)}" for kind, value in names)
+        for names in reversed(subject)
+    )
+
+
+def _escaped(value: str) -> str:
+    text = "".join(f"\\{c}" if c in _ESCAPED else c for c in value)
+    if text[:1] in {" ", "#"}:
+        text = f"\\{text}"
+    return f"{text[:-1]}\\ " if text.endswith(" ") and len(text) > 1 else text

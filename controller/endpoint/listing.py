@@ -15,6 +15,7 @@ from controller.brokers.broker_queries import BrokerDependent, ConnectionSetting
 from controller.brokers.topic_configs import LIMITS
 from controller.brokers.topic_validation import TopicValidation
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.credentials import ClientTls
 from controller.endpoint.authentication import Authentication, Sasl
 from controller.endpoint.broker_service import AskObserver, BrokerService
 from controller.endpoint.client_service import ClientService
@@ -22,11 +23,11 @@ from controller.endpoint.peers import FrameMemory, Limits
 from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer, ServerObserver
 from controller.endpoint.tickets import Tickets
-from controller.endpoint.tls import ServerTls
 from controller.endpoint.topic_deletion import ListedTopics
 from controller.endpoint.topic_service import TopicService
 from controller.endpoint.user_file import UserFile
 from controller.reactor.ports import Inbox
+from controller.server_tls import ServerTls
 from controller.setting_values import HttpAddress, advertised
 from controller.settings import EndpointMode, Settings
 
@@ -126,11 +127,12 @@ def _server_tls(settings: Settings) -> ServerTls | None:
         return None
     password = settings.endpoint_password
     return ServerTls(
+        "endpoint",
         certfile,
         keyfile,
-        None if password is None else password.get_secret_value(),
-        settings.endpoint_cafile,
         lambda why: _warn("endpoint_certificate_invalid", why),
+        password=None if password is None else password.get_secret_value(),
+        cafile=settings.endpoint_cafile,
     )
 
 
@@ -157,13 +159,7 @@ def _tls_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
     """Return how to verify brokers; the daemon's own certificate is not shown for a client."""
     if not settings.security_protocol.value.endswith("SSL"):
         return None
-
-    def made() -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=settings.ssl_cafile)
-        context.check_hostname = settings.ssl_check_hostname
-        return context
-
-    return made
+    return ClientTls(cafile=settings.ssl_cafile, check_hostname=settings.ssl_check_hostname).context
 
 
 def configured_entry(settings: Settings) -> LiveBroker | None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from controller.core.model import BrokerId, LiveBroker
 from controller.endpoint.peers import SMALL_FRAME, FrameMemory, write_all
-from controller.errors import RemoteProtocolError, ensure
+from controller.errors import InvalidInputError, RemoteProtocolError, ensure
 
 CONNECT_S: Final = 5.0
 """For a connection to a broker; the next one is tried then."""
@@ -254,7 +254,7 @@ class Relay:
         ids = sorted(brokers) if wanted is None else [b for b in (wanted,) if b in brokers]
         own = zlib.crc32(address.encode())
         for _ in range(min(TRIES, len(ids))):
-            with suppress(OSError, TimeoutError):
+            with suppress(OSError, TimeoutError, InvalidInputError):
                 return await self._connect(brokers[ids[(own + self._failures) % len(ids)]], address)
             self._note_failure()
         raise NoBrokerError("no broker can be reached for a client")

@@ -7,6 +7,7 @@ stay. No message contains a line of the file.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 import stat
@@ -14,14 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from controller.endpoint.sasl import ITERATIONS, ScramKeys, derive_keys
+from controller.endpoint.sasl import ITERATIONS, SCRAM_HASHES, ScramKeys
 from controller.errors import InvalidInputError
 from controller.followed_files import FollowedFiles
 
 FILE_MAX: Final = 1 << 20
 """The longest file in bytes."""
-CACHE_MAX: Final = 1000
-"""Derived keys that are kept; a derivation takes milliseconds of the only thread."""
 _FORBIDDEN: Final = stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
 """Kubernetes gives mounted secrets to a group to read, so that this is allowed."""
 
@@ -41,52 +40,65 @@ class UserFile:
             InvalidInputError: it cannot be read, is invalid, or others may read it.
 
         """
-        self._secret = secrets.token_bytes()
-        self._keys: dict[tuple[str, str], ScramKeys] = {}
-        self._file = FollowedFiles((path,), lambda: read_users(path), problem)
-        self._derived_from = self._file.content()
-
-    @property
-    def users(self) -> frozenset[str]:
-        """The names of the users."""
-        return frozenset(self._passwords())
+        self._file = FollowedFiles((path,), lambda: _Users(read_users(path)), problem)
 
     def is_password(self, user: str, password: str) -> bool:
         """Return whether a user has this password."""
-        known = self._passwords().get(user)
-        # Digests under a key of this process: the time shows neither a length nor a prefix.
-        expected = self._digest(known if known is not None else secrets.token_hex())
-        return hmac.compare_digest(expected, self._digest(password)) and known is not None
+        return self._file.content().is_password(user, password)
 
-    def scram_keys(self, hash_name: str, user: str) -> ScramKeys:
+    def scram_keys(self, mechanism: str, user: str) -> ScramKeys:
         """
         Return the keys of a user.
 
         An unknown user gets a salt of its own, as known ones do, and keys that no proof matches.
         """
-        passwords = self._passwords()
-        keys = self._keys.get((hash_name, user))
-        if keys is None:
-            salt = self._digest(f"{hash_name}\0{user}")
-            password = passwords.get(user)
-            keys = derive_keys(
-                hash_name, secrets.token_hex() if password is None else password, salt, ITERATIONS
+        return self._file.content().scram_keys(mechanism, user)
+
+
+class _Users:
+    """
+    The users of one version of the file.
+
+    What is known of a user costs the same time as what is not: all keys are derived beforehand, as
+    a derivation takes milliseconds of the only thread, and nothing is for the first time.
+    """
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._secret = secrets.token_bytes()
+        self._passwords = passwords
+        self._keys = {
+            (mechanism, user): derive_keys(
+                hash_name, password, self._salt(mechanism, user), ITERATIONS
             )
-            if len(self._keys) >= CACHE_MAX:
-                self._keys.clear()
-            self._keys[hash_name, user] = keys
-        return keys
+            for mechanism, hash_name in SCRAM_HASHES.items()
+            for user, password in passwords.items()
+        }
+
+    def is_password(self, user: str, password: str) -> bool:
+        known = self._passwords.get(user)
+        # Digests under a key of this process: the time shows neither a length nor a prefix.
+        expected = self._digest(known if known is not None else secrets.token_hex())
+        return hmac.compare_digest(expected, self._digest(password)) and known is not None
+
+    def scram_keys(self, mechanism: str, user: str) -> ScramKeys:
+        size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
+        stored_key, server_key = secrets.token_bytes(size), secrets.token_bytes(size)
+        unknown = (self._salt(mechanism, user), stored_key, server_key, ITERATIONS)
+        return self._keys.get((mechanism, user), unknown)
+
+    def _salt(self, mechanism: str, user: str) -> bytes:
+        return self._digest(f"{mechanism}\0{user}")
 
     def _digest(self, text: str) -> bytes:
         return hmac.digest(self._secret, text.encode(), "sha256")
 
-    def _passwords(self) -> Mapping[str, str]:
-        """Return the present passwords, and forget keys that were derived from former ones."""
-        present = self._file.content()
-        if present is not self._derived_from:
-            self._derived_from = present
-            self._keys.clear()
-        return present
+
+def derive_keys(hash_name: str, password: str, salt: bytes, iterations: int) -> ScramKeys:
+    """Derive the keys of a password as Kafka does: RFC 5802, section 3, without SASLprep."""
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    return salt, stored_key, hmac.digest(salted, b"Server Key", hash_name), iterations
 
 
 def read_users(path: Path) -> Mapping[str, str]:
@@ -115,11 +127,21 @@ def read_users(path: Path) -> Mapping[str, str]:
         user, colon, password = line.removesuffix("\r").partition(":")
         if (not user.strip() and not colon) or user.startswith("#"):
             continue
-        if not user or not password or user != user.strip():
-            raise InvalidInputError(f"{path}, line {number}: must be user:password")
         if user in users:
             raise InvalidInputError(f"{path}, line {number}: a user for the second time")
+        problem = _problem_of(user, password)
+        if problem:
+            raise InvalidInputError(f"{path}, line {number}: {problem}")
         users[user] = password
     if not users:
         raise InvalidInputError(f"{path}: no users")
     return users
+
+
+def _problem_of(user: str, password: str) -> str:
+    """Return what is wrong with a line; empty: nothing is."""
+    if not user or not password or user != user.strip():
+        return "must be user:password"
+    if not (user.isascii() and user.isprintable()):
+        return "a name must be printable ASCII"
+    return ""

@@ -29,8 +29,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from controller.errors import InvalidInputError
+from controller.server_tls import ServerTls
 from controller.setting_values import HttpAddress
-from controller.web.certificates import ServerCertificate
 from controller.web.control_form import READ_ONLY
 from controller.web.http_messages import POLICY, HttpRequest, Response, is_number, text
 from controller.web.request_heads import HeadReader, problem_of
@@ -77,7 +77,7 @@ class HttpServer:
         routes: Routes,
         *,
         names: Collection[str] = (),
-        certificate: ServerCertificate | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         """
         Bind and listen; requests are answered after ``start``.
@@ -86,14 +86,14 @@ class HttpServer:
             address: Where to listen; port 0 takes a free port.
             routes: What is answered.
             names: Registered names of this server, in lower case, besides the machine's own.
-            certificate: For TLS; None: plain HTTP.
+            tls: For HTTPS; None: plain HTTP.
 
         Raises:
             InvalidInputError: the address is in use or does not belong to this machine.
 
         """
         try:
-            self._server = _Server(address, routes, {address.host.lower(), *names}, certificate)
+            self._server = _Server(address, routes, {address.host.lower(), *names}, tls)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise InvalidInputError(f"http: cannot listen on {address}: {why}") from error
@@ -225,11 +225,11 @@ class _Server(ThreadingHTTPServer):
         address: HttpAddress,
         routes: Routes,
         names: Collection[str],
-        certificate: ServerCertificate | None,
+        tls: ServerTls | None,
     ) -> None:
         self.routes = routes
         self.names = names
-        self._certificate = certificate
+        self._tls = tls
         self.slots = threading.BoundedSemaphore(PAGES_MAX)
         self.connections = _Connections()
         self._log = structlog.stdlib.get_logger(__name__)
@@ -243,10 +243,12 @@ class _Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept a connection; its own thread performs the TLS handshake."""
         connection, client_address = super().get_request()
-        if self._certificate is None:
+        if self._tls is None:
             return connection, client_address
         try:
-            return self._certificate.wrap(connection), client_address
+            return self._tls.context().wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            ), client_address
         except OSError:
             connection.close()
             raise

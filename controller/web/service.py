@@ -15,11 +15,11 @@ import structlog
 from controller.core.model import is_loopback
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
+from controller.server_tls import ServerTls
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.access import Access
-from controller.web.certificates import ServerCertificate
 from controller.web.control_form import Attempt, ControlForm
 from controller.web.page_plans import PagePlans
 from controller.web.plan_form import PlanForm
@@ -75,8 +75,7 @@ def build_http(  # noqa: PLR0913 - what it answers from
         form=form,
         reports=None if settings.reports_dir is None else ReportIndex(settings.reports_dir),
     )
-    names, certificate = _names(settings), _certificate(settings)
-    return HttpServer(settings.http, routes, names=names, certificate=certificate)
+    return HttpServer(settings.http, routes, names=_names(settings), tls=_tls(settings))
 
 
 def check_exposure(settings: Settings) -> None:
@@ -107,7 +106,7 @@ def _names(settings: Settings) -> frozenset[str]:
     return frozenset(names - {""})
 
 
-def _certificate(settings: Settings) -> ServerCertificate | None:
+def _tls(settings: Settings) -> ServerTls | None:
     """Return the certificate of the server; None without one."""
     if settings.http_tls_certfile is None or settings.http_tls_keyfile is None:
         return None
@@ -115,7 +114,7 @@ def _certificate(settings: Settings) -> ServerCertificate | None:
     def problem(why: str) -> None:
         _log.warning("http_certificate_invalid", error=why)
 
-    return ServerCertificate(settings.http_tls_certfile, settings.http_tls_keyfile, problem)
+    return ServerTls("http_tls", settings.http_tls_certfile, settings.http_tls_keyfile, problem)
 
 
 def _access(settings: Settings, clock: Clock) -> Access | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import secrets
 import ssl
 from collections.abc import Mapping
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from controller.endpoint.sasl import ITERATIONS
+from controller.endpoint.user_file import derive_keys
 from integration.rigs.certificates import STORE_PASSWORD, CertificateAuthority, Identity
 from integration.rigs.kerberos import REALM, Realm
 from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
@@ -40,7 +41,6 @@ CONTROL: Final = "CONTROL"
 SCRAM: Final = "SCRAM-SHA-512"
 DIGEST: Final = "DIGEST-MD5"
 GSSAPI: Final = "GSSAPI"
-ITERATIONS: Final = 4096
 
 _MODULES: Final[Mapping[str, str]] = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -390,10 +390,7 @@ def secret(name: str) -> str:
 
 def scram_credential(password: str) -> str:
     """Return what Kafka keeps of a password for SCRAM-SHA-512 (RFC 5802)."""
-    salt = secrets.token_bytes(16)
-    salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
-    stored = hashlib.sha512(hmac.digest(salted, b"Client Key", "sha512")).digest()
-    server = hmac.digest(salted, b"Server Key", "sha512")
+    salt, stored, server, _ = derive_keys("sha512", password, secrets.token_bytes(16), ITERATIONS)
     parts = {"salt": salt, "stored_key": stored, "server_key": server}
     encoded = (f"{name}={base64.b64encode(part).decode()}" for name, part in parts.items())
     return ",".join([*encoded, f"iterations={ITERATIONS}"])

@@ -10,14 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from controller.endpoint import codec
-from controller.endpoint.authentication import Authentication, Sasl
+from controller.endpoint.authentication import Authentication, Sasl, subject_of
 from controller.endpoint.peers import Limits
-from controller.endpoint.tls import ServerTls, subject_of
 from controller.endpoint.user_file import UserFile
 from controller.errors import InvalidInputError
+from controller.server_tls import ServerTls
+from controller.setting_values import SASL_SERVED
 from tests.certificates import Pair
 from tests.endpoint.requests import frame_of, request_frame
 from tests.endpoint.serving import Served, answer_of, eventually, framed, serving
@@ -83,6 +86,30 @@ def test_failed_authentication_closes_the_connection_without_a_byte(
             assert answer_of(peer) == b""
         assert served.counts.refused == {"unauthenticated": 1}
         assert not served.loop.asked
+
+
+@pytest.mark.parametrize("mechanism", SASL_SERVED)
+@pytest.mark.parametrize(
+    ("password", "refused"), [("secret", set[str]()), ("wrong", {"unauthenticated"})]
+)
+def test_librdkafka_authenticates(
+    tmp_path: Path, mechanism: str, password: str, refused: set[str]
+) -> None:
+    """With the right password it is connected, and finds that no metadata are served."""
+    settings: dict[str, str | int | float] = {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": mechanism,
+        "sasl.username": "kafka",
+        "sasl.password": password,
+        "log_level": 0,
+    }
+    with sasl(tmp_path, mechanism) as served:
+        client = AdminClient({"bootstrap.servers": str(served.server.address), **settings})
+        with pytest.raises(KafkaException) as caught:
+            client.list_topics(timeout=1.0)
+        is_connected = caught.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
+        assert is_connected is not bool(refused)
+        assert set(served.counts.refused) == refused
 
 
 def test_a_mechanism_that_is_not_enabled_closes_the_connection(tmp_path: Path) -> None:
@@ -190,7 +217,7 @@ def test_a_broker_is_answered_by_tls_with_the_certificate_of_the_moment(
 ) -> None:
     """New files count from the next connection on; a pair that does not fit changes nothing."""
     pair, problems = Pair(tmp_path, "server"), list[str]()
-    tls = ServerTls(pair.certificate, pair.key, None, None, problems.append)
+    tls = ServerTls("endpoint", pair.certificate, pair.key, problems.append)
     first = of_client(pair)
     with serving(authentication=Authentication(tls)) as served:
         with connected(served, first) as broker:
@@ -215,7 +242,7 @@ def test_only_named_certificates_may_act_as_brokers(tmp_path: Path) -> None:
     )
     roots = tmp_path / "roots.pem"
     roots.write_text(kafka.certificate.read_text() + other.certificate.read_text())
-    tls = ServerTls(pair.certificate, pair.key, None, roots, print)
+    tls = ServerTls("endpoint", pair.certificate, pair.key, print, cafile=roots)
     principals = frozenset({r"User:CN=kafka,O=Example\, Inc"})
     with serving(authentication=Authentication(tls, principals=principals)) as served:
         with connected(served, of_client(pair, kafka)) as broker:
@@ -239,7 +266,7 @@ def test_only_named_certificates_may_act_as_brokers(tmp_path: Path) -> None:
 def test_a_handshake_has_a_deadline(tmp_path: Path) -> None:
     """So do bytes that are no handshake."""
     pair = Pair(tmp_path, "server")
-    tls = ServerTls(pair.certificate, pair.key, None, None, print)
+    tls = ServerTls("endpoint", pair.certificate, pair.key, print)
     limits = Limits(unauthenticated_s=0.2)
     with serving(limits=limits, authentication=Authentication(tls)) as served:
         with served.connect() as peer:
@@ -254,9 +281,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """At the start, with their names and without a secret."""
     pair, other = Pair(tmp_path, "server"), Pair(tmp_path, "other")
     with pytest.raises(InvalidInputError, match="endpoint_certfile"):
-        ServerTls(pair.certificate, other.key, None, None, print)
+        ServerTls("endpoint", pair.certificate, other.key, print)
     with pytest.raises(InvalidInputError, match="endpoint_certfile"):
-        ServerTls(tmp_path / "none", pair.key, None, None, print)
+        ServerTls("endpoint", tmp_path / "none", pair.key, print)
 
 
 def test_a_subject_is_written_as_kafka_writes_principals() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
-from controller.endpoint.user_file import UserFile, read_users
+from controller.endpoint.sasl import SCRAM_HASHES
+from controller.endpoint.user_file import UserFile, derive_keys, read_users
 from controller.errors import InvalidInputError
 
 
@@ -38,7 +41,6 @@ def test_passwords_may_contain_colons_and_spaces(path: Path) -> None:
     assert users.is_password("kafka", "a:b c ")
     assert not users.is_password("kafka", "a:b c")
     assert not users.is_password("nobody", "secret")
-    assert users.users == {"ann", "kafka"}
 
 
 def test_windows_line_ends_are_no_part_of_a_password(tmp_path: Path) -> None:
@@ -56,6 +58,8 @@ def test_windows_line_ends_are_no_part_of_a_password(tmp_path: Path) -> None:
         (":hidden\n", "line 1: must be user:password"),
         (" ann:hidden\n", "line 1: must be user:password"),
         ("ann:x\nann:hidden\n", "line 2: a user for the second time"),
+        ("\u00e4nn:hidden\n", "line 1: a name must be printable ASCII"),
+        ("a\tb:hidden\n", "line 1: a name must be printable ASCII"),
     ],
 )
 def test_wrong_lines_are_named_by_number(tmp_path: Path, text: str, why: str) -> None:
@@ -90,13 +94,12 @@ def test_missing_and_binary_files_are_refused(tmp_path: Path) -> None:
 def test_a_changed_file_is_read_again(path: Path) -> None:
     """A password is replaced without a restart, for PLAIN and for SCRAM."""
     users = UserFile(path, no_problem)
-    before = users.scram_keys("sha256", "ann")
-    assert users.scram_keys("sha256", "ann") is before
+    before = users.scram_keys("SCRAM-SHA-256", "ann")
+    assert users.scram_keys("SCRAM-SHA-256", "ann") == before
     written(path, "ann:another")
     assert users.is_password("ann", "another")
     assert not users.is_password("ann", "secret")
-    assert users.scram_keys("sha256", "ann").stored_key != before.stored_key
-    assert users.users == {"ann"}
+    assert users.scram_keys("SCRAM-SHA-256", "ann")[1] != before[1]
 
 
 def test_a_file_that_became_invalid_changes_nothing(path: Path) -> None:
@@ -111,10 +114,29 @@ def test_a_file_that_became_invalid_changes_nothing(path: Path) -> None:
     assert len(problems) == 2
 
 
-def test_unknown_users_have_keys_that_stay_the_same(path: Path) -> None:
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
+def test_unknown_users_look_like_known_ones(path: Path, mechanism: str) -> None:
     """The server's first message does not show whether a user exists."""
     users = UserFile(path, no_problem)
-    nobody = users.scram_keys("sha512", "nobody")
-    assert nobody == users.scram_keys("sha512", "nobody")
-    assert nobody.salt != users.scram_keys("sha512", "nobody else").salt
-    assert len(nobody.salt) == len(users.scram_keys("sha512", "ann").salt)
+    salt, *_, iterations = users.scram_keys(mechanism, "nobody")
+    assert (salt, iterations) == users.scram_keys(mechanism, "nobody")[::3]
+    assert salt != users.scram_keys(mechanism, "nobody else")[0]
+    known, unknown = (users.scram_keys(mechanism, name) for name in ("ann", "nobody"))
+    assert [len(key) for key in known[:3]] == [len(key) for key in unknown[:3]]
+
+
+def test_no_key_is_derived_while_a_peer_waits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time does not show who exists, or logged in before, and hostile peers cost little."""
+    users = UserFile(path, no_problem)
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", None)
+    for name in ("ann", "ann", "nobody", "kafka"):
+        for mechanism in SCRAM_HASHES:
+            assert users.scram_keys(mechanism, name)
+
+
+def test_keys_are_those_that_kafka_keeps_in_zookeeper() -> None:
+    """What Kafka's ``ScramFormatter`` writes to ``/config/users`` for the example of RFC 7677."""
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    _, stored_key, server_key, _ = derive_keys("sha256", "pencil", salt, 4096)
+    assert base64.b64encode(stored_key) == b"WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
+    assert base64.b64encode(server_key) == b"wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="

@@ -16,11 +16,11 @@ from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.server_tls import ServerTls
 from controller.setting_values import HttpAddress
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.access import Access
-from controller.web.certificates import ServerCertificate
 from controller.web.control_form import Attempt, ControlForm
 from controller.web.http_messages import FORM
 from controller.web.plan_form import PlanForm
@@ -115,9 +115,7 @@ class FakePlans:
 class Served:
     """A server and what it answers from."""
 
-    def __init__(
-        self, *, tokens: Path | None = None, certificate: ServerCertificate | None = None
-    ) -> None:
+    def __init__(self, *, tokens: Path | None = None, tls: ServerTls | None = None) -> None:
         """Listen on a free port; with a file of tokens there are forms."""
         self.clock = FixedClock()
         self.health = Health(clock=self.clock)
@@ -131,7 +129,7 @@ class Served:
         access, form = None, None
         if tokens is not None:
             accepted = Tokens(tokens, None, self.problems.append)
-            access = Access(accepted, self.clock, cookie="session", is_tls=certificate is not None)
+            access = Access(accepted, self.clock, cookie="session", is_tls=tls is not None)
             plans = PlanForm(self.plans, self.clock)
             form = ControlForm(access, Steered(self.steered), plans, self.audited.append)
         self.routes = Routes(
@@ -142,7 +140,7 @@ class Served:
             access=access,
             form=form,
         )
-        self.server = HttpServer(ANYWHERE, self.routes, certificate=certificate)
+        self.server = HttpServer(ANYWHERE, self.routes, tls=tls)
 
     def is_running(self) -> None:
         """Publish a status, with a live loop and a connected session."""

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from controller.errors import InvalidInputError
+from controller.server_tls import ServerTls
 from controller.web import server as web_server
-from controller.web.certificates import ServerCertificate
 from tests.certificates import Pair
 from tests.web.serving import TOKEN, WITHIN_S, Served
 
@@ -34,8 +34,8 @@ def problems() -> list[str]:
 @pytest.fixture
 def secure(pair: Pair, problems: list[str], tokens: Path) -> Iterator[Served]:
     """Return a server with TLS and tokens."""
-    certificate = ServerCertificate(pair.certificate, pair.key, problems.append)
-    found = Served(tokens=tokens, certificate=certificate)
+    tls = ServerTls("http_tls", pair.certificate, pair.key, problems.append)
+    found = Served(tokens=tokens, tls=tls)
     found.server.start()
     found.is_running()
     yield found
@@ -89,13 +89,13 @@ def test_renewed_certificate_is_used_without_a_restart(
 def test_invalid_certificate_is_refused_at_start(pair: Pair, tmp_path: Path) -> None:
     """The message names the file, and asks for no password."""
     with pytest.raises(InvalidInputError, match="No such file"):
-        ServerCertificate(tmp_path / "none", pair.key, pytest.fail)
+        ServerTls("http_tls", tmp_path / "none", pair.key, pytest.fail)
     pair.renew(password="secret")  # noqa: S106 - of nothing
     with pytest.raises(InvalidInputError, match="is encrypted"):
-        ServerCertificate(pair.certificate, pair.key, pytest.fail)
+        ServerTls("http_tls", pair.certificate, pair.key, pytest.fail)
     pair.key.write_text("nonsense")
     with pytest.raises(InvalidInputError, match=r"server\.pem with .*server\.key"):
-        ServerCertificate(pair.certificate, pair.key, pytest.fail)
+        ServerTls("http_tls", pair.certificate, pair.key, pytest.fail)
 
 
 def test_handshake_that_does_not_end_is_closed_at_its_deadline(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.health_check import why_unhealthy
-from controller.web.certificates import ServerCertificate
+from controller.server_tls import ServerTls
 from tests.certificates import Pair
 from tests.web.serving import Served
 
@@ -18,12 +18,12 @@ def daemon(
     request: pytest.FixtureRequest, tokens: Path, tmp_path: Path
 ) -> Iterator[tuple[Served, Path]]:
     """Give a server, and the configuration of a daemon that serves so on every interface."""
-    certificate, written = None, ""
+    tls, written = None, ""
     if request.param == "https":
         pair = Pair(tmp_path)
-        certificate = ServerCertificate(pair.certificate, pair.key, pytest.fail)
+        tls = ServerTls("http_tls", pair.certificate, pair.key, pytest.fail)
         written = f'http_tls_certfile = "{pair.certificate}"\nhttp_tls_keyfile = "{pair.key}"\n'
-    served = Served(tokens=tokens, certificate=certificate)
+    served = Served(tokens=tokens, tls=tls)
     served.server.start()
     config = tmp_path / "reassigner.toml"
     config.write_text(f'http = "0.0.0.0:{served.server.address[1]}"\n{written}')
