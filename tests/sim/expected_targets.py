@@ -30,6 +30,7 @@ class ExpectedTargets:
         self._targets: dict[TopicPartition, Replicas] = {}
         ledger.takers.append(self.take_back)
         ledger.enders.append(self.never_begins)
+        ledger.refusers.append(self.refused)
 
     def ask(self, plan: Plan) -> None:
         """Expect the targets of a plan; entries of partitions that a request moves are refused."""

@@ -118,7 +118,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     world.producer.start()
     actions = plot.actions or Actions()
     operators = Operators(world, every_s=plot.action_every_s, actions=actions)
-    build = reactors(plot.options, HistoryObserver(world, operators.expected))
+    build = reactors(plot.options, HistoryObserver(world))
     faults = Faults(
         world,
         every_s=plot.fault_every_s,

@@ -93,6 +93,8 @@ class Ledger:
         """Called with partitions that a request or a cancellation takes."""
         self.enders: list[Callable[[TopicPartition, Replicas], None]] = []
         """Called with legacy entries that a cancellation ended before they began."""
+        self.refusers: list[Callable[[Refusal], None]] = []
+        """Called with legacy entries whose refusal is durable."""
         self.cancels = CancelRules(world, self.asked)
         """The rules about cancellations."""
         world.zookeeper.listeners.append(self._transacted)
@@ -225,8 +227,12 @@ class Ledger:
         return ended
 
     def _legacy_ended(self, request: RequestId, child: str, znode: Znode) -> None:
-        """Expect no target of a legacy entry that a cancellation ended before it began."""
-        for ending in self._rows(request, child, znode)[1]:
+        """Expect no target of a legacy entry that was refused, or cancelled before it began."""
+        refused, endings = self._rows(request, child, znode)
+        for refusal in refused:
+            for refuser in self.refusers:
+                refuser(refusal)
+        for ending in endings:
             if ending.fate is OutcomeKind.CANCELLED:
                 spec = self.spec(ending.partition)
                 self.cancels.ended_before_it_began(ending, spec)

@@ -38,9 +38,7 @@ from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import Recorder, ids, leader_and_isr, stop_replica, update_metadata
-from tests.sim.expected_targets import ExpectedTargets
 from tests.sim.judges import InvariantViolationError
-from tests.sim.ledgers import Ledger
 from tests.sim.logs import Log
 from tests.sim.state_rules import KNOWN_S
 from tests.sim.store import SimStore
@@ -640,7 +638,7 @@ def test_no_progress_without_a_reason_is_noticed(bench: _Bench, says_why: bool) 
     waiting.blocked = Blocked(BlockedBy.LIMIT, "1 partition is in flight") if says_why else None
     view.work.reassignments[P] = waiting
     bench.world.run_for(SILENT_S)
-    observer = HistoryObserver(bench.world, ExpectedTargets(Ledger(bench.world)))
+    observer = HistoryObserver(bench.world)
     with nullcontext() if says_why else pytest.raises(InvariantViolationError, match="no progress"):
         observer.on_cycle(Decision(), view, {})
 
@@ -657,7 +655,7 @@ def test_stale_writes_again_and_again_are_noticed(
     bench: _Bench, error: WriteError, pause_s: float, *, is_noticed: bool
 ) -> None:
     """Stale writes count if they follow at once; a refusal by permissions is not stale."""
-    observer = HistoryObserver(bench.world, ExpectedTargets(Ledger(bench.world)))
+    observer = HistoryObserver(bench.world)
     view, change = ClusterView(Options()), Change(())
     with pytest.raises(InvariantViolationError, match="stale") if is_noticed else nullcontext():
         for _ in range(STALE_MAX + 1):

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 from controller.core.events import Event
 from controller.core.model import BrokerId
 from controller.core.phases import Ended
-from controller.core.records import Change, Decision, RefusalRecord
+from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.reactor.commits import RACES
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, WriteError
 from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
-    from tests.sim.expected_targets import ExpectedTargets
     from tests.sim.world import World
 
 SILENT_S: Final = 5.0
@@ -34,9 +33,8 @@ STALE_MAX: Final = 40
 class HistoryObserver:
     """The observer of every daemon of a history."""
 
-    def __init__(self, world: World, expected: ExpectedTargets) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._expected = expected
         self._was_refused = False
         """True if a write of the present cycle was stale."""
         self._stale_at: deque[float] = deque()
@@ -45,12 +43,8 @@ class HistoryObserver:
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Do nothing."""
 
-    def on_committed(self, change: Change, view: ClusterView) -> None:  # noqa: ARG002 - the port's
-        """Note refusals."""
-        for record in change.records:
-            if isinstance(record, RefusalRecord):
-                for refusal in record.refusals:
-                    self._expected.refused(refusal)
+    def on_committed(self, change: Change, view: ClusterView) -> None:
+        """Do nothing."""
 
     def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:  # noqa: ARG002
         """Note a stale write; other errors are injected faults."""
