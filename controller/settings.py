@@ -390,8 +390,8 @@ class Settings(BaseSettings):
     endpoint_users: Path | None = Field(
         None,
         description="File with the users of the brokers and their passwords, a line USER:PASSWORD "
-        "for each, which others must not be able to read; names are ASCII. It is read again when it "
-        "changes. Only with `controller_endpoint = private`.",
+        "for each, which others must not be able to read; names are ASCII. It is read again when "
+        "it changes. Only with `controller_endpoint = private`.",
     )
     endpoint_principals: str | None = Field(
         None,
