@@ -334,7 +334,7 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
         wall=_utc_now,
         audit=lambda fields: journal.append(_utc_now(), "steered", fields),
     )
-    stack.callback(http.close)
+    stack.callback(http.stop)
     http.start()
     notifications = Delivery(
         tuple(DeliveryQueue(target, metrics.notified) for target in _targets(settings)),

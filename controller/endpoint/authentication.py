@@ -110,7 +110,7 @@ class Authentication:
 
         """
         if self.tls is not None:
-            await peer.start_tls(self.tls.context())
+            await peer.start_tls(self.tls.context(), peer.limits.unauthenticated_s)
 
     async def identify(
         self, peer: Peer, api_versions: Callable[[codec.RequestHeader], bytes]

@@ -8,18 +8,18 @@ closes the connection.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import struct
 from collections import Counter
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from controller.async_server import PART, Connection, write_all
 from controller.errors import RemoteProtocolError
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Kafka's principal of a peer that did not authenticate."""
-SMALL_FRAME: Final = 64 * 1024
+SMALL_FRAME: Final = PART
 """Frames up to this size, and so much of longer requests, do not count in the memory of frames."""
 
 PARTITION_BYTES: Final = 400
@@ -95,22 +95,6 @@ Answer = bytes | AsyncIterable[bytes]
 """The frame of an answer with its length in front, at once or in parts."""
 
 
-async def write_all(writer: asyncio.StreamWriter, frame: bytes) -> None:
-    """
-    Write a frame, and wait until the kernel has all of it.
-
-    Raises:
-        OSError: the connection is lost.
-
-    """
-    rest = memoryview(frame)
-    while rest:
-        # The transport copies what the kernel does not take at once: never a whole frame.
-        writer.write(rest[:SMALL_FRAME])
-        rest = rest[SMALL_FRAME:]
-        await writer.drain()
-
-
 class Companion(Protocol):
     """What is closed with a connection."""
 
@@ -123,29 +107,18 @@ class Companion(Protocol):
         ...
 
 
-@dataclass(eq=False, slots=True)
-class Peer:
-    """One connection, and who is at its other end."""
+@dataclass(eq=False, slots=True, kw_only=True)
+class Peer(Connection):
+    """One connection, and who is at its other end; it is served once it authenticated."""
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
     limits: Limits
     memory: FrameMemory
     """For the frames of all peers."""
     decoded: FrameMemory
     """For their requests after they were decoded."""
-    address: str
-    """The host, without the port."""
-    port: int
     principal: str = ANONYMOUS
     is_authenticated: bool = False
     """Whether it is known who the peer is, as far as the listener requires it."""
-    used_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    """When it last sent a request or received an answer; the clock of the event loop."""
-    is_served: bool = False
-    """Whether it authenticated, and waits for the answer to a request."""
-    was_served: bool = False
-    """Whether it authenticated, and received the answer to a request."""
     is_left: bool = False
     """Whether the connection is closed after the next answer."""
     companion: Companion | None = None
@@ -160,20 +133,6 @@ class Peer:
         """The peer's certificate, verified; None: it showed none."""
         found: Mapping[str, Any] | None = self.writer.get_extra_info("peercert")
         return found
-
-    async def start_tls(self, context: ssl.SSLContext) -> None:
-        """
-        Shake hands as the server; nothing may have been read before.
-
-        Raises:
-            OSError: the handshake failed; the peer gets no alert, only a closed connection.
-            TimeoutError: it took too long.
-
-        """
-        async with asyncio.timeout(self.limits.unauthenticated_s):
-            await self.writer.start_tls(context)
-        # Not 0: with it, the TLS transport would stop an empty buffer.
-        self.writer.transport.set_write_buffer_limits(high=1)
 
     @property
     def is_gone(self) -> bool:
@@ -202,7 +161,7 @@ class Peer:
             if not 0 < size <= size_max:
                 raise RemoteProtocolError(f"a request of {size} bytes")
             frame = await self._body(size)
-        self._is_used()
+        self.note_use()
         return frame
 
     def hold_decoded(self, size: int) -> None:
@@ -243,11 +202,11 @@ class Peer:
                     await write_all(self.writer, part)
         if self.companion is not None:
             self.companion.release()
-        self._is_used()
+        self.note_use()
 
     def close(self) -> None:
         """Close it at once; what is not sent yet never is."""
-        self.writer.transport.abort()
+        Connection.close(self)  # ``super`` does not find a class with slots
         if self.companion is not None:
             self.companion.close()
         self._release()
@@ -256,6 +215,3 @@ class Peer:
         self.memory.give_back(self._reserved, self.address)
         self.decoded.give_back(self._reserved_decoded, self.address)
         self._reserved = self._reserved_decoded = 0
-
-    def _is_used(self) -> None:
-        self.used_at = asyncio.get_running_loop().time()

@@ -16,8 +16,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from controller.async_server import write_all
 from controller.core.model import BrokerId, LiveBroker
-from controller.endpoint.peers import SMALL_FRAME, FrameMemory, write_all
+from controller.endpoint.peers import SMALL_FRAME, FrameMemory
 from controller.errors import InvalidInputError, RemoteProtocolError, ensure
 
 CONNECT_S: Final = 5.0

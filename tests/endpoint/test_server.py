@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from controller.async_server import STOP_S
 from controller.core import broker_requests
 from controller.core.broker_requests import (
     AlterPartition,
@@ -19,7 +20,7 @@ from controller.core.broker_requests import (
 from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint import codec, messages
 from controller.endpoint.peers import SMALL_FRAME, Limits
-from controller.endpoint.server import STOP_S, EndpointServer
+from controller.endpoint.server import EndpointServer
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
 from tests.endpoint.requests import frame_of, request_frame

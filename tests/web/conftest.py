@@ -17,7 +17,7 @@ def served() -> Iterator[Served]:
     found = Served()
     found.server.start()
     yield found
-    found.server.close()
+    found.server.stop()
 
 
 @pytest.fixture
@@ -39,4 +39,4 @@ def steerable(tokens: Path) -> Iterator[Served]:
     found.server.start()
     found.is_running()
     yield found
-    found.server.close()
+    found.server.stop()

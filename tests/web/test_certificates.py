@@ -39,7 +39,7 @@ def secure(pair: Pair, problems: list[str], tokens: Path) -> Iterator[Served]:
     found.server.start()
     found.is_running()
     yield found
-    found.server.close()
+    found.server.stop()
 
 
 def status_of(served: Served, pair: Pair, path: str = "/status") -> int:
@@ -120,7 +120,7 @@ def test_trickling_request_is_closed_at_its_deadline(
         socket.create_connection(secure.server.address, WITHIN_S) as raw,
         tls.wrap_socket(raw, server_hostname="127.0.0.1") as slow,
     ):
-        slow.sendall(b"GET /status HTTP/1.1\r\nX: ")
+        slow.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\nX: ")
         begun = time.monotonic()
         assert slow.recv(1) == b""
         assert time.monotonic() - begun < WITHIN_S / 2

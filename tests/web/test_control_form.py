@@ -228,8 +228,8 @@ def test_form_that_is_cut_off_changes_nothing(steerable: Served) -> None:
     """A shorter body may name another request."""
     form = urlencode({"action": "pause", "request": "r-12"})
     head = (
-        f"POST /control HTTP/1.1\r\nContent-Type: {FORM}\r\nAuthorization: Bearer {TOKEN}\r\n"
-        f"Content-Length: {len(form)}\r\n\r\n"
+        f"POST /control HTTP/1.1\r\nHost: localhost\r\nContent-Type: {FORM}\r\n"
+        f"Authorization: Bearer {TOKEN}\r\nContent-Length: {len(form)}\r\n\r\n"
     )
     with socket.create_connection(steerable.server.address, WITHIN_S) as connection:
         connection.sendall((head + form[:-1]).encode())

@@ -28,7 +28,7 @@ def daemon(
     config = tmp_path / "reassigner.toml"
     config.write_text(f'http = "0.0.0.0:{served.server.address[1]}"\n{written}')
     yield served, config
-    served.server.close()
+    served.server.stop()
 
 
 def test_it_finds_port_and_tls_in_the_configuration(daemon: tuple[Served, Path]) -> None:
@@ -38,7 +38,7 @@ def test_it_finds_port_and_tls_in_the_configuration(daemon: tuple[Served, Path])
     assert why_unhealthy(environ).startswith("503: ")
     served.is_running()
     assert why_unhealthy(environ) == ""
-    served.server.close()
+    served.server.stop()
     assert "refused" in why_unhealthy(environ)
 
 

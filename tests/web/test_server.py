@@ -12,6 +12,7 @@ from http.client import HTTPConnection
 from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
@@ -96,7 +97,7 @@ def serving(pages: Stuck) -> Iterator[HttpServer]:
         yield server
     finally:
         pages.may_end.set()
-        server.close()
+        server.stop()
 
 
 def begin(server: HttpServer, *, source: str = "127.0.0.1") -> socket.socket:
@@ -104,7 +105,7 @@ def begin(server: HttpServer, *, source: str = "127.0.0.1") -> socket.socket:
     connection = socket.create_connection(
         server.address, timeout=WITHIN_S, source_address=(source, 0)
     )
-    connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
     return connection
 
 
@@ -139,6 +140,37 @@ def test_slow_clients_starve_no_probe(sources: list[str]) -> None:
             assert probe(server, source=sources[0]) == HTTPStatus.OK
 
 
+class Broken(Stuck):
+    """Routes with a defect."""
+
+    def answer(self, request: HttpRequest) -> Response:
+        """Fail as the operating system would."""
+        raise OSError(request.name)
+
+
+def test_defect_is_logged_and_reveals_nothing() -> None:
+    """Also one that looks like an error of the connection; the next page is answered."""
+    with capture_logs() as logs, serving(Broken()) as server:
+        for _ in range(2):
+            connection = HTTPConnection(*server.address, timeout=WITHIN_S)
+            connection.request("GET", "/secret")
+            response = connection.getresponse()
+            assert response.status == HTTPStatus.INTERNAL_SERVER_ERROR
+            assert b"secret" not in response.read()
+            connection.close()
+    assert [line["event"] for line in logs] == ["http_failed"] * 2
+
+
+def test_connections_hold_no_threads() -> None:
+    """Only pages do, while they are made."""
+    with serving(Stuck()) as server, ExitStack() as stack:
+        before = threading.active_count()
+        for _ in range(CLIENT_CONNECTIONS_MAX - 1):
+            stack.enter_context(begin(server))
+        assert probe(server) == HTTPStatus.OK
+        assert threading.active_count() == before
+
+
 def test_trickling_request_is_closed_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline is for the whole request, not for each byte."""
     monkeypatch.setattr(web_server, "REQUEST_S", 0.5)
@@ -157,7 +189,7 @@ def test_unread_response_is_closed_at_its_deadline(monkeypatch: pytest.MonkeyPat
     pages = Stuck(b"x" * 50_000_000)
     pages.may_end.set()
     with serving(pages) as server, socket.create_connection(server.address, WITHIN_S) as lazy:
-        lazy.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        lazy.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(1.0)
         read = 0
         with suppress(ConnectionError):
@@ -185,10 +217,10 @@ def test_pages_being_made_starve_no_probe() -> None:
             asking = socket.create_connection(
                 server.address, WITHIN_S, source_address=(f"127.0.0.{1 + number % 4}", 0)
             )
-            stack.enter_context(asking).sendall(b"GET / HTTP/1.1\r\n\r\n")
+            stack.enter_context(asking).sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert pages.making.acquire(timeout=WITHIN_S)
         more = stack.enter_context(socket.create_connection(server.address, WITHIN_S))
-        more.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        more.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 503 " in more.recv(100)
         assert probe(server) == HTTPStatus.OK
 
@@ -237,7 +269,7 @@ def test_time_to_make_a_response_does_not_count(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(web_server, "REQUEST_S", 2.0)
     routes = Stuck()
     with serving(routes) as server, socket.create_connection(server.address, WITHIN_S) as waiting:
-        waiting.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        waiting.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(3.0)
         routes.may_end.set()
         assert b" 200 " in waiting.recv(100)
@@ -247,7 +279,7 @@ def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline of the next request starts with the end of the last response."""
     monkeypatch.setattr(web_server, "REQUEST_S", 2.0)
     with serving(Stuck()) as server, socket.create_connection(server.address, WITHIN_S) as idle:
-        idle.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         received = b""
         while chunk := idle.recv(1000):
             received += chunk

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from controller.web.request_heads import HEAD_MAX
+from controller.web.http_connections import HEAD_MAX
 from tests.web.serving import WITHIN_S, Served
 
 INNER: Final = b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -47,12 +47,13 @@ def test_body_of_a_get_is_no_request(served: Served, method: bytes, how: bytes) 
     [
         (b"Content-Length: 3", b"Content-Length: 5"),
         (b"Content-Length: 3", b"Transfer-Encoding: chunked"),
-        (b"Content-Length: 3, 3",),
+        (b"Content-Length: 3, 5",),
         (b"Content-Length: +3",),
         (b"Content-Length : 3",),
         (b"X: a", b" Content-Length: 3"),
         (b"X: a\rContent-Length: 3",),
         (b"X: a\0b",),
+        (b"X: a", b"\t b"),
         (b"no colon",),
         (b"Host: another",),
         (b"Authorization: Bearer a", b"Authorization: Bearer b"),
@@ -65,6 +66,24 @@ def test_head_that_two_readers_may_understand_differently_is_refused(
     """Two lengths, folds, names with spaces: the proxy in front may have read another request."""
     for method in (b"GET", b"POST"):
         assert statuses(steerable, request(*headers, method=method), b"a=b", INNER) == [b"400"]
+
+
+def test_one_length_named_twice_is_that_length(steerable: Served) -> None:
+    """As RFC 9112 allows; the connection ends after a form."""
+    for length in ((b"Content-Length: 3, 3",), (b"Content-Length: 3",) * 2):
+        asked = request(FORM.strip(), *length, method=b"POST")
+        assert len(statuses(steerable, asked, b"a=b", INNER)) == 1
+
+
+def test_a_host_is_required_of_http_1_1(served: Served) -> None:
+    """As RFC 9112 requires; HTTP/1.0 has none, and ends the connection."""
+    assert statuses(served, b"GET / HTTP/1.1\r\n\r\n") == [b"400"]
+    assert statuses(served, b"GET / HTTP/1.0\r\n\r\n", INNER) == [b"200"]
+
+
+def test_lines_may_end_without_a_carriage_return(served: Served) -> None:
+    """A test by hand is answered."""
+    assert statuses(served, b"GET / HTTP/1.1\nHost: localhost\n\n") == [b"200"]
 
 
 def test_headers_share_a_limit(served: Served) -> None:
