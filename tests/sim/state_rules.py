@@ -59,6 +59,8 @@ class StateRules:
         """The time at which a broker's registration last came or went."""
         self._trusted_at: dict[TopicPartition, dict[BrokerId, float]] = {}
         """The time since which ISR members are known: they entered, or a controller kept them."""
+        self._led_at: dict[TopicPartition, float] = {}
+        """The time at which a controller last wrote the state."""
         self._leaderless_since: dict[TopicPartition, float] = {}
         """The time since which a partition's state has no leader."""
         self.config_refresh_s = Options().config_refresh_s
@@ -259,13 +261,24 @@ class StateRules:
         *,
         by_controller: bool,
     ) -> None:
-        """Note the brokers that entered the ISR, and those that a controller knowingly kept."""
+        """
+        Note the brokers that entered the ISR, and those that a controller knowingly kept.
+
+        A leader may have decided before a broker registered again. In a tenure of the daemon, who
+        enters at an older leader epoch than its registration is therefore not known: the daemon
+        owes the partition a new epoch.
+        """
         now, known = self._fabric.schedule.now(), self._trusted_at.get(partition, {})
+        if by_controller or partition not in self._led_at:
+            self._led_at[partition] = now
+        writer = self._writers.get(after.controller_epoch)
+        is_in_tenure = writer in self._daemons and after.controller_epoch == self._znodes.epoch
+        entered = self._led_at[partition] if is_in_tenure else now
         self._trusted_at[partition] = {
             r: known[r]
             if r in known
             and not (by_controller and self.had_to_hear(session, self._moved_at.get(r, 0.0)))
-            else now
+            else entered
             for r in after.isr
         }
 
