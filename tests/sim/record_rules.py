@@ -165,7 +165,7 @@ class RecordRules:
     ) -> None:
         """Note replicas that another controller dropped, whose logs may stay undeleted."""
         spec = self._specs.get(partition)
-        proven = () if spec is None else spec.original or ()
+        proven = () if spec is None or self._is_former(partition) else spec.original or ()
         for broker in old.replicas:
             if broker not in new.replicas and broker not in proven:
                 self._not_ours.add((broker, partition))
