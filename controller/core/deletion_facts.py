@@ -37,7 +37,7 @@ def deletion_begun(view: ClusterView, topic: str) -> None:
     live = set(view.cluster.brokers)
     unsent = {broker: set(waiting.get(broker, ())) for broker in live | waiting.keys()}
     informing = live if view.session.topics[topic].partitions else set()
-    tenure.deleting[topic] = TopicDeletion(waiting, informing, unsent, waiting.keys() - live)
+    tenure.deleting[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
     tenure.being_deleted |= {topic}
     tenure.topic_trees.pop(topic, None)
 

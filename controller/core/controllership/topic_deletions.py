@@ -212,15 +212,25 @@ def _begin(view: ClusterView, topic: str) -> Change:
 
 def _requests(
     view: ClusterView, topic: str, deletion: TopicDeletion
-) -> Iterator[effects.SendUpdateMetadata | effects.SendStopReplica]:
+) -> Iterator[effects.SendLeaderAndIsr | effects.SendUpdateMetadata | effects.SendStopReplica]:
     """
     Yield the requests that are to be sent, first or again: brokers forget the topic, then stop it.
 
     UpdateMetadata is not answered for each topic. A broker without a replica is sent a StopReplica
     that stops nothing: its answer shows that it has the former.
+
+    The state of a partition whose leader restarted was sent to nobody when it was read, and no
+    newer one will be: it is sent now. A broker that started without a failed disk has to refuse it,
+    as it would confirm the deletion of a replica that it does not see.
     """
     brokers = tuple(sorted(deletion.unsent.keys() & view.cluster.brokers.keys()))
     partitions = tuple(TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
+    for partition in partitions:
+        state = view.tenure.states.get(partition)
+        if state is not None and state.leader in view.tenure.bounced.get(partition, ()):
+            receivers = tuple(b for b in brokers if partition.partition in deletion.unsent[b])
+            if receivers:
+                yield effects.SendLeaderAndIsr(partition, receivers)
     if brokers and partitions:
         yield effects.SendUpdateMetadata(partitions, brokers)
     for broker in brokers:

@@ -84,10 +84,10 @@ class TopicDeletion:
     """
     unreached: set[BrokerId] = field(default_factory=set)
     """
-    Brokers with a replica that were sent nothing of it since they registered, or are not live.
+    Brokers with a replica that were not sent the deletion since they registered.
 
-    They are sent the states of their replicas first, as by Kafka's controller: only the answer to
-    that shows a replica that is in a failed log directory since the broker started.
+    They may be sent the states of their replicas, as by Kafka's controller: only the answer to that
+    shows a replica that is in a failed log directory since the broker started.
     """
     errors: dict[BrokerId, int] = field(default_factory=dict)
     """The error of a broker that cannot delete a replica before it restarts."""

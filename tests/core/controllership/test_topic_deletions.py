@@ -370,7 +370,8 @@ def test_a_broker_that_bounces_is_sent_everything_again() -> None:
     driver.observe(replace(live(1, 2, 3, 4), brokers=bounced))
     assert deletes(driver) == {(2, tp()), (2, tp(1))}
     kinds = [type(e) for e in driver.sent if getattr(e, "partition", None) == tp(1)]
-    assert kinds == [SendLeaderAndIsr, SendStopReplica, SendStopReplica]
+    # The outbox merges both LeaderAndIsr.
+    assert kinds == [SendLeaderAndIsr] * 2 + [SendStopReplica] * 2
     for to, partition in ((1, tp()), (3, tp(1))):
         answer(driver, to, partition)
     informed(driver, 4)
@@ -389,6 +390,24 @@ def test_an_error_is_waited_out_until_the_broker_restarts() -> None:
     bounced = {BrokerId(b): broker(b, epoch=200 if b == 3 else 100) for b in (1, 2, 3, 4)}
     driver.observe(replace(live(1, 2, 3, 4), brokers=bounced))
     assert wrote(driver, TopicDeletedRecord) == 1
+
+
+def test_replicas_of_a_leader_that_restarted_are_sent_their_state_before_the_deletion() -> None:
+    """
+    A broker that started without a failed disk refuses the state, and the deletion waits.
+
+    The state of a leader that restarted is sent to nobody when it is read; and no newer one is
+    written once the topic is to be deleted. The broker would confirm that it deleted a replica
+    whose log is on the failed disk, and a later topic of the name would use the log.
+    """
+    driver = cluster(acknowledges=False)
+    driver.view.tenure.bounced[tp()] = {BrokerId(1), BrokerId(2)}
+    driver.sent.clear()
+    driver.observe(MARKED)
+    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and e.partition.topic == "t"]
+    assert told == [SendLeaderAndIsr(tp(), replicas(1, 2))]
+    stops = [driver.sent.index(e) for e in driver.sent if isinstance(e, SendStopReplica)]
+    assert driver.sent.index(told[0]) < min(stops)
 
 
 def test_a_failed_log_directory_is_waited_for() -> None:
