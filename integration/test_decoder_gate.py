@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final
 
 import pytest
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers import messages, topic_validation
 from controller.core.broker_requests import ControlledShutdownResponse
@@ -171,7 +172,7 @@ def test_request_of_a_broker_is_decoded_as_meant(
 ) -> None:
     """Every field has its value, and the header what the answer needs."""
     body, meant = endpoint_frames.request(key, version)
-    named = of_release(body, release) if key == codec.ALTER_PARTITION else body
+    named = of_release(body, release) if key == ApiKey.AlterPartition else body
     frame = gate(release).write_request(key, version, CORRELATION, "bröker-4", named)
     header, request = codec.decode(frame)
     assert header == codec.RequestHeader(key, version, CORRELATION, "bröker-4")

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     NewTopic,
 )
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
+from kafka.protocol.api_key import ApiKey
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
@@ -52,7 +53,6 @@ from integration.test_locked_clusters import allow_as_documented
 
 DELETIONS: Final = "/admin/delete_topics"
 ZERO: Final = uuid.UUID(int=0)
-DELETE_TOPICS: Final = 20
 FIRST_BY_ID: Final = 6
 """The first version of DeleteTopics that names topics by their ids."""
 VERSIONS: Final = range(1, FIRST_BY_ID + 1)
@@ -115,7 +115,7 @@ class Wire:
     def __init__(self, cluster: Cluster) -> None:
         """Find the controller."""
         self._controller = ControllerWire(cluster)
-        self.highest = self._controller.highest(DELETE_TOPICS)
+        self.highest = self._controller.highest(ApiKey.DeleteTopics)
 
     def ask(self, version: int, *topics: Named, timeout_ms: int = TIMEOUT_MS) -> list[Row]:
         """Return the rows of the answer."""

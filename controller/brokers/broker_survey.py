@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import (
-    DESCRIBE_LOG_DIRS,
     SPACE_VERSION,
     VERSION,
     description_of,
@@ -108,7 +108,7 @@ class BrokerSurvey:
 
 
 async def _disks_on(_broker: LiveBroker, connection: Connection) -> Disks | str:
-    highest = connection.understood.get(DESCRIBE_LOG_DIRS, (0, VERSION))[1]
+    highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))[1]
     version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
     request = DescribeLogDirsRequest(topics=None, version=version)
     return disks_of(await connection.ask(frame_of(request)))

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.broker_queries import BrokerQuery
@@ -33,9 +34,6 @@ from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicParti
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
 from controller.reactor.ports import AlterEntry, Inbox
 
-ALTER_PARTITION_REASSIGNMENTS: Final = 45
-ELECT_LEADERS: Final = 43
-"""Kafka's API keys."""
 ELECT_LEADERS_MAX: Final = 1
 """Version 2 only changes the encoding; version 1 is the first with the kind of election."""
 
@@ -164,7 +162,7 @@ class ClusterController(BrokerQuery):
         if controller is None:
             raise BrokerUnreachableError("no broker is the controller at the moment")
         connection = await self._connection(controller, call.gate)
-        understood = connection.understood.get(ALTER_PARTITION_REASSIGNMENTS)
+        understood = connection.understood.get(ApiKey.AlterPartitionReassignments)
         if call.is_probe or understood is None:
             self._probed(controller, is_understood=understood is not None)
         if understood is None:
@@ -199,7 +197,7 @@ class ClusterController(BrokerQuery):
         return ReassignmentsAltered(results_of(answer, call.entries), controller.id, call.age_s)
 
     async def _elect(self, connection: Connection, call: _Call) -> None:
-        _, highest = connection.understood.get(ELECT_LEADERS, (0, 0))
+        _, highest = connection.understood.get(ApiKey.ElectLeaders, (0, 0))
         request = elect_request(call.elections, min(highest, ELECT_LEADERS_MAX))
         answer = await connection.ask(frame_of(request))
         if getattr(answer, "error_code", NONE) == NOT_CONTROLLER:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import MetadataRequest
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
@@ -29,9 +30,6 @@ from controller.planning.volumes import volume_names
 
 WITHIN_S: Final = 120.0
 CLUSTER_ID_WITHIN_S: Final = 30.0
-DESCRIBE_LOG_DIRS: Final = 35
-METADATA: Final = 3
-"""Kafka's API keys."""
 LOG_DIRS_VERSION_MAX: Final = 4
 """Since this version, brokers report the size of their volumes."""
 METADATA_VERSION_MAX: Final = 8
@@ -111,7 +109,7 @@ class ClusterSurvey:
         """
 
         async def hold(broker: LiveBroker, connection: Connection) -> Holdings:
-            version = _version(connection, DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION_MAX)
+            version = _version(connection, ApiKey.DescribeLogDirs, LOG_DIRS_VERSION_MAX)
             request = DescribeLogDirsRequest(topics=None, version=version)
             answer = await connection.ask(frame_of(request))
             return holdings_of(broker.id, answer, self._capacities(broker.id))
@@ -141,7 +139,7 @@ class ClusterSurvey:
             request = MetadataRequest(
                 topics=None if with_topics else [],
                 allow_auto_topic_creation=False,
-                version=_version(connection, METADATA, METADATA_VERSION_MAX),
+                version=_version(connection, ApiKey.Metadata, METADATA_VERSION_MAX),
             )
             return leading_of(await connection.ask(frame_of(request)))
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connections import ConnectionLimits
@@ -42,8 +43,6 @@ VERSION: Final = 1
 """What every broker serves."""
 SPACE_VERSION: Final = 4
 """Adds the size and the free space of each directory's volume (Kafka 3.3)."""
-DESCRIBE_LOG_DIRS: Final = 35
-"""Kafka's API key."""
 NAMED_MAX: Final = 1_000
 """Largest number of partitions that a request lists."""
 DETAILED_MAX: Final = 20_000
@@ -229,7 +228,7 @@ class LogDirQuery(PooledQuery):
     async def _ask(self, broker: LiveBroker, current: _Round) -> None:
         """Query a broker for the partitions and its directories."""
         connection = await self._connected(broker)
-        _, highest = connection.understood.get(DESCRIBE_LOG_DIRS, (0, VERSION))
+        _, highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))
         version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
         capacities = {} if version >= SPACE_VERSION else self._capacities(broker.id)
         needs_all = current.whole and (bool(capacities) or broker.id in self._several)

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.protocol.admin import AlterConfigsRequest
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.connections import Connection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import BROKER, LIMITS, TOPIC
-from controller.brokers.topic_validation import ALTER_CONFIGS, ALTER_CONFIGS_MAX, rejection_of
+from controller.brokers.topic_validation import ALTER_CONFIGS_MAX, rejection_of
 from controller.core.applied_throttles import Entity, topic_entity
 from controller.core.model import BrokerId, LiveBroker
 from controller.doctor.snapshot import SettingVerdicts
@@ -154,7 +155,7 @@ def _of_topics(topics: Mapping[str, Mapping[str, str]]) -> Iterator[_Resource]:
 
 
 async def _judged(connection: Connection, resources: Sequence[_Resource]) -> list[_Judged]:
-    _, highest = connection.understood.get(ALTER_CONFIGS, (0, 0))
+    _, highest = connection.understood.get(ApiKey.AlterConfigs, (0, 0))
     request = AlterConfigsRequest(
         version=min(highest, ALTER_CONFIGS_MAX),
         resources=[(r.kind, r.name, list(r.settings.items())) for r in resources],

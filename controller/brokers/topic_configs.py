@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from kafka.future import Future
 from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connections import ConnectionLimits
@@ -43,8 +44,6 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION: Final = "unclean.leader.election.enable"
 WANTED: Final = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION)
 
-DESCRIBE_CONFIGS: Final = 32
-"""Kafka's API key."""
 TOPIC: Final = 2
 """``ConfigResource.Type.TOPIC``."""
 BROKER: Final = 4
@@ -228,7 +227,7 @@ class TopicConfigQuery(PooledQuery):
         problem = ""
         try:
             connection = await self._connected(broker)
-            _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+            _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
             wanted = (DELETION, PROTOCOL)
             request = _request(((BROKER, str(broker.id)),), wanted, min(highest, VERSION_MAX))
             answer = await connection.ask(frame_of(request))
@@ -246,7 +245,7 @@ class TopicConfigQuery(PooledQuery):
         self, broker: model.LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, model.TopicConfig | str]:
         connection = await self._connected(broker)
-        _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+        _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
         resources = [(TOPIC, topic) for topic in topics]
         request = _request(resources, WANTED, min(highest, VERSION_MAX))
         answer = await connection.ask(frame_of(request))

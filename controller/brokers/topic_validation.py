@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
@@ -28,7 +29,6 @@ from controller.brokers.new_topic_settings import DefaultSetting, defaults_of, d
 from controller.brokers.topic_configs import (
     BROKER,
     DELETION,
-    DESCRIBE_CONFIGS,
     PROTOCOL,
     TOPIC,
     VERSION_MAX,
@@ -51,7 +51,6 @@ SILENT_S: Final = 10.0
 """How long a broker that did not answer is not asked again: every request would wait for it."""
 EXAMPLES: Final = 3
 """Existing topics on which settings are validated: one of them may have just been deleted."""
-ALTER_CONFIGS: Final = 33
 ALTER_CONFIGS_MAX: Final = 1
 
 CREATE_POLICY: Final = "create.topic.policy.class.name"
@@ -223,7 +222,7 @@ async def _defaults(
     connection: Connection, examples: Iterable[str]
 ) -> Mapping[str, DefaultSetting]:
     """Return the settings of topics that set nothing; empty: the broker does not say."""
-    _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+    _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
     request = DescribeConfigsRequest(
         version=min(highest, VERSION_MAX),
         resources=[(TOPIC, name, None) for name in examples],
@@ -236,7 +235,7 @@ async def _defaults(
 
 async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str, str | None]:
     """Return what a broker is configured with; empty: it does not say."""
-    _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+    _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
     request = DescribeConfigsRequest(
         version=min(highest, VERSION_MAX),
         resources=[(BROKER, str(broker.id), [*FOR_NEW_TOPICS, PROTOCOL, DELETION])],
@@ -262,7 +261,7 @@ async def _verdict(
     connection: Connection, examples: Iterable[str], settings: TopicSettings
 ) -> str | None:
     """Return why a broker rejects settings, empty if it does not; None: it does not say."""
-    _, highest = connection.understood.get(ALTER_CONFIGS, (0, 0))
+    _, highest = connection.understood.get(ApiKey.AlterConfigs, (0, 0))
     request = validation_request(min(highest, ALTER_CONFIGS_MAX), examples, settings)
     answer: Any = await connection.ask(frame_of(request))
     if any(row.error_code == NONE for row in answer.responses):

@@ -15,13 +15,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.core.protocol_versions import BEFORE_FEATURES, parse_protocol
 from controller.errors import NativeRefusedError
-
-LEADER_AND_ISR: Final = 4
-STOP_REPLICA: Final = 5
-UPDATE_METADATA: Final = 6
-"""Kafka's API keys of the three requests."""
 
 
 class Versions(NamedTuple):
@@ -89,9 +86,9 @@ def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) ->
         NativeRefusedError: one of the requests has no version that both sides serve.
     """
     return Versions(
-        _common("LeaderAndIsr", understood.get(LEADER_AND_ISR), LOWEST[0], cap[0]),
-        _common("StopReplica", understood.get(STOP_REPLICA), LOWEST[1], cap[1]),
-        _common("UpdateMetadata", understood.get(UPDATE_METADATA), LOWEST[2], cap[2]),
+        _common("LeaderAndIsr", understood.get(ApiKey.LeaderAndIsr), LOWEST[0], cap[0]),
+        _common("StopReplica", understood.get(ApiKey.StopReplica), LOWEST[1], cap[1]),
+        _common("UpdateMetadata", understood.get(ApiKey.UpdateMetadata), LOWEST[2], cap[2]),
     )
 
 

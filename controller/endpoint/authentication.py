@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.endpoint import codec
 from controller.endpoint.codec import (
     ApiVersions,
@@ -38,10 +40,10 @@ FRAMES_MAX: Final = 10
 """Frames of one authentication; SCRAM needs four."""
 SASL_VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     # Version 0 of the handshake is followed by bare tokens; Kafka 1.0 and later send version 1.
-    codec.SASL_HANDSHAKE: (1, 1),
-    codec.SASL_AUTHENTICATE: codec.ADVERTISED[codec.SASL_AUTHENTICATE],
+    ApiKey.SaslHandshake: (1, 1),
+    ApiKey.SaslAuthenticate: codec.ADVERTISED[ApiKey.SaslAuthenticate],
 }
-_BEFORE: Final = frozenset({codec.API_VERSIONS, *SASL_VERSIONS})
+_BEFORE: Final = frozenset({ApiKey.ApiVersions, *SASL_VERSIONS})
 """Nothing else is decoded before the peer is known."""
 _KEYWORDS: Final[Mapping[str, str]] = {
     "commonName": "CN",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, Protocol
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.core import broker_requests
 from controller.core.broker_requests import (
     NOT_CONTROLLER,
@@ -21,7 +23,7 @@ from controller.errors import RemoteProtocolError
 
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     key: codec.ADVERTISED[key]
-    for key in (codec.CONTROLLED_SHUTDOWN, codec.ALTER_PARTITION, codec.ALLOCATE_PRODUCER_IDS)
+    for key in (ApiKey.ControlledShutdown, ApiKey.AlterPartition, ApiKey.AllocateProducerIds)
 }
 """The requests that brokers send to their controller."""
 
@@ -77,7 +79,7 @@ class BrokerService:
 
         """
         answer = codec.refusal(header, NOT_CONTROLLER)
-        self._observer.endpoint_answered(codec.NAMES[header.api_key], RESULTS[NOT_CONTROLLER])
+        self._observer.endpoint_answered(ApiKey(header.api_key).name, RESULTS[NOT_CONTROLLER])
         return answer
 
     async def answer_permitted(
@@ -97,5 +99,5 @@ class BrokerService:
             peer.hold_decoded(len(request.changes) * PARTITION_BYTES)
         answer = await self._tickets.ask(request, permission)
         result = RESULTS.get(answer.error, OTHER)
-        self._observer.endpoint_answered(codec.NAMES[header.api_key], result)
+        self._observer.endpoint_answered(ApiKey(header.api_key).name, result)
         return await self._thread.run(len(frame), partial(codec.encode, header, answer))

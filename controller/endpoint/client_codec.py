@@ -24,6 +24,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
     ListTransactionsResponse,
 )
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.core import client_requests
@@ -33,33 +34,18 @@ from controller.endpoint.codec import RequestHeader, header_of, read_request, re
 from controller.endpoint.strict_decoding import Fields, Folds, OversizedError
 from controller.errors import ProtocolError, RemoteProtocolError
 
-LIST_GROUPS: Final = 16
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-DESCRIBE_CONFIGS: Final = 32
-DESCRIBE_LOG_DIRS: Final = 35
-CREATE_PARTITIONS: Final = 37
-ELECT_LEADERS: Final = 43
-INCREMENTAL_ALTER_CONFIGS: Final = 44
-ALTER_REASSIGNMENTS: Final = 45
-LIST_REASSIGNMENTS: Final = 46
-ALTER_SCRAM_CREDENTIALS: Final = 51
-UPDATE_FEATURES: Final = 57
-LIST_TRANSACTIONS: Final = 66
-"""Kafka's API keys."""
-
 SERVED: Final[Mapping[int, tuple[int, int]]] = {
-    ELECT_LEADERS: (0, 2),
-    ALTER_REASSIGNMENTS: (0, 0),
-    LIST_REASSIGNMENTS: (0, 0),
+    ApiKey.ElectLeaders: (0, 2),
+    ApiKey.AlterPartitionReassignments: (0, 0),
+    ApiKey.ListPartitionReassignments: (0, 0),
 }
 """Lowest and highest version of what the daemon answers as the controller."""
 LOCAL: Final[Mapping[int, tuple[int, int]]] = {
-    LIST_GROUPS: (0, 5),
-    DESCRIBE_CONFIGS: (1, 4),
-    DESCRIBE_LOG_DIRS: (0, 4),
-    INCREMENTAL_ALTER_CONFIGS: (0, 1),
-    LIST_TRANSACTIONS: (0, 1),
+    ApiKey.ListGroups: (0, 5),
+    ApiKey.DescribeConfigs: (1, 4),
+    ApiKey.DescribeLogDirs: (0, 4),
+    ApiKey.IncrementalAlterConfigs: (0, 1),
+    ApiKey.ListTransactions: (0, 1),
 }
 """The same for what concerns the daemon as an entry in the list of brokers."""
 
@@ -125,7 +111,9 @@ def _target(row: Fields) -> tuple[int, Replicas | None]:
     return row["partition_index"], None if replicas is None else tuple(map(BrokerId, replicas))
 
 
-_FOLDS: Final[Mapping[int, Folds]] = {ALTER_REASSIGNMENTS: (("partitions", _target),)}
+_FOLDS: Final[Mapping[int, Folds]] = {
+    ApiKey.AlterPartitionReassignments: (("partitions", _target),)
+}
 
 
 def _list(body: Fields, _client: str) -> client_requests.ListReassignments:
@@ -149,14 +137,14 @@ def _timeout_s(body: Fields) -> float:
 
 
 _REQUESTS: Final[Mapping[int, Any]] = {
-    ELECT_LEADERS: ElectLeadersRequest,
-    ALTER_REASSIGNMENTS: AlterPartitionReassignmentsRequest,
-    LIST_REASSIGNMENTS: ListPartitionReassignmentsRequest,
+    ApiKey.ElectLeaders: ElectLeadersRequest,
+    ApiKey.AlterPartitionReassignments: AlterPartitionReassignmentsRequest,
+    ApiKey.ListPartitionReassignments: ListPartitionReassignmentsRequest,
 }
 _ASKS: Final[Mapping[int, Callable[[Fields, str], ClientAsk]]] = {
-    ELECT_LEADERS: _elect_leaders,
-    ALTER_REASSIGNMENTS: _alter,
-    LIST_REASSIGNMENTS: _list,
+    ApiKey.ElectLeaders: _elect_leaders,
+    ApiKey.AlterPartitionReassignments: _alter,
+    ApiKey.ListPartitionReassignments: _list,
 }
 
 
@@ -194,7 +182,7 @@ def refusal(header: RequestHeader, error: int) -> bytes:
         RemoteProtocolError: the version has no such answer.
 
     """
-    if header.api_key == ELECT_LEADERS and header.version < _FIRST_WITH_ERROR:
+    if header.api_key == ApiKey.ElectLeaders and header.version < _FIRST_WITH_ERROR:
         raise RemoteProtocolError("an election of too many partitions")
     wanted, _ = _ANSWERS[header.api_key]
     return encode(header, wanted(error))
@@ -247,9 +235,9 @@ def _results(results: Iterable[PartitionResult]) -> list[tuple[str, list[tuple[A
 
 
 _ANSWERS: Final[Mapping[int, tuple[type[Any], Callable[[int, Any], ApiMessage]]]] = {
-    ELECT_LEADERS: (client_requests.ElectLeadersResponse, _elected),
-    ALTER_REASSIGNMENTS: (client_requests.AlterReassignmentsResponse, _altered),
-    LIST_REASSIGNMENTS: (client_requests.ListReassignmentsResponse, _listed),
+    ApiKey.ElectLeaders: (client_requests.ElectLeadersResponse, _elected),
+    ApiKey.AlterPartitionReassignments: (client_requests.AlterReassignmentsResponse, _altered),
+    ApiKey.ListPartitionReassignments: (client_requests.ListReassignmentsResponse, _listed),
 }
 
 
@@ -272,16 +260,16 @@ def local_answer(header: RequestHeader, frame: bytes, own_id: int) -> bytes | No
         return None
     version = header.version
     match header.api_key:
-        case api if api == LIST_GROUPS:
+        case ApiKey.ListGroups:
             nothing = ListGroupsResponse(
                 version=version, throttle_time_ms=0, error_code=0, groups=[]
             )
-        case api if api == DESCRIBE_LOG_DIRS:
+        case ApiKey.DescribeLogDirs:
             # Version 0 is laid out as version 1.
             nothing = DescribeLogDirsResponse(
                 version=max(version, 1), throttle_time_ms=0, error_code=0, results=[]
             )
-        case api if api == LIST_TRANSACTIONS:
+        case ApiKey.ListTransactions:
             nothing = ListTransactionsResponse(
                 version=version,
                 throttle_time_ms=0,
@@ -301,7 +289,7 @@ def _own_settings(header: RequestHeader, frame: bytes, own_id: int) -> bytes | N
     ours = {(kind, str(own_id)) for kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER)}
     if not named or not ours.issuperset(named):
         return None
-    if header.api_key == DESCRIBE_CONFIGS:
+    if header.api_key == ApiKey.DescribeConfigs:
         answer: ApiMessage = DescribeConfigsResponse(
             version=header.version,
             throttle_time_ms=0,
@@ -317,6 +305,6 @@ def _own_settings(header: RequestHeader, frame: bytes, own_id: int) -> bytes | N
 
 
 _SETTINGS: Final[Mapping[int, Any]] = {
-    DESCRIBE_CONFIGS: DescribeConfigsRequest,
-    INCREMENTAL_ALTER_CONFIGS: IncrementalAlterConfigsRequest,
+    ApiKey.DescribeConfigs: DescribeConfigsRequest,
+    ApiKey.IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
 }

@@ -25,7 +25,9 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafka.protocol.api_key import ApiKey
 
 from controller.core.broker_requests import INVALID_REQUEST, Permission
 from controller.core.client_requests import NOT_CONTROLLER, CedeRole, ClientAnswer, ElectLeaders
@@ -62,37 +64,26 @@ What brokers and controllers send each other, and Produce, which may expect no a
 
 Clients send none of it here: the daemon leads no partition.
 """
-_LOOKED_INTO: Final = frozenset({codec.API_VERSIONS, codec.SASL_HANDSHAKE, codec.SASL_AUTHENTICATE})
+_LOOKED_INTO: Final = frozenset({ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate})
 """Requests that a broker answers before it knows the peer; the daemon looks into the answers."""
 _NO_CONTROLLER: Final = -1
 _STALE_CONTROLLER_EPOCH: Final = 11
 _CLUSTER_AUTHORIZATION_FAILED: Final = 31
 
 
-class _Cedable(NamedTuple):
-    """A request for which the role may be given back, so that a broker carries it out."""
-
-    name: str
-    operation: int
-    """The operation that it needs on the cluster or a topic that it names (``AclOperation``)."""
-
-
-CEDABLE: Final[Mapping[int, _Cedable]] = {
-    client_codec.CREATE_TOPICS: _Cedable("CreateTopics", relayed_frames.CREATE),
-    client_codec.DELETE_TOPICS: _Cedable("DeleteTopics", relayed_frames.DELETE),
-    client_codec.CREATE_PARTITIONS: _Cedable("CreatePartitions", relayed_frames.ALTER),
-    client_codec.ALTER_SCRAM_CREDENTIALS: _Cedable(
-        "AlterUserScramCredentials", relayed_frames.ALTER
-    ),
-    client_codec.UPDATE_FEATURES: _Cedable("UpdateFeatures", relayed_frames.ALTER),
+CEDABLE: Final[Mapping[int, int]] = {
+    ApiKey.CreateTopics: relayed_frames.CREATE,
+    ApiKey.DeleteTopics: relayed_frames.DELETE,
+    ApiKey.CreatePartitions: relayed_frames.ALTER,
+    ApiKey.AlterUserScramCredentials: relayed_frames.ALTER,
+    ApiKey.UpdateFeatures: relayed_frames.ALTER,
 }
-_NAMES: Final = {
-    client_codec.ELECT_LEADERS: "ElectLeaders",
-    client_codec.ALTER_REASSIGNMENTS: "AlterPartitionReassignments",
-    client_codec.LIST_REASSIGNMENTS: "ListPartitionReassignments",
-    **{key: cedable.name for key, cedable in CEDABLE.items()},
-}
-REQUESTS: Final = tuple(_NAMES.values())
+"""
+Requests for which the role may be given back, so that a broker carries them out.
+
+Each with the operation that it needs on the cluster or a topic that it names (``AclOperation``).
+"""
+REQUESTS: Final = tuple(ApiKey(key).name for key in (*client_codec.SERVED, *CEDABLE))
 """Requests by which the metrics count."""
 RESULTS: Final = ("answered", "not_controller", "by_broker", "ceded", "refused")
 """Results by which the metrics count."""
@@ -166,9 +157,9 @@ class ClientService:
             peer.is_authenticated = True
             return arriving
         answer = await arriving.whole()
-        if header.api_key == codec.API_VERSIONS:
+        if header.api_key == ApiKey.ApiVersions:
             answer = relayed_frames.narrowed_api_versions(answer, header.version)
-        elif header.api_key == codec.SASL_AUTHENTICATE:
+        elif header.api_key == ApiKey.SaslAuthenticate:
             if relayed_frames.is_refused(header, answer):
                 # An error is final for a client, and a broker may stop on it.
                 raise RemoteProtocolError("a broker refuses the credentials of a peer")
@@ -246,7 +237,7 @@ class ClientService:
         A request that the client may not make is relayed as it is.
         """
         tenure = self._tickets.tenure
-        operation = CEDABLE[header.api_key].operation
+        operation = CEDABLE[header.api_key]
         wanted, seen = await self._wanted(peer, upstream, header, frame)
         if seen.controller == self._own_id:
             permission = None
@@ -277,7 +268,7 @@ class ClientService:
         """
         if len(frame) > SMALL_FRAME:
             seen = await self._look(upstream)
-            enough = {CEDABLE[header.api_key].operation, relayed_frames.ALTER}
+            enough = {CEDABLE[header.api_key], relayed_frames.ALTER}
             if enough.isdisjoint(seen.cluster or ()):
                 return None, seen
         if header.api_key in TOPICS_SERVED:
@@ -303,7 +294,7 @@ class ClientService:
         now = asyncio.get_running_loop().time
         until = self._tickets.held_until + SETTLE_S
         if permission is not None and self._tickets.is_current(permission):
-            await self._tickets.ask(CedeRole(_NAMES[header.api_key]), permission, CEDE_S)
+            await self._tickets.ask(CedeRole(ApiKey(header.api_key).name), permission, CEDE_S)
             until = now() + CEDE_S
         seen = await self._look(upstream)
         nobody = {self._own_id, _NO_CONTROLLER}
@@ -334,7 +325,7 @@ class ClientService:
         return await self._thread.run(len(answer), partial(relayed_frames.metadata_of, answer))
 
     def _count(self, header: codec.RequestHeader, result: str) -> None:
-        self._observer.endpoint_answered(_NAMES[header.api_key], result)
+        self._observer.endpoint_answered(ApiKey(header.api_key).name, result)
 
 
 def _who(peer: Peer, header: codec.RequestHeader) -> str:

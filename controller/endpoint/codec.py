@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.api_header import ResponseHeader
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import (
@@ -34,21 +35,13 @@ from controller.endpoint import messages
 from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
 from controller.errors import ProtocolError, RemoteProtocolError
 
-CONTROLLED_SHUTDOWN: Final = 7
-SASL_HANDSHAKE: Final = 17
-API_VERSIONS: Final = 18
-SASL_AUTHENTICATE: Final = 36
-ALTER_PARTITION: Final = 56
-ALLOCATE_PRODUCER_IDS: Final = 67
-"""Kafka's API keys of the requests that are served."""
-
 ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
-    CONTROLLED_SHUTDOWN: (1, 3),
-    SASL_HANDSHAKE: (0, 1),
-    API_VERSIONS: (0, 3),
-    SASL_AUTHENTICATE: (0, 2),
-    ALTER_PARTITION: (0, 3),
-    ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.ControlledShutdown: (1, 3),
+    ApiKey.SaslHandshake: (0, 1),
+    ApiKey.ApiVersions: (0, 3),
+    ApiKey.SaslAuthenticate: (0, 2),
+    ApiKey.AlterPartition: (0, 3),
+    ApiKey.AllocateProducerIds: (0, 0),
 }
 """
 Lowest and highest version by API key.
@@ -152,7 +145,7 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
         RemoteProtocolError: it is malformed, or not one of ``ADVERTISED``.
     """
     header, _ = _opened(frame)
-    if header.api_key == API_VERSIONS and header.version > ADVERTISED[API_VERSIONS][1]:
+    if header.api_key == ApiKey.ApiVersions and header.version > ADVERTISED[ApiKey.ApiVersions][1]:
         return header, ApiVersions()
     header, body = read_request(frame, _MESSAGES, ADVERTISED, _FOLDS)
     return header, _VALUES[header.api_key](header.version, body)
@@ -258,7 +251,7 @@ def _member(row: Fields) -> int:
 
 
 _FOLDS: Final[Mapping[int, Folds]] = {
-    ALTER_PARTITION: (("partitions", _change), ("new_isr_with_epochs", _member))
+    ApiKey.AlterPartition: (("partitions", _change), ("new_isr_with_epochs", _member))
 }
 
 
@@ -285,20 +278,20 @@ def _allocate_producer_ids(_version: int, body: Fields) -> broker_requests.Alloc
 
 
 _MESSAGES: Final[Mapping[int, Any]] = {
-    CONTROLLED_SHUTDOWN: messages.ControlledShutdownRequest,
-    SASL_HANDSHAKE: SaslHandshakeRequest,
-    API_VERSIONS: ApiVersionsRequest,
-    SASL_AUTHENTICATE: SaslAuthenticateRequest,
-    ALTER_PARTITION: messages.AlterPartitionRequest,
-    ALLOCATE_PRODUCER_IDS: messages.AllocateProducerIdsRequest,
+    ApiKey.ControlledShutdown: messages.ControlledShutdownRequest,
+    ApiKey.SaslHandshake: SaslHandshakeRequest,
+    ApiKey.ApiVersions: ApiVersionsRequest,
+    ApiKey.SaslAuthenticate: SaslAuthenticateRequest,
+    ApiKey.AlterPartition: messages.AlterPartitionRequest,
+    ApiKey.AllocateProducerIds: messages.AllocateProducerIdsRequest,
 }
 _VALUES: Final[Mapping[int, Callable[[int, Fields], Request]]] = {
-    CONTROLLED_SHUTDOWN: _controlled_shutdown,
-    SASL_HANDSHAKE: _sasl_handshake,
-    API_VERSIONS: _api_versions,
-    SASL_AUTHENTICATE: _sasl_authenticate,
-    ALTER_PARTITION: _alter_partition,
-    ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
+    ApiKey.ControlledShutdown: _controlled_shutdown,
+    ApiKey.SaslHandshake: _sasl_handshake,
+    ApiKey.ApiVersions: _api_versions,
+    ApiKey.SaslAuthenticate: _sasl_authenticate,
+    ApiKey.AlterPartition: _alter_partition,
+    ApiKey.AllocateProducerIds: _allocate_producer_ids,
 }
 
 
@@ -320,8 +313,8 @@ def api_versions_response(
     """
     version = header.version
     error, keys = NONE, sorted(served)
-    if version > ADVERTISED[API_VERSIONS][1]:
-        version, error, keys = 0, UNSUPPORTED_VERSION, [API_VERSIONS]
+    if version > ADVERTISED[ApiKey.ApiVersions][1]:
+        version, error, keys = 0, UNSUPPORTED_VERSION, [ApiKey.ApiVersions]
     body = ApiVersionsResponse(
         version=version, error_code=error, api_keys=[(key, *served[key]) for key in keys]
     )
@@ -439,23 +432,17 @@ def _producer_ids_response(version: int, answer: broker_requests.ProducerIdsResp
 
 
 _ANSWERS: Final[Mapping[int, tuple[type[Any], Callable[[int, Any], ApiMessage]]]] = {
-    CONTROLLED_SHUTDOWN: (
+    ApiKey.ControlledShutdown: (
         broker_requests.ControlledShutdownResponse,
         _controlled_shutdown_response,
     ),
-    SASL_HANDSHAKE: (SaslHandshakeAnswer, _sasl_handshake_response),
-    SASL_AUTHENTICATE: (SaslAuthenticateAnswer, _sasl_authenticate_response),
-    ALTER_PARTITION: (broker_requests.AlterPartitionResponse, _alter_partition_response),
-    ALLOCATE_PRODUCER_IDS: (broker_requests.ProducerIdsResponse, _producer_ids_response),
+    ApiKey.SaslHandshake: (SaslHandshakeAnswer, _sasl_handshake_response),
+    ApiKey.SaslAuthenticate: (SaslAuthenticateAnswer, _sasl_authenticate_response),
+    ApiKey.AlterPartition: (broker_requests.AlterPartitionResponse, _alter_partition_response),
+    ApiKey.AllocateProducerIds: (broker_requests.ProducerIdsResponse, _producer_ids_response),
 }
 _REFUSALS: Final[Mapping[int, Callable[[int], broker_requests.BrokerAnswer]]] = {
-    CONTROLLED_SHUTDOWN: broker_requests.ControlledShutdownResponse,
-    ALTER_PARTITION: broker_requests.AlterPartitionResponse,
-    ALLOCATE_PRODUCER_IDS: broker_requests.ProducerIdsResponse,
+    ApiKey.ControlledShutdown: broker_requests.ControlledShutdownResponse,
+    ApiKey.AlterPartition: broker_requests.AlterPartitionResponse,
+    ApiKey.AllocateProducerIds: broker_requests.ProducerIdsResponse,
 }
-NAMES: Final[Mapping[int, str]] = {
-    CONTROLLED_SHUTDOWN: "ControlledShutdown",
-    ALTER_PARTITION: "AlterPartition",
-    ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
-}
-"""The requests of brokers to their controller, by which the metrics count."""

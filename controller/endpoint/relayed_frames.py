@@ -15,16 +15,15 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.messages import frame_of
 from controller.core.topic_requests import TOPIC_AUTHORIZATION_FAILED, EffectiveConfig
-from controller.endpoint.client_codec import ELECT_LEADERS, SERVED
+from controller.endpoint.client_codec import SERVED
 from controller.endpoint.codec import (
     ADVERTISED,
-    API_VERSIONS,
-    CONTROLLED_SHUTDOWN,
     RequestHeader,
 )
 from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
@@ -56,7 +55,7 @@ def first_error(header: RequestHeader, answer: bytes) -> int | None:
 
     """
     cursor = Cursor(answer)
-    is_election = header.api_key == ELECT_LEADERS
+    is_election = header.api_key == ApiKey.ElectLeaders
     is_flexible = not is_election or header.version >= _FIRST_FLEXIBLE_ELECTION
     cursor.take(4 + int(is_flexible) + _THROTTLE_TIME)
     has_error = not is_election or header.version >= _FIRST_WITH_ELECTION_ERROR
@@ -100,7 +99,7 @@ def error_for_broker(header: RequestHeader, answer: bytes) -> int:
 
     """
     at = 4
-    if header.api_key != CONTROLLED_SHUTDOWN:
+    if header.api_key != ApiKey.ControlledShutdown:
         at += 1 + 4  # tagged fields of the header, throttle time
     elif header.version >= _FIRST_FLEXIBLE:
         at += 1
@@ -164,7 +163,7 @@ _HIGHEST: Final = {
     key: highest
     for served in (ADVERTISED, SERVED, TOPICS_SERVED)
     for key, (_, highest) in served.items()
-    if key != API_VERSIONS
+    if key != ApiKey.ApiVersions
 }
 
 

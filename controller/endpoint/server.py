@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final, Protocol
 
 import structlog
+from kafka.protocol.api_key import ApiKey
 
 from controller.async_server import AsyncServer
 from controller.endpoint import codec
@@ -109,7 +110,7 @@ class EndpointServer(AsyncServer[Peer]):
         super().__init__("endpoint", "endpoint_listen", address, opened, limits.connections_max)
         self._services = {key: s for s in reversed(services) for key in s.versions}
         self._versions = {key: s.versions[key] for key, s in self._services.items()} | {
-            codec.API_VERSIONS: codec.ADVERTISED[codec.API_VERSIONS]
+            ApiKey.ApiVersions: codec.ADVERTISED[ApiKey.ApiVersions]
         }
         self._authentication = authentication or Authentication()
         self._versions |= self._authentication.versions
@@ -165,7 +166,7 @@ class EndpointServer(AsyncServer[Peer]):
 
     async def _answer(self, peer: Peer, frame: bytes) -> Answer | None:
         header = codec.header_of(frame)
-        if header.api_key != codec.API_VERSIONS or self._fallback is not None:
+        if header.api_key != ApiKey.ApiVersions or self._fallback is not None:
             return await self._service_of(header).answer(peer, header, frame)
         if len(frame) > UNPACED_MAX:
             raise ProtocolError(f"an ApiVersions of {len(frame)} bytes")

@@ -18,6 +18,7 @@ from kafka.protocol.admin import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.messages import topic_uuid
@@ -30,15 +31,14 @@ from controller.core.topic_requests import (
     TopicAnswer,
     TopicResult,
 )
-from controller.endpoint.client_codec import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from controller.endpoint.codec import RequestHeader, id_of, read_request, respond
 from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError, RemoteProtocolError
 
 TOPICS_SERVED: Final[Mapping[int, tuple[int, int]]] = {
-    CREATE_TOPICS: (0, 7),
-    DELETE_TOPICS: (0, 6),
-    CREATE_PARTITIONS: (0, 3),
+    ApiKey.CreateTopics: (0, 7),
+    ApiKey.DeleteTopics: (0, 6),
+    ApiKey.CreatePartitions: (0, 3),
 }
 """Lowest and highest version of what the daemon answers: all that brokers of 2.3 to 3.9 have."""
 FIRST_WITH_CONFIGS: Final = 5
@@ -98,9 +98,9 @@ def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
     if len(frame) > TOPICS_FRAME_MAX:
         raise RemoteProtocolError(f"a request for topics of {len(frame)} bytes")
     header, body = read_request(frame, _REQUESTS, TOPICS_SERVED)
-    if header.api_key == DELETE_TOPICS:
+    if header.api_key == ApiKey.DeleteTopics:
         return header, TopicsWanted((), (), body["timeout_ms"] / 1000, deleted=_deleted(body))
-    is_new = header.api_key == CREATE_TOPICS
+    is_new = header.api_key == ApiKey.CreateTopics
     return header, TopicsWanted(
         tuple(map(_new, body["topics"])) if is_new else (),
         () if is_new else tuple(map(_more, body["topics"])),
@@ -138,9 +138,9 @@ def _ids(row: Fields) -> Replicas:
 
 
 _REQUESTS: Final[Mapping[int, Any]] = {
-    CREATE_TOPICS: CreateTopicsRequest,
-    DELETE_TOPICS: DeleteTopicsRequest,
-    CREATE_PARTITIONS: CreatePartitionsRequest,
+    ApiKey.CreateTopics: CreateTopicsRequest,
+    ApiKey.DeleteTopics: DeleteTopicsRequest,
+    ApiKey.CreatePartitions: CreatePartitionsRequest,
 }
 
 
@@ -160,8 +160,8 @@ def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> 
     is_new = isinstance(answer, topic_requests.CreateTopicsResponse)
     is_growth = isinstance(answer, topic_requests.CreatePartitionsResponse)
     if (is_new, is_growth) != (
-        header.api_key == CREATE_TOPICS,
-        header.api_key == CREATE_PARTITIONS,
+        header.api_key == ApiKey.CreateTopics,
+        header.api_key == ApiKey.CreatePartitions,
     ):
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
     if is_new:

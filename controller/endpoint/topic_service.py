@@ -18,6 +18,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.core.broker_requests import Permission
 from controller.core.topic_requests import (
     NONE,
@@ -36,7 +38,7 @@ from controller.core.topic_requests import (
     topic_answer,
 )
 from controller.endpoint import relayed_frames, topic_codec
-from controller.endpoint.client_codec import CREATE_TOPICS, DELETE_TOPICS, TIMEOUT_MAX_S
+from controller.endpoint.client_codec import TIMEOUT_MAX_S
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.relay import Upstream
@@ -157,7 +159,7 @@ class TopicService:
         """
         now = asyncio.get_running_loop().time()
         until = now + min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S)
-        if header.api_key == DELETE_TOPICS:
+        if header.api_key == ApiKey.DeleteTopics:
             return await self._deleted(header, wanted, seen, until, permission)
         return await self._added(header, wanted, seen, upstream, until, permission)
 
@@ -207,7 +209,7 @@ class TopicService:
         permission: Permission,
     ) -> tuple[bytes, int] | None:
         """Answer a CreateTopics or CreatePartitions."""
-        is_new = header.api_key == CREATE_TOPICS
+        is_new = header.api_key == ApiKey.CreateTopics
         operation = relayed_frames.CREATE if is_new else relayed_frames.ALTER
         allowed = {name: seen.permits(name, operation) for name in wanted.names}
         if None in allowed.values() and True not in allowed.values():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.api_key import ApiKey
 
 from controller.core.client_requests import (
     AlterReassignments,
@@ -69,7 +70,7 @@ def answer(  # noqa: PLR0911 - one return per request
     """Return the frame of an answer, and the fields that a client has to read."""
     header = codec.RequestHeader(key, version, -2_000_000_001, "1")
     match key:
-        case client_codec.ELECT_LEADERS:
+        case ApiKey.ElectLeaders:
             given = ElectLeadersResponse(0, RESULTS) if is_full else ElectLeadersResponse(41)
             meant: dict[str, object] = {
                 "throttleTimeMs": 0,
@@ -79,7 +80,7 @@ def answer(  # noqa: PLR0911 - one return per request
                 ),
             }
             return client_codec.encode(header, given), meant
-        case client_codec.ALTER_REASSIGNMENTS:
+        case ApiKey.AlterPartitionReassignments:
             altered = AlterReassignmentsResponse(0 if is_full else 41, RESULTS * is_full)
             meant = {
                 "throttleTimeMs": 0,
@@ -88,7 +89,7 @@ def answer(  # noqa: PLR0911 - one return per request
                 "responses": _results(altered.results, "name", "partitions", "partitionIndex"),
             }
             return client_codec.encode(header, altered), meant
-        case client_codec.LIST_REASSIGNMENTS:
+        case ApiKey.ListPartitionReassignments:
             ongoing = OngoingReassignment(
                 TopicPartition(LONG, 7), _ids(3, 4, 1), _ids(3, 4), _ids(1)
             )
@@ -108,9 +109,9 @@ def answer(  # noqa: PLR0911 - one return per request
                 "topics": [{"name": LONG, "partitions": rows}] * is_full,
             }
             return client_codec.encode(header, listed), meant
-        case client_codec.CREATE_TOPICS:
+        case ApiKey.CreateTopics:
             return _created(header, is_full=is_full)
-        case client_codec.CREATE_PARTITIONS:
+        case ApiKey.CreatePartitions:
             results = (TopicResult("orders", 0, None, 9), TopicResult(LONG, 37, "why: é"))
             grown = CreatePartitionsResponse(0, results * is_full)
             rows = [
@@ -119,7 +120,7 @@ def answer(  # noqa: PLR0911 - one return per request
             ]
             meant = {"throttleTimeMs": 0, "results": rows}
             return topic_codec.encode(header, grown, {}), meant
-        case client_codec.DELETE_TOPICS:
+        case ApiKey.DeleteTopics:
             return _deleted(header, is_full=is_full)
         case _:
             return _local(header), _nothing(key, version)
@@ -198,7 +199,7 @@ def _local(header: codec.RequestHeader) -> bytes:
 
 def settings_request(header: codec.RequestHeader, name: str = str(OWN_ID)) -> bytes:
     """Return the frame of a request about the settings of a broker, ours by default."""
-    if header.api_key == client_codec.DESCRIBE_CONFIGS:
+    if header.api_key == ApiKey.DescribeConfigs:
         message = DescribeConfigsRequest(version=header.version, resources=[(4, name, None)])
     else:
         message = IncrementalAlterConfigsRequest(
@@ -219,14 +220,14 @@ def _nothing(key: int, version: int) -> dict[str, object]:
     }
     throttle: dict[str, object] = {"throttleTimeMs": 0}
     match key:
-        case client_codec.LIST_GROUPS:
+        case ApiKey.ListGroups:
             return {**(throttle if version >= 1 else {}), "errorCode": 0, "groups": []}
-        case client_codec.DESCRIBE_LOG_DIRS:
+        case ApiKey.DescribeLogDirs:
             return {**throttle, **({"errorCode": 0} if version >= 3 else {}), "results": []}
-        case client_codec.LIST_TRANSACTIONS:
+        case ApiKey.ListTransactions:
             empty: dict[str, object] = {"unknownStateFilters": [], "transactionStates": []}
             return {**throttle, "errorCode": 0, **empty}
-        case client_codec.DESCRIBE_CONFIGS:
+        case ApiKey.DescribeConfigs:
             return {**throttle, "results": [{**ours, "configs": []}]}
         case _:
             return {**throttle, "responses": [ours]}
@@ -255,7 +256,7 @@ def request(
     one = TopicPartition("orders", 0)
     two = TopicPartition(LONG, 7)
     match key:
-        case client_codec.ELECT_LEADERS:
+        case ApiKey.ElectLeaders:
             numbers = "partitionId" if release in {"2.7.2", "2.8.2"} else "partitions"
             kind = {"electionType": 0} if version >= 1 else {}
             topics = [
@@ -264,7 +265,7 @@ def request(
             ]
             fields = {**kind, "topicPartitions": topics if is_full else None, "timeoutMs": 12_500}
             return fields, ElectLeaders((one, two) if is_full else None, 12.5)
-        case client_codec.ALTER_REASSIGNMENTS:
+        case ApiKey.AlterPartitionReassignments:
             moved = [{"partitionIndex": 0, "replicas": [3, 4]}]
             cancelled = [{"partitionIndex": 7, "replicas": None}]
             listed = [
@@ -276,7 +277,7 @@ def request(
                 {"timeoutMs": 60_000, "topics": listed if is_full else []},
                 AlterReassignments(targets if is_full else {}, CLIENT),
             )
-        case client_codec.CREATE_TOPICS:
+        case ApiKey.CreateTopics:
             placed = [{"partitionIndex": 1, "brokerIds": [3, 4]}]
             chosen = {"numPartitions": -1, "replicationFactor": -1, "assignments": placed}
             named = [{"name": "a", "value": "é"}, {"name": "b", "value": None}]
@@ -287,9 +288,9 @@ def request(
                 {"timeoutMs": 12_500, "validateOnly": only, "topics": [new] * is_full},
                 TopicsWanted((topic,) * is_full, (), 12.5, only),
             )
-        case client_codec.DELETE_TOPICS:
+        case ApiKey.DeleteTopics:
             return _deletion(version, is_full=is_full)
-        case client_codec.CREATE_PARTITIONS:
+        case ApiKey.CreatePartitions:
             added = [{"brokerIds": [3, 4]}, {"brokerIds": [1]}]
             grown_too: list[dict[str, object]] = [
                 {"name": LONG, "count": 2**31 - 1, "assignments": added},

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 from typing import Any, Final, NamedTuple
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.core.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -50,27 +52,27 @@ CLIENT: Final[dict[str, Any]] = {
 def answer(key: int, version: int, *, is_full: bool) -> tuple[codec.Answer | None, object]:
     """Return an answer, None for ApiVersions, and the fields that a broker has to read."""
     match key:
-        case codec.CONTROLLED_SHUTDOWN:
+        case ApiKey.ControlledShutdown:
             left = (TopicPartition("orders", 7), TopicPartition("payments", 2)) if is_full else ()
             rows = [{"topicName": p.topic, "partitionIndex": p.partition} for p in left]
             error = 0 if is_full else 77
             meant: dict[str, object] = {"errorCode": error, "remainingPartitions": rows}
             return ControlledShutdownResponse(error, left), meant
-        case codec.SASL_HANDSHAKE:
+        case ApiKey.SaslHandshake:
             enabled = ("PLAIN", "SCRAM-SHA-512") if is_full else ()
             return codec.SaslHandshakeAnswer(enabled), {
                 "errorCode": 0,
                 "mechanisms": list(enabled),
             }
-        case codec.API_VERSIONS:
+        case ApiKey.ApiVersions:
             return None, _api_versions(version)
-        case codec.SASL_AUTHENTICATE:
+        case ApiKey.SaslAuthenticate:
             proof = b"\x00v=proof\xff" if is_full else b""
             meant = {"errorCode": 0, "errorMessage": None, "authBytes": _base64(proof)}
             return codec.SaslAuthenticateAnswer(proof), (
                 meant | ({"sessionLifetimeMs": 0} if version >= 1 else {})
             )
-        case codec.ALTER_PARTITION:
+        case ApiKey.AlterPartition:
             return _alter_partition_answer(version, is_full=is_full)
         case _:
             first, length, error = (2**40, 1000, 0) if is_full else (0, 0, 41)
@@ -147,18 +149,18 @@ def _isr_fields(version: int, result: IsrResult) -> dict[str, object]:
 def request(key: int, version: int) -> tuple[dict[str, Any], codec.Request]:
     """Return the fields of a request, and the value that it has to become."""
     match key:
-        case codec.CONTROLLED_SHUTDOWN:
+        case ApiKey.ControlledShutdown:
             epoch = EPOCH if version >= 2 else None
             fields = BROKER if version >= 2 else {"brokerId": 4}
             return fields, ControlledShutdown(BrokerId(4), epoch)
-        case codec.SASL_HANDSHAKE:
+        case ApiKey.SaslHandshake:
             return {"mechanism": "SCRAM-SHA-512"}, codec.SaslHandshake("SCRAM-SHA-512")
-        case codec.API_VERSIONS:
+        case ApiKey.ApiVersions:
             return CLIENT if version >= 3 else {}, codec.ApiVersions()
-        case codec.SASL_AUTHENTICATE:
+        case ApiKey.SaslAuthenticate:
             token = b"\x00user\x00s\xc3\xa9cret" * 20
             return {"authBytes": _base64(token)}, codec.SaslAuthenticate(token)
-        case codec.ALTER_PARTITION:
+        case ApiKey.AlterPartition:
             return _alter_partition(version)
         case _:
             return BROKER, AllocateProducerIds(BrokerId(4), EPOCH)

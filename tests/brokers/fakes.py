@@ -24,6 +24,7 @@ from kafka.protocol.admin import (
     DescribeLogDirsRequest,
     ElectLeadersRequest,
 )
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -42,7 +43,6 @@ from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
 WAIT_S: Final = 10.0
 """How long a test waits for something that must happen."""
 
-API_VERSIONS: Final = 18
 KAFKA_2_6: Final[Mapping[int, tuple[int, int]]] = {
     4: (0, 4),
     5: (0, 3),
@@ -212,7 +212,7 @@ class FakeBroker:
         api_key, version, correlation_id, name_size = struct.unpack(">hhih", frame[:10])
         body = frame[10 + name_size :]
         head = struct.pack(">i", correlation_id)
-        if api_key == API_VERSIONS:
+        if api_key == ApiKey.ApiVersions:
             keys = [(key, low, high) for key, (low, high) in self._understood.items()]
             answer = ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
             return head + bytes(answer.encode()), False

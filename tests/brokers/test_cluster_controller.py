@@ -10,10 +10,9 @@ from itertools import chain, repeat
 
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.cluster_controller import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    ELECT_LEADERS,
     FRESH_S,
     NOT_CONTROLLER,
     UNKNOWN_SERVER_ERROR,
@@ -40,8 +39,8 @@ MOVE = AlterEntry(FIRST, (BrokerId(2), BrokerId(3)))
 CANCEL = AlterEntry(SECOND, (BrokerId(1), BrokerId(2)), cancels=True)
 UNDERSTOOD: Mapping[int, tuple[int, int]] = {
     **KAFKA_2_6,
-    ELECT_LEADERS: (0, 2),
-    ALTER_PARTITION_REASSIGNMENTS: (0, 1),
+    ApiKey.ElectLeaders: (0, 2),
+    ApiKey.AlterPartitionReassignments: (0, 1),
 }
 INVALID_REPLICA_ASSIGNMENT = 39
 CLUSTER_AUTHORIZATION_FAILED = 31
@@ -258,7 +257,7 @@ def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
         orders.alter([MOVE])
         assert [r.fate for r in altered(inbox).results] == [AlterOutcome.UNSENT]
         led_by(orders, fake)
-        assert fake.received.get(timeout=10).api_key == ELECT_LEADERS
+        assert fake.received.get(timeout=10).api_key == ApiKey.ElectLeaders
 
 
 @pytest.mark.parametrize(
@@ -297,7 +296,7 @@ def test_preferred_leaders_are_elected_by_the_controller(
     """Nothing follows; the next call is another matter."""
 
     def script(received: Received) -> Answer:
-        if received.api_key == ELECT_LEADERS:
+        if received.api_key == ApiKey.ElectLeaders:
             elected = ElectLeadersResponse(
                 version=received.version, throttle_time_ms=0, error_code=0
             )
@@ -310,6 +309,6 @@ def test_preferred_leaders_are_elected_by_the_controller(
         orders.alter([MOVE])
         assert [r.error for r in altered(inbox).results] == [0]
         received = fake.received.get(timeout=10)
-    assert received.api_key == ELECT_LEADERS
+    assert received.api_key == ApiKey.ElectLeaders
     (topic,) = received.message.topic_partitions
     assert (topic.topic, list(topic.partitions)) == ("orders", [0, 1])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, REFUSED, SPACE_VERSION, LogDirQuery
@@ -37,7 +38,6 @@ from tests.contracts.log_dirs_contract import LogDirsContract
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
-DESCRIBE_LOG_DIRS = 35
 KAFKA_STORAGE_ERROR = 56
 CAPACITIES = defaultdict(dict[str, int], {BrokerId(7): {"/data": 1000}})
 
@@ -63,7 +63,7 @@ def describing(*directories: tuple[object, ...], highest: int = 2) -> FakeBroker
         results = [_named(d, wanted)[:width] for d in directories]
         return Answer(DescribeLogDirsResponse(version=version, throttle_time_ms=0, results=results))
 
-    return FakeBroker(script=script, understood={**KAFKA_2_6, DESCRIBE_LOG_DIRS: (0, highest)})
+    return FakeBroker(script=script, understood={**KAFKA_2_6, ApiKey.DescribeLogDirs: (0, highest)})
 
 
 def _named(described: tuple[Any, ...], wanted: Any) -> tuple[Any, ...]:  # noqa: ANN401 - kafka-python has no types

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from kafka.protocol.admin import AlterReplicaLogDirsResponse, DescribeLogDirsResponse
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers import replica_directories
 from controller.brokers.endpoints import ListenerChoice, Security
@@ -20,12 +21,11 @@ from tests.brokers.fakes import Answer, CollectingInbox, Drop, FakeBroker, Recei
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
-ALTER_REPLICA_LOG_DIRS = 34
 
 
 def answering(received: Received) -> Answer:
     """Answer for two directories, of which one holds a future log; refuse the other partition."""
-    if received.api_key == ALTER_REPLICA_LOG_DIRS:
+    if received.api_key == ApiKey.AlterReplicaLogDirs:
         rows = [
             (topic.name, [(n, 0 if n == 0 else 57) for n in topic.partitions])
             for directory in received.message.dirs
@@ -79,7 +79,7 @@ def test_each_requested_replica_is_answered(
         broker = fake.registration()
         directories.alter(broker, {ORDERS: "/1", OTHER: "/9"})
         event = inbox.next()
-        assert fake.received.get_nowait().api_key == ALTER_REPLICA_LOG_DIRS
+        assert fake.received.get_nowait().api_key == ApiKey.AlterReplicaLogDirs
         directories.update_brokers([])
     results = (DirectoryResult(ORDERS, "/1", 0), DirectoryResult(OTHER, "/9", 57))
     assert event == LogDirsAltered(broker.id, broker.epoch, results)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from kafka.protocol.admin import AlterConfigsResponse
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.setting_survey import ENCRYPTED, NOT_LIVE, SettingSurvey
-from controller.brokers.topic_validation import ALTER_CONFIGS
 from controller.core.applied_throttles import Entity
 from controller.doctor.snapshot import SettingVerdicts
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Received
 
-UNDERSTOOD = {**KAFKA_2_6, ALTER_CONFIGS: (0, 1)}
+UNDERSTOOD = {**KAFKA_2_6, ApiKey.AlterConfigs: (0, 1)}
 GOOD, BAD = {"retention.ms": "1"}, {"retention.ms": "soon"}
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import (
     BROKER,
     DELETION,
-    DESCRIBE_CONFIGS,
     LIMITS,
     MIN_INSYNC_REPLICAS,
     PROTOCOL,
@@ -154,7 +154,7 @@ def test_each_broker_says_whether_topics_may_be_deleted(
         configs = [(DELETION, value), (PROTOCOL, "3.9-IV0")]
         return Answer(_described(received.version, [(0, None, BROKER, "3", configs)]))
 
-    with FakeBroker(3, answer, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)}) as fake:
+    with FakeBroker(3, answer, {**KAFKA_2_6, ApiKey.DescribeConfigs: (0, 2)}) as fake:
         broker = fake.registration()
         configs.describe_brokers([broker])
         event = inbox.next()
@@ -175,7 +175,7 @@ def test_what_is_no_protocol_is_no_answer(
         configs = [(DELETION, "true"), (PROTOCOL, value)]
         return Answer(_described(received.version, [(0, None, BROKER, "3", configs)]))
 
-    with FakeBroker(3, answer, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)}) as fake:
+    with FakeBroker(3, answer, {**KAFKA_2_6, ApiKey.DescribeConfigs: (0, 2)}) as fake:
         configs.describe_brokers([fake.registration()])
         event = inbox.next()
     assert isinstance(event, BrokerSettingsRead)
@@ -213,7 +213,7 @@ def describing(broker_id: int, least: str, held_by: threading.Event | None = Non
         return answer if held_by is None else Hold(held_by, answer)
 
     settings = ((MIN_INSYNC_REPLICAS, least), (UNCLEAN_LEADER_ELECTION, "false"))
-    return FakeBroker(broker_id, script, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)})
+    return FakeBroker(broker_id, script, {**KAFKA_2_6, ApiKey.DescribeConfigs: (0, 2)})
 
 
 def _described(version: int, rows: list[tuple[Any, ...]]) -> DescribeConfigsResponse:

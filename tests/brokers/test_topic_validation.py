@@ -10,15 +10,16 @@ from dataclasses import replace
 
 import pytest
 from kafka.protocol.admin import AlterConfigsResponse, DescribeConfigsResponse
+from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import ConnectionSettings
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.topic_configs import DESCRIBE_CONFIGS, LIMITS
-from controller.brokers.topic_validation import ALTER_CONFIGS, SILENT_S, TopicValidation
+from controller.brokers.topic_configs import LIMITS
+from controller.brokers.topic_validation import SILENT_S, TopicValidation
 from controller.core.topic_requests import EffectiveConfig, TopicDefaults
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Hold, Reaction, Received
 
-UNDERSTOOD = {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2), ALTER_CONFIGS: (0, 1)}
+UNDERSTOOD = {**KAFKA_2_6, ApiKey.DescribeConfigs: (0, 2), ApiKey.AlterConfigs: (0, 1)}
 CONFIGURED: dict[str, str | None] = {
     "num.partitions": "6",
     "default.replication.factor": "3",
@@ -38,7 +39,7 @@ def broker(
 
     def script(received: Received) -> Answer:
         message = received.message
-        if message.API_KEY == DESCRIBE_CONFIGS:
+        if ApiKey.DescribeConfigs == message.API_KEY:
             shown: list[tuple[object, ...]] = [
                 (name, value, True, 5, False, []) for name, value in configured.items()
             ]
@@ -231,7 +232,7 @@ def test_silent_broker_is_asked_once_for_all_requests_and_again_later(start: Sta
     validation, served = start(broker(1, CONFIGURED), broker(2, CONFIGURED))
     impatient(validation)
     released = threading.Event()
-    hold(served[1], DESCRIBE_CONFIGS, released)
+    hold(served[1], ApiKey.DescribeConfigs, released)
     validation.silent_s = 0.0
     assert validation.defaults() is None
     validation.silent_s = SILENT_S
@@ -252,7 +253,7 @@ def test_settings_are_not_validated_by_a_broker_that_was_just_silent(start: Star
     assert validation.defaults() is not None
     impatient(validation)
     released = threading.Event()
-    hold(served[0], ALTER_CONFIGS, released)
+    hold(served[0], ApiKey.AlterConfigs, released)
     for _ in range(2):
         assert validation.config_problems([(("x", "1"),)]) == {}
     released.set()

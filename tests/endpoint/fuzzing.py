@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.core import broker_requests, client_requests
 from controller.core.model import BrokerId
 from controller.core.topic_requests import (
@@ -153,12 +155,12 @@ def _client_outcome_of(frame: bytes) -> str:
     if not lowest <= header.version <= highest:
         return "relayed"
     _, wanted = topic_codec.decode(frame)
-    if header.api_key == client_codec.DELETE_TOPICS:
+    if header.api_key == ApiKey.DeleteTopics:
         ended = [topic_codec.DeletionResult(topic, 17, "é") for topic in wanted.deleted]
         topic_codec.encode_deletion(header, ended)
         return "DeleteTopicsResponse"
     results = tuple(TopicResult(name, 17, name) for name in wanted.names)
-    is_new = header.api_key == client_codec.CREATE_TOPICS
+    is_new = header.api_key == ApiKey.CreateTopics
     answer = CreateTopicsResponse(0, results) if is_new else CreatePartitionsResponse(0, results)
     topic_codec.encode(header, answer, {})
     return type(answer).__name__

@@ -14,6 +14,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
 )
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -22,31 +23,31 @@ from controller.brokers.messages import topic_uuid
 from controller.endpoint import client_codec, codec, messages, topic_codec
 
 _CLIENT_MESSAGES: dict[int, tuple[Any, dict[str, Any]]] = {
-    client_codec.ELECT_LEADERS: (
+    ApiKey.ElectLeaders: (
         ElectLeadersRequest,
         {"election_type": 0, "topic_partitions": [("orders", [0, 7])], "timeout_ms": 9},
     ),
-    client_codec.ALTER_REASSIGNMENTS: (
+    ApiKey.AlterPartitionReassignments: (
         AlterPartitionReassignmentsRequest,
         {"timeout_ms": 9, "topics": [("orders", [(0, [1, 2]), (7, None)])]},
     ),
-    client_codec.LIST_REASSIGNMENTS: (
+    ApiKey.ListPartitionReassignments: (
         ListPartitionReassignmentsRequest,
         {"timeout_ms": 9, "topics": [("orders", [0, 7])]},
     ),
-    client_codec.DESCRIBE_CONFIGS: (
+    ApiKey.DescribeConfigs: (
         DescribeConfigsRequest,
         {"resources": [(4, "1000000", None), (4, "1000000", ["log.dirs"])]},
     ),
-    client_codec.INCREMENTAL_ALTER_CONFIGS: (
+    ApiKey.IncrementalAlterConfigs: (
         IncrementalAlterConfigsRequest,
         {"resources": [(4, "1000000", [("a", 1, None)])], "validate_only": False},
     ),
-    client_codec.CREATE_TOPICS: (
+    ApiKey.CreateTopics: (
         CreateTopicsRequest,
         {"topics": [("new", 1, 1, [(0, [1])], [("a", None)])], "timeout_ms": 9},
     ),
-    client_codec.DELETE_TOPICS: (
+    ApiKey.DeleteTopics: (
         DeleteTopicsRequest,
         {
             "topics": [("old", None), (None, topic_uuid("Tm9wZSBub3RoaW5nIGhlcg"))],
@@ -54,7 +55,7 @@ _CLIENT_MESSAGES: dict[int, tuple[Any, dict[str, Any]]] = {
             "timeout_ms": 9,
         },
     ),
-    client_codec.CREATE_PARTITIONS: (
+    ApiKey.CreatePartitions: (
         CreatePartitionsRequest,
         {"topics": [("new", 3, None)], "timeout_ms": 9, "validate_only": False},
     ),
@@ -81,21 +82,21 @@ def frame_of(message: ApiMessage, correlation_id: int = 77, client_id: str | Non
 def request_frame(key: int, version: int) -> bytes:
     """Return a frame of each request and version that is served."""
     match key:
-        case codec.CONTROLLED_SHUTDOWN:
+        case ApiKey.ControlledShutdown:
             message = messages.ControlledShutdownRequest(
                 version=version, broker_id=4, broker_epoch=25769803801
             )
-        case codec.SASL_HANDSHAKE:
+        case ApiKey.SaslHandshake:
             message = SaslHandshakeRequest(version=version, mechanism="SCRAM-SHA-512")
-        case codec.API_VERSIONS:
+        case ApiKey.ApiVersions:
             message = ApiVersionsRequest(
                 version=version,
                 client_software_name="apache-kafka-java",
                 client_software_version="3.9.1",
             )
-        case codec.SASL_AUTHENTICATE:
+        case ApiKey.SaslAuthenticate:
             message = SaslAuthenticateRequest(version=version, auth_bytes=b"\x00user\x00secret")
-        case codec.ALTER_PARTITION:
+        case ApiKey.AlterPartition:
             message = messages.AlterPartitionRequest(
                 version=version, broker_id=4, broker_epoch=25769803801, topics=_topics(version)
             )
@@ -123,7 +124,7 @@ def client_frame(key: int, version: int) -> bytes:
 
 def unclean_frame() -> bytes:
     """Return a frame of an election that may lose records."""
-    fields = {**_CLIENT_MESSAGES[client_codec.ELECT_LEADERS][1], "election_type": 1}
+    fields = {**_CLIENT_MESSAGES[ApiKey.ElectLeaders][1], "election_type": 1}
     return frame_of(ElectLeadersRequest(version=2, **fields))
 
 

@@ -14,6 +14,8 @@ import struct
 from collections import Counter
 from typing import cast
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.core.broker_requests import BrokerAnswer
 from controller.core.events import BrokerAsked
 from controller.endpoint import codec
@@ -22,7 +24,7 @@ from tests.endpoint.fuzzing import answer_to, hostile_frame
 from tests.endpoint.requests import request_frame
 from tests.endpoint.serving import Served, answer_of, framed, serving
 
-HELLO = framed(request_frame(codec.API_VERSIONS, 3))
+HELLO = framed(request_frame(ApiKey.ApiVersions, 3))
 HONEST_EVERY = 500
 """After so many frames, a peer that behaves well has to be served."""
 

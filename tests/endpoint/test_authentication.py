@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from controller.endpoint import codec
@@ -25,8 +26,8 @@ from tests.certificates import Pair
 from tests.endpoint.requests import frame_of, request_frame
 from tests.endpoint.serving import Served, answer_of, eventually, framed, serving
 
-ALTER = framed(request_frame(codec.ALTER_PARTITION, 0))
-HELLO = framed(request_frame(codec.API_VERSIONS, 3))
+ALTER = framed(request_frame(ApiKey.AlterPartition, 0))
+HELLO = framed(request_frame(ApiKey.ApiVersions, 3))
 WAIT_S = Limits(unauthenticated_s=2.0)
 
 
@@ -63,7 +64,7 @@ def test_a_broker_authenticates_by_plain_and_is_answered(tmp_path: Path) -> None
     """ApiVersions may be asked before and after, and lists SASL."""
     with sasl(tmp_path, "PLAIN") as served, served.connect() as broker:
         broker.sendall(HELLO)
-        assert struct.pack(">h", codec.SASL_HANDSHAKE) in answer_of(broker)
+        assert struct.pack(">h", ApiKey.SaslHandshake) in answer_of(broker)
         assert handshake(broker, "PLAIN")[4:6] == b"\0\0"
         assert authenticate(broker, b"\0kafka\0secret")
         broker.sendall(HELLO + ALTER)
@@ -123,7 +124,7 @@ def test_a_mechanism_that_is_not_enabled_closes_the_connection(tmp_path: Path) -
     "sent",
     [
         ALTER,
-        framed(request_frame(codec.SASL_AUTHENTICATE, 2)),
+        framed(request_frame(ApiKey.SaslAuthenticate, 2)),
         framed(frame_of(SaslHandshakeRequest(version=0, mechanism="PLAIN"))),
         HELLO * 11,
         struct.pack(">i", 65_537),
@@ -156,7 +157,7 @@ def test_nothing_else_is_decoded_before_authentication(
         peer.sendall(HELLO + ALTER)
         assert answer_of(peer)
         assert answer_of(peer) == b""
-        assert [codec.header_of(frame).api_key for frame in decoded] == [codec.API_VERSIONS]
+        assert [codec.header_of(frame).api_key for frame in decoded] == [ApiKey.ApiVersions]
 
 
 def test_who_does_not_authenticate_in_time_is_closed(tmp_path: Path) -> None:

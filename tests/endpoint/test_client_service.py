@@ -21,6 +21,7 @@ from kafka.protocol.admin import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -62,7 +63,6 @@ from tests.endpoint.serving import (
 OWN_ID = 1_000_000
 NOT_CONTROLLER = client_requests.NOT_CONTROLLER
 STALE_CONTROLLER_EPOCH = 11
-METADATA = 3
 CREATE, ALTER = 5, 7
 """Operations (``AclOperation``)."""
 
@@ -500,7 +500,7 @@ def test_without_the_role_a_client_hears_the_brokers_answer_and_has_to_connect_a
 def test_brokers_hear_at_once_that_the_role_is_not_here() -> None:
     """Also where the request would reach the controller: they would stay connected."""
     with public(lambda _header, _frame: b"never asked", is_held=False) as served:
-        (answer,) = served.exchange(request_frame(codec.ALTER_PARTITION, 3))
+        (answer,) = served.exchange(request_frame(ApiKey.AlterPartition, 3))
         body = messages.AlterPartitionResponse.decode(answer[5:], version=3)
         assert body.error_code == NOT_CONTROLLER
         assert not served.loop.events
@@ -517,7 +517,7 @@ def test_no_broker_answers_another_in_the_place_of_the_controller() -> None:
         return answering(header, body)
 
     with public(former) as served:
-        assert served.exchange(request_frame(codec.ALTER_PARTITION, 3)) == [b""]
+        assert served.exchange(request_frame(ApiKey.AlterPartition, 3)) == [b""]
         assert not served.loop.events
 
 
@@ -555,13 +555,13 @@ def test_malformed_request_does_not_reach_the_loop() -> None:
 
 def judged(header: codec.RequestHeader, error: int) -> bytes:
     """Return a broker's answer to what brokers ask of their controller."""
-    if header.api_key == codec.CONTROLLED_SHUTDOWN:
+    if header.api_key == ApiKey.ControlledShutdown:
         error = STALE_CONTROLLER_EPOCH if error == NOT_CONTROLLER else error
         shutdown = messages.ControlledShutdownResponse(
             version=header.version, error_code=error, remaining_partitions=[]
         )
         return answering(header, shutdown)
-    if header.api_key == client_codec.ALTER_REASSIGNMENTS:
+    if header.api_key == ApiKey.AlterPartitionReassignments:
         return altered(header, error)
     return answering(
         header,
@@ -582,14 +582,15 @@ def long_change(partitions: int = 50_000) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "ask", [long_change(), request_frame(codec.CONTROLLED_SHUTDOWN, 3), alter_request()]
+    "ask", [long_change(), request_frame(ApiKey.ControlledShutdown, 3), alter_request()]
 )
 def test_request_that_came_before_the_claim_does_not_reach_the_loop_after_it(ask: bytes) -> None:
     """No broker was asked whether the peer may: it is answered at once, and never waits."""
     with public(lambda header, _: judged(header, NOT_CONTROLLER), is_held=False) as served:
         with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
             client.sendall(framed(ask))
-            time.sleep(0.02)
+            peers, frames = served.server._connections, served.brokers[0].frames
+            eventually(lambda: frames or any(peer.was_served for peer in tuple(peers)))
             served.serve()
             assert answer_of(client)
         time.sleep(0.3)
@@ -599,8 +600,8 @@ def test_request_that_came_before_the_claim_does_not_reach_the_loop_after_it(ask
 @pytest.mark.parametrize(
     "ask",
     [
-        request_frame(codec.ALTER_PARTITION, 3),
-        request_frame(codec.CONTROLLED_SHUTDOWN, 3),
+        request_frame(ApiKey.AlterPartition, 3),
+        request_frame(ApiKey.ControlledShutdown, 3),
         alter_request(),
     ],
 )
@@ -625,7 +626,7 @@ def test_permission_of_one_tenure_is_void_in_the_next(ask: bytes) -> None:
 
 @pytest.mark.parametrize(
     "ask",
-    [long_change(), request_frame(codec.CONTROLLED_SHUTDOWN, 3), alter_request()],
+    [long_change(), request_frame(ApiKey.ControlledShutdown, 3), alter_request()],
 )
 def test_request_without_rights_is_not_decoded(ask: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs: a broker refuses it by its first bytes and its connection."""
@@ -648,7 +649,7 @@ def test_permission_names_the_broker_that_gave_it() -> None:
         lambda header, _: judged(header, NOT_CONTROLLER),
         answer=lambda _: AlterPartitionResponse(0),
     ) as served:
-        served.exchange(request_frame(codec.ALTER_PARTITION, 3))
+        served.exchange(request_frame(ApiKey.AlterPartition, 3))
         (event,) = served.loop.events
         assert event.permission.granted_by == served.brokers[0].id
         assert event.permission.controller_epoch == served.tickets.tenure
@@ -674,7 +675,7 @@ def test_long_request_for_topics_is_read_only_with_a_right_on_the_cluster(
     assert len(frame) > SMALL_FRAME
 
     def broker(header: codec.RequestHeader, given: bytes) -> bytes:
-        if header.api_key == client_codec.CREATE_TOPICS:
+        if header.api_key == ApiKey.CreateTopics:
             return given[4:8] + b"not controller"
         return seen(header, OWN_ID, *operations)
 
@@ -722,7 +723,7 @@ def test_request_for_too_many_topics_closes_the_connection() -> None:
     with public(lambda header, _: seen(header, OWN_ID, CREATE)) as served:
         assert served.exchange(frame_of(request)) == [b""]
         (asked,) = served.brokers[0].frames
-        assert codec.header_of(asked).api_key == METADATA
+        assert codec.header_of(asked).api_key == ApiKey.Metadata
         assert not served.loop.events
 
 
@@ -738,7 +739,7 @@ def test_brokers_are_answered_if_another_broker_permits_them_to_ask(*, permitted
         return answering(header, body)
 
     with public(broker, answer=lambda _: AlterPartitionResponse(0)) as served:
-        (answer,) = served.exchange(request_frame(codec.ALTER_PARTITION, 3))
+        (answer,) = served.exchange(request_frame(ApiKey.AlterPartition, 3))
         found = messages.AlterPartitionResponse.decode(answer[5:], version=3).error_code
         assert found == (0 if permitted else 31)
         assert len(served.loop.events) == int(permitted)
@@ -922,7 +923,7 @@ def test_long_frames_are_read_after_authentication_only(token: bytes, *, is_last
     """With SCRAM, the first message proves nothing: it has the name of a user."""
 
     def broker(header: codec.RequestHeader, frame: bytes) -> bytes:
-        if header.api_key != codec.SASL_AUTHENTICATE:
+        if header.api_key != ApiKey.SaslAuthenticate:
             return frame[4:8]
         body = SaslAuthenticateResponse(
             version=2, error_code=0, error_message=None, auth_bytes=token, session_lifetime_ms=0

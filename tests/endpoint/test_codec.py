@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from controller.brokers.messages import topic_uuid
@@ -78,7 +79,7 @@ def test_client_id_may_be_null() -> None:
 @pytest.mark.parametrize("version", range(4))
 def test_alter_partition_names_topics_as_its_version_does(version: int) -> None:
     """Names below version 2, ids from there on; the recovery state from version 1 on."""
-    _, request = codec.decode(request_frame(codec.ALTER_PARTITION, version))
+    _, request = codec.decode(request_frame(ApiKey.AlterPartition, version))
     by_id = version >= 2
     changes = tuple(
         IsrChange(
@@ -110,7 +111,7 @@ def test_controlled_shutdown_has_an_epoch_from_version_2_on(
     version: int, epoch: BrokerEpoch | None
 ) -> None:
     """Version 1 has none (KIP-380)."""
-    _, request = codec.decode(request_frame(codec.CONTROLLED_SHUTDOWN, version))
+    _, request = codec.decode(request_frame(ApiKey.ControlledShutdown, version))
     assert request == ControlledShutdown(BrokerId(4), epoch)
 
 
@@ -122,7 +123,7 @@ def test_controlled_shutdown_with_an_epoch_of_minus_one_is_not_one_without() -> 
 
 
 @pytest.mark.parametrize(
-    "key", [codec.CONTROLLED_SHUTDOWN, codec.ALTER_PARTITION, codec.ALLOCATE_PRODUCER_IDS]
+    "key", [ApiKey.ControlledShutdown, ApiKey.AlterPartition, ApiKey.AllocateProducerIds]
 )
 def test_refusal_is_the_answer_that_consists_of_an_error(key: int) -> None:
     """In every version, of the header alone."""
@@ -138,21 +139,21 @@ def test_refusal_is_the_answer_that_consists_of_an_error(key: int) -> None:
 
 def test_allocate_producer_ids_names_the_broker() -> None:
     """With its epoch."""
-    _, request = codec.decode(request_frame(codec.ALLOCATE_PRODUCER_IDS, 0))
+    _, request = codec.decode(request_frame(ApiKey.AllocateProducerIds, 0))
     assert request == AllocateProducerIds(BrokerId(4), EPOCH)
 
 
 @pytest.mark.parametrize("version", range(2))
 def test_handshake_names_the_mechanism(version: int) -> None:
     """In both versions."""
-    _, request = codec.decode(request_frame(codec.SASL_HANDSHAKE, version))
+    _, request = codec.decode(request_frame(ApiKey.SaslHandshake, version))
     assert request == codec.SaslHandshake("SCRAM-SHA-512")
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_authentication_carries_bytes(version: int) -> None:
     """In all versions."""
-    _, request = codec.decode(request_frame(codec.SASL_AUTHENTICATE, version))
+    _, request = codec.decode(request_frame(ApiKey.SaslAuthenticate, version))
     assert request == codec.SaslAuthenticate(b"\x00user\x00secret")
 
 
@@ -301,7 +302,7 @@ def test_header_of_an_answer_is_flexible_with_its_body(
 @pytest.mark.parametrize("version", range(4))
 def test_api_versions_lists_what_is_served(version: int) -> None:
     """And nothing else."""
-    frame = codec.api_versions_response(header(codec.API_VERSIONS, version))
+    frame = codec.api_versions_response(header(ApiKey.ApiVersions, version))
     body = ApiVersionsResponse.decode(frame[8:], version=version)
     listed = {row.api_key: (row.min_version, row.max_version) for row in body.api_keys}
     assert (body.error_code, listed) == (0, codec.ADVERTISED)
@@ -310,7 +311,7 @@ def test_api_versions_lists_what_is_served(version: int) -> None:
 @pytest.mark.parametrize("version", [4, 5, 32767])
 def test_unknown_api_versions_is_answered_in_version_0(version: int) -> None:
     """With UNSUPPORTED_VERSION and the versions of key 18, whatever its body has (KIP-511)."""
-    frame = struct.pack(">hhihb", codec.API_VERSIONS, version, 77, -1, 0) + b"anything"
+    frame = struct.pack(">hhihb", ApiKey.ApiVersions, version, 77, -1, 0) + b"anything"
     read, request = codec.decode(frame)
     assert (read.version, request) == (version, codec.ApiVersions())
     assert codec.api_versions_response(read)[4:] == struct.pack(">ihihhh", 77, 35, 1, 18, 0, 3)
@@ -359,16 +360,16 @@ def test_value_that_does_not_fit_is_not_sent() -> None:
 def answer_frame(read: codec.RequestHeader) -> bytes:
     """Return the frame of an answer to each request."""
     match read.api_key:
-        case codec.CONTROLLED_SHUTDOWN:
+        case ApiKey.ControlledShutdown:
             remaining = (TopicPartition("orders", 0), TopicPartition("payments", 2))
             return codec.encode(read, ControlledShutdownResponse(0, remaining))
-        case codec.SASL_HANDSHAKE:
+        case ApiKey.SaslHandshake:
             return codec.encode(read, codec.SaslHandshakeAnswer(("PLAIN", "SCRAM-SHA-512")))
-        case codec.API_VERSIONS:
+        case ApiKey.ApiVersions:
             return codec.api_versions_response(read)
-        case codec.SASL_AUTHENTICATE:
+        case ApiKey.SaslAuthenticate:
             return codec.encode(read, codec.SaslAuthenticateAnswer(b"v=proof"))
-        case codec.ALTER_PARTITION:
+        case ApiKey.AlterPartition:
             return codec.encode(read, AlterPartitionResponse(0, (result(0), result(7))))
         case _:
             return codec.encode(read, ProducerIdsResponse(0, 1000, 1000))

@@ -16,6 +16,7 @@ from kafka.protocol.admin import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
+from kafka.protocol.api_key import ApiKey
 
 from controller.core.broker_requests import AlterPartitionResponse
 from controller.core.client_requests import AlterReassignmentsResponse
@@ -27,7 +28,6 @@ from tests.endpoint.requests import frame_of
 from tests.endpoint.serving import WITHIN_S, answer_of, eventually, framed, resident_bytes
 from tests.endpoint.test_client_service import (
     ALTER,
-    METADATA,
     NOT_CONTROLLER,
     altered,
     answering,
@@ -217,7 +217,7 @@ def test_long_request_that_a_broker_carries_out_is_not_counted_as_decoded() -> N
     features = struct.pack(">hhih", 57, 0, 7, -1) + b"\0" + bytes(100_000)
 
     def broker(header: codec.RequestHeader, frame: bytes) -> bytes:
-        return seen(header, 2, ALTER) if header.api_key == METADATA else frame[4:8] + b"done"
+        return seen(header, 2, ALTER) if header.api_key == ApiKey.Metadata else frame[4:8] + b"done"
 
     with public(broker, limits=Limits(address_decoded_bytes=1)) as served:
         assert served.exchange(features) == [features[4:8] + b"done"]

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 
 import pytest
+from kafka.protocol.api_key import ApiKey
 
 from controller.async_server import STOP_S
 from controller.core import broker_requests
@@ -26,9 +27,9 @@ from controller.setting_values import HttpAddress
 from tests.endpoint.requests import frame_of, request_frame
 from tests.endpoint.serving import WITHIN_S, Counts, answer_of, eventually, framed, serving
 
-ALTER = framed(request_frame(codec.ALTER_PARTITION, 0))
-HELLO = framed(request_frame(codec.API_VERSIONS, 3))
-VERSIONS_WITH_TAG = request_frame(codec.API_VERSIONS, 3)[:-1] + b"\x01\x00\x80\x80\x04"
+ALTER = framed(request_frame(ApiKey.AlterPartition, 0))
+HELLO = framed(request_frame(ApiKey.ApiVersions, 3))
+VERSIONS_WITH_TAG = request_frame(ApiKey.ApiVersions, 3)[:-1] + b"\x01\x00\x80\x80\x04"
 """An ApiVersions that ends with an unknown tagged field of ``SMALL_FRAME`` bytes, without these."""
 
 
@@ -52,7 +53,7 @@ def test_a_request_reaches_the_loop_and_its_answer_the_broker() -> None:
 def test_api_versions_lists_what_is_served() -> None:
     """SASL is not, without mechanisms; an unknown version is answered, and the peer asks again."""
     with serving() as served, served.connect() as broker:
-        broker.sendall(framed(request_frame(codec.API_VERSIONS, 0)))
+        broker.sendall(framed(request_frame(ApiKey.ApiVersions, 0)))
         _, error, count = struct.unpack_from(">ihi", answer := answer_of(broker))
         assert error == 0
         keys = [struct.unpack_from(">hhh", answer, 10 + 6 * n) for n in range(count)]
@@ -131,7 +132,7 @@ def test_a_loop_that_does_not_answer_in_time_is_no_controller() -> None:
         struct.pack(">i", codec.FRAME_MAX + 1),
         framed(VERSIONS_WITH_TAG + bytes(SMALL_FRAME)),
         framed(b"\x00"),
-        framed(request_frame(codec.ALTER_PARTITION, 0) + b"\x00"),
+        framed(request_frame(ApiKey.AlterPartition, 0) + b"\x00"),
         framed(struct.pack(">hhih", 3, 9, 1, -1)),
         framed(struct.pack(">hhih", 7, 0, 1, -1)),
         b"GET / HTTP/1.1\r\n\r\n",
