@@ -1,6 +1,6 @@
 # Everything works on a fresh clone: whatever needs the environment makes it first.
 #
-#   make test      set-up, checks, unit tests, smoke tests on real brokers
+#   make test      set-up, checks, unit tests, histories, smoke tests on real brokers: ten minutes
 #   make demo      a real cluster, a real reassignment, the proof that nothing was lost
 #   make cluster   a real cluster to try the commands on
 #   make help      the rest
@@ -23,12 +23,16 @@ COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
 SIM_ASKED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.asked_campaigns
+# Tests in several processes: a file, or a group that shares something expensive, stays in one.
+UNIT := PYTHONHASHSEED=0 $(BIN)/python -m pytest tests --numprocesses auto --dist loadgroup
+ON_BROKERS := $(BIN)/python -m pytest integration --numprocesses 2 --dist loadfile --timeout 300
+TIMES := build/times
 # Containers start slowly on a busy machine: a long limit. The log says what was built, and when.
 ON_CONTAINERS := --cluster containers --timeout 1200 --durations 8 \
 	-o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(asctime)s %(message)s'
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture cast help setup check unit test test-all integration kafka-tests containers smoke sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,14 +51,20 @@ check: $(READY) ## style, format, types, and who may import whom
 	$(BIN)/mypy --strict $(CODE)
 	$(BIN)/lint-imports --no-cache
 
-unit: $(READY) ## the fast tests: no network, no sleeping; and the first histories
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests --numprocesses auto
-	$(SIM) --count 300
-	$(SIM_DELEGATED) --count 60
-	$(SIM_ASKED) --count 300
+unit: $(READY) ## the fast tests: no network, no sleeping
+	$(UNIT) -m 'not exhaustive'
 
-smoke: $(READY) ## the few tests on real brokers that stand for the rest
-	$(BIN)/python -m pytest integration -m smoke --timeout 300
+exhaustive: $(READY) ## more seeds and cases of the fast tests
+	$(UNIT) -m exhaustive
+
+first-histories: $(READY) ## the first histories of each kind; COUNT=n
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.first_histories $(if $(COUNT),--count $(COUNT))
+
+smoke: $(READY) ## a dozen tests on real brokers that stand for the rest
+	$(ON_BROKERS) -m smoke
+
+acceptance: $(READY) ## the tests on real brokers that continuous integration runs, the smoke tests among them
+	$(ON_BROKERS) -m 'smoke or acceptance'
 
 integration: $(READY) ## every test on real brokers; CLUSTER=containers: those that run on the compose file's
 	$(BIN)/python -m pytest integration --timeout 600 $(if $(filter containers,$(CLUSTER)),$(ON_CONTAINERS))
@@ -65,9 +75,19 @@ kafka-tests: $(READY) ## Kafka's own tests with the daemon as the controller; KA
 containers: $(READY) ## what is deployed, on real containers: the image, the compose file, the systemd unit
 	$(BIN)/python -m pytest integration/containers $(ON_CONTAINERS)
 
-test: setup check unit smoke ## what has to pass before a change goes in
+# The checks run beside the unit tests, and say something when those have ended.
+test: $(READY) ## what has to pass before a change goes in: check, unit, first-histories, smoke
+	@mkdir -p build; : > $(TIMES); \
+	trap 'echo "took $$(paste -s -d, $(TIMES) | sed "s/,/, /g"), $$SECONDS s in all"' EXIT; \
+	timed() { local began=$$SECONDS; $(MAKE) --no-print-directory $$1 || return; \
+		echo "$$1 $$((SECONDS - began)) s" >> $(TIMES); }; \
+	timed check > build/check.log 2>&1 & checked=$$!; passed=yes; \
+	timed unit || passed=no; \
+	wait $$checked || { cat build/check.log; passed=no; }; \
+	[ $$passed = yes ]; \
+	timed first-histories; timed smoke
 
-test-all: setup check unit histories integration chaos ## with every test on real brokers, and half an hour of random faults
+test-all: setup check unit exhaustive histories integration chaos ## with every test on real brokers, and half an hour of random faults
 
 histories: $(READY) ## ten thousand seeded histories, a thousand of the delegated engine, and two thousand with brokers that ask, on every processor
 	$(SIM) --count 10000

@@ -2,9 +2,9 @@
 Daemons that die at a boundary between two writes or sends, on real brokers and under a producer.
 
 Every boundary of ``integration.rigs.failpoints`` is tried with every hand, where leaders write
-their ISR themselves and where they ask the daemon. Smoke tests are, of the former, one row of that
-table, two chains, in which daemons die at one boundary after the other, and one hand for each
-boundary that is in neither.
+their ISR themselves and where they ask the daemon. Acceptance tests are, of the former, one row of
+that table, two chains, in which daemons die at one boundary after the other, and one hand for each
+boundary that is in neither. Smoke tests are three cells of that row.
 """
 
 from __future__ import annotations
@@ -28,17 +28,24 @@ from integration.rigs.recovery_scenes import (
 )
 
 ROW: Final = Failpoint.EXCLUSION_ACKNOWLEDGED
-"""The row that is a smoke test: the leader knows who is dropped, nothing is deleted yet."""
+"""The row of the acceptance tests: the leader knows who is dropped, nothing is deleted yet."""
+SMOKE: Final = ((NATIVE[0], Hand.RESTARTED), (NATIVE[0], Hand.KAFKA), (NATIVE[1], Hand.RESTARTED))
+"""The clusters and hands of the smoke tests, at that boundary."""
 
 
-def is_alone(shape: Shape, hand: Hand) -> bool:
-    """Return whether no other smoke test passes the shape's boundaries: one hand does for each."""
-    return shape not in CHAINED and hand is Hand.RESTARTED
+def cell_marks(
+    row: Row, shape: Shape, failpoint: Failpoint, hand: Hand
+) -> list[pytest.MarkDecorator]:
+    """Return the marks of a cell; one hand does for a shape that no chain passes."""
+    is_alone = shape not in CHAINED and hand is Hand.RESTARTED
+    if failpoint is ROW and (row, hand) in SMOKE:
+        return [pytest.mark.smoke]
+    return marks(row) if failpoint is ROW or is_alone else []
 
 
-def marks(row: Row, *, is_smoke: bool) -> list[pytest.MarkDecorator]:
-    """Return the marks of a test that is a smoke test on the shared cluster."""
-    return [pytest.mark.smoke] if is_smoke and not row.endpoint else []
+def marks(row: Row) -> list[pytest.MarkDecorator]:
+    """Return the marks of an acceptance test, if the row is the shared cluster's."""
+    return [] if row.endpoint else [pytest.mark.acceptance]
 
 
 CELLS: Final = [
@@ -48,7 +55,7 @@ CELLS: Final = [
         failpoint,
         hand,
         id=f"{row.name}-{shape.name}-{failpoint}-{hand}",
-        marks=marks(row, is_smoke=failpoint is ROW or is_alone(shape, hand)),
+        marks=cell_marks(row, shape, failpoint, hand),
     )
     for row in NATIVE
     for shape in SHAPES
@@ -84,7 +91,7 @@ def test_the_plan_is_carried_out_and_no_record_is_lost_with_each_successor(  # n
 @pytest.mark.parametrize(
     ("native_cluster", "shape"),
     [
-        pytest.param(row, shape, id=f"{row.name}-{shape.name}", marks=marks(row, is_smoke=True))
+        pytest.param(row, shape, id=f"{row.name}-{shape.name}", marks=marks(row))
         for row in NATIVE
         for shape in CHAINED
     ],

@@ -93,7 +93,7 @@ def test_the_first_write_of_every_rollback_is_out_within_a_second(
     assert max(recorded.values()) < 1000
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_scope_all_undoes_a_request_that_has_ended(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -48,7 +48,7 @@ def three() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_nothing_acknowledged_is_lost_when_a_broker_is_killed_and_comes_back(
     three: Cluster,
 ) -> None:
@@ -150,7 +150,7 @@ def test_the_shared_cluster_is_whole_again_whatever_a_test_did_to_it(
     eventually(lambda: cluster.isr(topic, 0) == {1, 2, 3, 4, 5}, within_s=60)
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_children_die_with_a_killed_parent_whichever_thread_started_them(tmp_path: Path) -> None:
     """SIGKILL the process that started children, one of them frozen: neither outlives it."""
     parent = subprocess.Popen(
@@ -168,7 +168,7 @@ def test_children_die_with_a_killed_parent_whichever_thread_started_them(tmp_pat
     eventually(lambda: not any(_is_running(pid) for pid in children), within_s=10)
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_nothing_is_left_of_a_closed_cluster() -> None:
     """After the ``with`` block no process and no file of the cluster exists."""
     with Cluster.running(

@@ -75,7 +75,7 @@ def test_a_daemon_that_is_asked_to_stop_hands_the_role_back_at_once(
         await_end(cluster, targets, within_s=60)
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_standby_takes_over_from_a_killed_leader_and_finishes(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

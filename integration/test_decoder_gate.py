@@ -23,7 +23,7 @@ from integration.decoder_gate import client_frames, controller_frames, endpoint_
 from integration.decoder_gate.endpoint_frames import of_release, of_today
 from integration.decoder_gate.gate_process import GateProcess, NotReadableError
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.acceptance
 
 _EVERYWHERE: Final = {7: 3, 17: 1, 18: 3, 36: 2}
 HIGHEST: Final[dict[str, dict[int, int]]] = {

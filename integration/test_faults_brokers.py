@@ -23,7 +23,7 @@ from integration.rigs.waiting import eventually
 GONE_WITHIN_S = 15
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_target_that_dies_while_it_copies_is_waited_for(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

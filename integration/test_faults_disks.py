@@ -76,7 +76,7 @@ def test_a_dropped_replica_on_a_failed_disk_is_deleted_when_the_disk_is_back(
         repair(cluster, 2)
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_leader_whose_disk_fails_is_replaced(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -38,7 +38,7 @@ def test_the_loss_of_a_follower_of_the_ensemble_goes_unnoticed(
     assert controller_epoch(cluster) == epoch
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_the_loss_of_the_leader_of_the_ensemble_is_survived_again_and_again(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

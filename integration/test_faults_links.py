@@ -46,7 +46,9 @@ def shared_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("cut", [pytest.param(Link.refuse, marks=pytest.mark.smoke), Link.swallow])
+@pytest.mark.parametrize(
+    "cut", [pytest.param(Link.refuse, marks=pytest.mark.acceptance), Link.swallow]
+)
 def test_only_the_partitions_of_a_broker_out_of_reach_wait(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, cut: Callable[[Link], None]
 ) -> None:

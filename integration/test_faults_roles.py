@@ -39,7 +39,7 @@ def test_of_two_daemons_the_leader_is_killed_again_and_again(
         trial.flows()
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_role_that_is_seized_again_and_again_is_claimed_again_and_again(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

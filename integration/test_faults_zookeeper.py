@@ -20,8 +20,13 @@ from integration.rigs.waiting import eventually
 from integration.rigs.zookeeper_ensembles import expire_session
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("size", ["1", "all"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param("1", marks=pytest.mark.smoke),
+        pytest.param("all", marks=pytest.mark.acceptance),
+    ],
+)
 def test_a_daemon_whose_session_expires_claims_anew_and_finishes(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, size: str
 ) -> None:
@@ -45,7 +50,7 @@ def test_a_daemon_whose_session_expires_claims_anew_and_finishes(
     assert daemon.is_alive
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_plan_continues_after_zookeeper_was_killed(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -41,7 +41,7 @@ TAKEN_OVER_WITHIN_S: Final = SESSION_S + 2
 WAKES_AFTER_S: Final = 60.0
 """How long a daemon is stopped in the longest case."""
 CELLS: Final = [
-    pytest.param(Failpoint.A1_WRITTEN, "1", marks=pytest.mark.smoke),
+    pytest.param(Failpoint.A1_WRITTEN, "1", marks=pytest.mark.acceptance),
     (Failpoint.A2_LEADER_NOTIFIED, "1"),
     (Failpoint.NEXT_STEP_WRITTEN, "1"),
     (Failpoint.EXCLUSION_ACKNOWLEDGED, "1"),

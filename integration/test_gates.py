@@ -34,7 +34,7 @@ def weaken(cluster: Cluster, make_topic: MakeTopic) -> str:
     return weak
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_no_step_begins_while_others_are_below_min_isr(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -23,7 +23,7 @@ def generated(cluster: Cluster, *arguments: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_sizes_come_from_the_brokers_disks(cluster: Cluster, make_topic: MakeTopic) -> None:
     """A partition of some megabytes counts as such where a copy of it is proposed."""
     topic = make_topic({0: (1, 2), 1: (2, 3)})

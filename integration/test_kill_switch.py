@@ -41,7 +41,7 @@ def start(daemons: Daemons, *options: str) -> Daemon:
     return daemons.start("--tenure-linger", "1", *options)
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_new_work_is_refused_with_the_reason_and_reassignments_in_flight_continue(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:

@@ -32,12 +32,14 @@ from integration.rigs.waiting import eventually
 ENDS_WITHIN_S: Final = 90.0
 REFRESH_S: Final = 2
 """How long the daemon may use settings that it read."""
-SMOKE: Final = ("delegated-3.9.1-full", "native-3.9.1-2.6")
-LIVED_ON: Final = [row for row in ROWS if row.name in {*SMOKE, "delegated-2.4.1-full"}]
+MARKS: Final[Mapping[str, Sequence[pytest.MarkDecorator]]] = {
+    "delegated-3.9.1-full": [pytest.mark.smoke],
+    "native-3.9.1-2.6": [pytest.mark.acceptance],
+    "delegated-2.4.1-full": [],
+}
+LIVED_ON: Final = [row for row in ROWS if row.name in MARKS]
 """One row for each way in which a first state comes into being: by ZooKeeper or not, and by us."""
-SMOKED: Final = [
-    pytest.param(row, marks=pytest.mark.smoke if row.name in SMOKE else ()) for row in LIVED_ON
-]
+MARKED: Final = [pytest.param(row, marks=MARKS[row.name]) for row in LIVED_ON]
 MANY: Final = 300
 BELOW_MIN_ISR: Final = "below_min_insync_replicas"
 
@@ -115,7 +117,7 @@ def deleted(cluster: Cluster, name: str) -> None:
     cluster.await_deletions()
 
 
-@pytest.mark.parametrize("row", SMOKED, indirect=True, ids=name_of, scope="module")
+@pytest.mark.parametrize("row", MARKED, indirect=True, ids=name_of, scope="module")
 def test_a_topic_is_moved_when_created_when_grown_and_when_created_anew(
     cluster: Cluster, daemon: Daemon, name: str
 ) -> None:

@@ -106,7 +106,7 @@ def test_a_plan_under_load_is_carried_out_and_no_acknowledged_record_is_lost(
     assert text.count("is completed.") == len(targets), text
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("default_delete_delay")
 def test_a_step_size_of_one_goes_through_the_assignments_of_the_ticket(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons

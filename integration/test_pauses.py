@@ -76,7 +76,7 @@ def test_a_pause_of_everything_outlasts_the_daemon_and_lets_the_step_in_flight_e
     await_end(cluster, targets, within_s=60)
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_paused_request_waits_while_another_continues(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

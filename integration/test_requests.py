@@ -51,7 +51,7 @@ FILLERS: Final = 45_000
 
 
 @pytest.mark.any_cluster
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_several_requests_at_once_are_accepted_then_deleted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
@@ -133,7 +133,7 @@ def test_requests_made_while_no_daemon_ran_are_carried_out(
     assert [await_outcome(cluster, n, within_s=10)["done"] for n in names] == [1, 1]
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_change_in_flight_takes_the_drop_set_of_kip_236(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
@@ -168,7 +168,7 @@ def test_a_change_in_flight_takes_the_drop_set_of_kip_236(
     assert await_outcome(cluster, second, within_s=10)["done"] == 1
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_the_legacy_route_and_requests_never_mix_on_one_partition(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
@@ -291,7 +291,7 @@ def test_a_plan_too_large_for_one_znode_is_one_request(
     await_end(cluster, {moved: there[moved] for moved in moving}, within_s=30)
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_failover_case_2_of_kip_236_requests_made_while_no_daemon_led(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("nothing_turned")
 MEGABYTE = 1_000_000
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_partitions_in_flight_are_limited_and_the_limit_is_turned_live(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

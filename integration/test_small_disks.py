@@ -105,6 +105,12 @@ def blocked_by(daemon: Daemon) -> set[str]:
     return {row["blocked_on"]["by"] for row in rows if row["blocked_on"] is not None}
 
 
+@pytest.mark.parametrize(
+    "shared_cluster",
+    [pytest.param("2.6", marks=pytest.mark.smoke), "3.9"],
+    indirect=True,
+    scope="module",
+)
 def test_two_brokers_exchange_all_partitions_without_filling_a_disk(
     cluster: Cluster, daemon: Daemon, make_topic: MakeTopic
 ) -> None:

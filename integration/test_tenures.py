@@ -51,7 +51,7 @@ THROTTLED_RATE = "follower.replication.throttled.rate"
 HEAVY_BYTES = 4_000_000
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_a_consumer_group_continues_while_the_role_changes_and_its_coordinator_dies(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:

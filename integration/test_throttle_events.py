@@ -34,7 +34,7 @@ def await_rates(cluster: Cluster, wanted: dict[int, tuple[str | None, str | None
     )
 
 
-@pytest.mark.smoke
+@pytest.mark.acceptance
 def test_the_lower_of_two_requests_throttles_holds_until_that_request_is_gone(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

@@ -8,7 +8,7 @@ from integration.rigs.traffic import UNKNOWN_OFFSET, Record, audit
 
 FIRST, SECOND = Record("t", 0, 0, 10), Record("t", 0, 1, 11)
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.acceptance
 
 
 def test_what_is_where_it_was_acknowledged_is_clean() -> None:

@@ -132,6 +132,7 @@ PAGES: Final = {
             "kubectl apply --kustomize deploy/kubernetes": "needs a Kubernetes cluster",
             "make containers": CONTAINERS,
             "make integration CLUSTER=containers": CONTAINERS,
+            "make acceptance": MINUTES,
             "make test": MINUTES,
             "make unit": MINUTES,
             "pip check": "a step of the build of the image",

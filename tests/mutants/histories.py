@@ -14,24 +14,21 @@ from typing import Final
 
 from tests.mutants import time_limits
 from tests.mutants.executions import IMPORT, Recorder
-from tests.sim import campaigns, delegated_campaigns
+from tests.sim import first_histories
 
-PER_DELEGATED: Final = 5
-"""Native histories for each of the delegated engine, as in ``make unit``."""
 FAILURE_MAX: Final = 200
 """The characters of a failure that are printed; a replay of the history shows the rest."""
 
 
 def names(count: int) -> list[str]:
-    """Return the names of so many native histories, and of their share of delegated ones."""
-    native = [f"native {seed}" for seed in range(count)]
-    return [*native, *(f"delegated {seed}" for seed in range(count // PER_DELEGATED))]
+    """Return the names of so many histories of the native engine, and of what goes with them."""
+    return [f"{kind} {seed}" for kind, seed in first_histories.histories(count)]
 
 
 def main(arguments: list[str]) -> int:
     """Play histories until one fails; return 1 if one did."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.histories")
-    parser.add_argument("names", nargs="*", help="an engine and a seed each")
+    parser.add_argument("names", nargs="*", help="a kind and a seed each")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--module", action="append", help="the path of a module to record")
     chosen = parser.parse_args(arguments)
@@ -56,9 +53,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _failure(name: str) -> str | None:
-    engine, seed = name.split()
-    attempt = campaigns.attempt if engine == "native" else delegated_campaigns.attempt
-    return attempt(int(seed)).failure
+    kind, seed = name.split()
+    return first_histories.attempt((kind, int(seed))).failure
 
 
 if __name__ == "__main__":

@@ -495,7 +495,7 @@ def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
         assert [too_large(b.operations) for b in found] == [None] * len(found)
 
 
-@pytest.mark.parametrize(("request_bytes", "multis"), [(1_000_000, 100), (4_000_000, 1)])
+@pytest.mark.parametrize(("request_bytes", "multis"), [(1_000_000, 10), (4_000_000, 1)])
 def test_steps_of_a_topic_beyond_the_default_limit_share_a_write(
     request_bytes: int, multis: int
 ) -> None:
@@ -506,7 +506,7 @@ def test_steps_of_a_topic_beyond_the_default_limit_share_a_write(
     view.session.topics["t"].partitions = dict.fromkeys(range(40_000), there)
     changes = [
         Change((AssignmentRecord(tp(n), PartitionAssignment(replicas(1, 2, 4))),), partition=tp(n))
-        for n in range(100)
+        for n in range(10)
     ]
     assert len(list(Batcher(view).batches(changes))) == multis
 

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -46,6 +46,7 @@ RARE: Final = frozenset({Rule.ONLY_ATOMIC_ROLLS_ITSELF_BACK, Rule.NAMED_BY_CANCE
 CHUNK: Final = 10
 """Seeds that a process takes at once."""
 
+Seed = TypeVar("Seed")
 History = TypeVar("History")
 
 
@@ -82,7 +83,7 @@ def failure_text(error: Exception, world: World) -> str:
     return f"{type(error).__name__}: {error}\nwhat was done:\n{done}"
 
 
-def campaign(attempted: Callable[[int], History], seeds: range) -> Iterator[History]:
+def campaign(attempted: Callable[[Seed], History], seeds: Sequence[Seed]) -> Iterator[History]:
     """Play histories on all processors; yield them in the order of the seeds."""
     processes = min(os.cpu_count() or 1, len(seeds))
     if processes <= 1:

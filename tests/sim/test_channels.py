@@ -14,6 +14,7 @@ from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker
 from tests.sim import codes
 from tests.sim.builders import Recorder, leader_and_isr, stop_replica, update_metadata
 from tests.sim.channels import SimChannels
+from tests.sim.seeds import seeds
 from tests.sim.world import World
 
 P = TopicPartition("t", 0)
@@ -36,7 +37,7 @@ class _Bench:
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.5])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(range(5)))
 def test_requests_arrive_and_are_answered_in_order(seed: int, loss: float) -> None:
     """Broken connections change neither the order nor the number of answers."""
     bench = _Bench(seed)

@@ -39,6 +39,7 @@ from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.judges import InvariantViolationError
 from tests.sim.lost_logs import KNOWN_S, LostLogs
 from tests.sim.plots import FORTUNES
+from tests.sim.seeds import seeds
 from tests.sim.store import SimStore
 from tests.sim.world import World
 
@@ -62,19 +63,20 @@ class Kept:
         self.events.append(event)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(range(12), first=3))
 def test_every_request_ends(seed: int) -> None:
     """A history of each seed has its own plot and breaks no rule."""
     play(seed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_a_seed_once_found_stays_repaired(seed: int) -> None:
     """The seeds date from histories whose topics did not change."""
     play(seed, replace(plot_of(seed), topics_every_s=None))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 def test_topics_that_come_grow_go_and_come_again_are_moved(seed: int) -> None:
     """Without faults every request for a topic that stays is carried out."""
     plot = replace(plot_of(6), weights=FORTUNES["nothing"], loss=0.0, topics_every_s=0.7)
@@ -82,7 +84,7 @@ def test_topics_that_come_grow_go_and_come_again_are_moved(seed: int) -> None:
     play(seed, replace(plot, cancels=False, rivals=False))
 
 
-@pytest.mark.parametrize("seed", [2, 9, 10])
+@pytest.mark.parametrize("seed", seeds([2, 9, 10]))
 def test_what_is_read_late_of_topics_refuses_and_reverses_nothing(seed: int) -> None:
     """
     Late reads of topics neither refuse new partitions nor reorder requests.
@@ -94,7 +96,7 @@ def test_what_is_read_late_of_topics_refuses_and_reverses_nothing(seed: int) -> 
     play(seed, replace(plot, cancels=False, rivals=False))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3)))
 def test_every_last_target_is_reached_when_one_author_submits(seed: int) -> None:
     """Crashes between any two writes or calls, and lost calls, lose no target."""
     plot = replace(plot_of(4), cancels=False, rivals=False, loss=0.2)

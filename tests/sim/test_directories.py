@@ -27,6 +27,7 @@ from controller.znodes.outcomes import decode_outcome
 from tests.sim.directories import number_of, placing
 from tests.sim.disks import SimDisks, path_of
 from tests.sim.histories import SilentObserver, is_finished
+from tests.sim.seeds import seeds
 from tests.sim.test_disks import RESERVE, fill
 from tests.sim.world import World
 
@@ -111,7 +112,7 @@ def refusals_of(world: World, request: RequestId) -> Sequence[Refusal]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(range(8)))
 def test_replicas_end_in_the_directories_that_entries_name(engine: EngineName, seed: int) -> None:
     """With lost answers, a daemon that dies anywhere, and brokers that restart or lose epochs."""
     chance = Random(f"directories {seed}")
@@ -357,7 +358,7 @@ def disturb(world: World, chance: Random) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(range(6)))
 def test_moves_follow_later_targets_and_cancellations(engine: EngineName, seed: int) -> None:
     """By requests and queues, while directories fail, disks fill, and daemons and brokers die."""
     chance = Random(f"changing directories {seed}")

@@ -22,6 +22,7 @@ from tests.sim.directories import placing
 from tests.sim.disks import RECORD_BYTES, DiskFullError, SimDisks, SimSizes, path_of
 from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.logs import Record
+from tests.sim.seeds import seeds
 from tests.sim.store import SimStore
 from tests.sim.world import World
 
@@ -113,7 +114,7 @@ def largest(world: World, target: dict[TopicPartition, list[int]]) -> int:
 
 
 @pytest.mark.parametrize("engine", [EngineName.NATIVE, EngineName.DELEGATED])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(range(6)))
 def test_no_disk_is_ever_full_and_the_plan_ends(engine: EngineName, seed: int) -> None:
     """With producers, a daemon that dies on the way and a broker that restarts."""
     chance = Random(f"disks {seed}")
@@ -238,7 +239,7 @@ def copies_of(world: World) -> list[tuple[BrokerId, TopicPartition]]:
 
 
 @pytest.mark.parametrize("engine", [EngineName.NATIVE, EngineName.DELEGATED])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(range(6)))
 def test_copies_are_taken_back_before_other_logs_and_they_fill_a_disk(
     engine: EngineName, seed: int
 ) -> None:

@@ -17,6 +17,7 @@ from controller.znodes import paths
 from controller.znodes.orphans import encode_orphan
 from tests.sim.builders import ids
 from tests.sim.histories import is_finished, reactors
+from tests.sim.seeds import seeds
 from tests.sim.world import World
 
 PARTITION = TopicPartition("t", 0)
@@ -37,7 +38,7 @@ def _dropped_in_the_topic_znode_alone(seed: int) -> World:
     return world
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(range(5)))
 @pytest.mark.parametrize("target", [None, [1, 2, 3], [2, 4]])
 def test_it_leaves_the_isr_and_the_disk(seed: int, target: list[int] | None) -> None:
     """A stranger that a request adds again copies its log anew."""
@@ -62,7 +63,7 @@ def test_it_leaves_the_isr_and_the_disk(seed: int, target: list[int] | None) -> 
     world.invariants.judge_end({})
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(range(5)))
 @pytest.mark.parametrize("replicas", [[1, 2], [1, 4], [2, 4], [3, 5]])
 def test_strangers_leave_the_isr_and_logs_stay_until_live_replicas_caught_up(
     seed: int, replicas: list[int]

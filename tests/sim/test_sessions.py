@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.sim.schedule import Schedule
+from tests.sim.seeds import seeds
 from tests.sim.sessions import SimSession
 from tests.sim.zookeeper import NO_SESSION, Make, Put, SimZooKeeper
 
@@ -39,7 +40,7 @@ class _Bench:
         return self.heard
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(20), first=5))
 def test_a_client_hears_things_in_the_servers_order(seed: int) -> None:
     """An answer, the watch that it set and the next answer arrive in this order."""
     bench = _Bench(seed)
@@ -50,7 +51,7 @@ def test_a_client_hears_things_in_the_servers_order(seed: int) -> None:
     assert bench.run() == ["0", "!", "1"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(20), first=5))
 def test_requests_are_answered_after_a_suspension(seed: int) -> None:
     """A request under way is repeated, and shows the znodes at that time."""
     bench = _Bench(seed)

@@ -12,6 +12,7 @@ from controller.core.options import Options
 from controller.core.tenure_reset import REJECTED_RETRY_S
 from controller.znodes import paths
 from tests.sim.histories import is_finished, reactors
+from tests.sim.seeds import seeds
 from tests.sim.tenure_rules import TenureRules
 from tests.sim.world import World
 
@@ -50,7 +51,7 @@ def _ends_well(world: World) -> None:
     world.invariants.judge_end({})
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 def test_a_topic_is_deleted_though_a_step_waits_for_a_dead_broker(seed: int) -> None:
     """The role is claimed again afterwards, and kept, as no other deletion is pending."""
     world = _with_a_dead_target(seed)
@@ -67,7 +68,7 @@ def test_a_topic_is_deleted_though_a_step_waits_for_a_dead_broker(seed: int) -> 
     _ends_well(world)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 def test_a_pause_gives_the_role_to_a_broker_though_a_step_waits_for_a_dead_one(seed: int) -> None:
     """A Kafka controller ends the step when the broker is back, or the daemon after the pause."""
     world = _with_a_dead_target(seed)
@@ -82,7 +83,7 @@ def test_a_pause_gives_the_role_to_a_broker_though_a_step_waits_for_a_dead_one(s
     _ends_well(world)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 def test_brokers_that_refuse_the_daemon_keep_their_controller(seed: int) -> None:
     """The daemon writes nothing; when brokers accept requests, its next claim succeeds."""
     world = World(seed)
@@ -102,7 +103,7 @@ def test_brokers_that_refuse_the_daemon_keep_their_controller(seed: int) -> None
     assert set(world.assignment(MOVED).replicas) == {1, 2, 4}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 def test_deletions_that_cannot_end_one_after_the_other_do_not_keep_the_daemon_from_work(
     seed: int,
 ) -> None:
@@ -130,7 +131,7 @@ def test_deletions_that_cannot_end_one_after_the_other_do_not_keep_the_daemon_fr
     world.invariants.judge_end({})
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 def test_a_topic_that_is_created_again_is_not_moved_by_a_request_for_the_former_one(
     seed: int,
 ) -> None:
@@ -160,7 +161,7 @@ def test_a_topic_that_is_created_again_is_not_moved_by_a_request_for_the_former_
     assert "the topic was deleted and created again" in summary.data.decode()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 def test_topic_that_is_created_again_just_before_a_claim_gets_states_of_its_own(seed: int) -> None:
     """The daemon hears late of it, and its version is the former one's."""
     world = World(seed)
