@@ -72,6 +72,12 @@ def show_duration(seconds: float) -> str:
     return f"{round(seconds)} s"
 
 
+def show_range(low_s: float, high_s: float) -> str:
+    """Format the least and the most of a duration: ``5 min to 2 h``, or one if they are alike."""
+    low, high = show_duration(low_s), show_duration(high_s)
+    return low if low == high else f"{low} to {high}"
+
+
 def show_time(milliseconds: int) -> str:
     """Format milliseconds since 1970 in UTC, to the second."""
     moment = datetime.fromtimestamp(milliseconds / MS_PER_S, UTC)

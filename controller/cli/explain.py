@@ -31,6 +31,7 @@ from controller.core import model
 from controller.core.blocked_reasons import COPYING
 from controller.core.events import Orphan
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
+from controller.telemetry.partition_documents import step_document
 from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
@@ -240,10 +241,7 @@ def _steps(
 ) -> list[Mapping[str, Any]]:
     if live is not None and moved is not None:
         return list(live["steps_to_come"])
-    return [
-        {"target": list(s.target), "adding": list(s.adding), "dropping": list(s.dropping)}
-        for s in facts.steps(step_size)
-    ]
+    return list(map(step_document, facts.steps(step_size)))
 
 
 # --- JSON --------------------------------------------------------------------------------------

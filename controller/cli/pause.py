@@ -7,6 +7,7 @@ Both are durable znodes that every leader obeys. Steps in flight end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -121,14 +122,10 @@ def _edit_pauses(
 
 def _pauses_document(pauses: Pauses) -> dict[str, object]:
     return {
-        "everything": None if pauses.everything is None else _document(pauses.everything),
-        "requests": {name: _document(p) for name, p in pauses.requests.items()},
-        "brokers": {str(broker): _document(p) for broker, p in pauses.brokers.items()},
+        "everything": None if pauses.everything is None else asdict(pauses.everything),
+        "requests": {name: asdict(p) for name, p in pauses.requests.items()},
+        "brokers": {str(broker): asdict(p) for broker, p in pauses.brokers.items()},
     }
-
-
-def _document(hold: Pause | KillSwitch) -> dict[str, object]:
-    return {"reason": hold.reason, "by": hold.by, "since_ms": hold.since_ms}
 
 
 # --- the kill switch -----------------------------------------------------------------------------
@@ -155,7 +152,7 @@ def disable(  # noqa: PLR0913 - the options of the command
         before = operator.requests.kill_switch() if dry_run else operator.writes.disable(switch)
     if as_json:
         found = {"disabled": True, "was_disabled": before is not None}
-        print_json({"dry_run": dry_run, **found, **_document(before or switch)})
+        print_json({"dry_run": dry_run, **found, **asdict(before or switch)})
         raise typer.Exit(Exit.DONE)
     if before is not None:
         print_line(f"Disabled already, since {since_words(before)}.")

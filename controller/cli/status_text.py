@@ -14,7 +14,7 @@ from controller.core.blocked_reasons import COPYING
 from controller.core.controls import Pause, Pauses
 from controller.core.model import RequestId
 from controller.previews.validation import since_words
-from controller.units import ids, show_bytes, show_duration, show_rate
+from controller.units import ids, show_bytes, show_range, show_rate
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
@@ -212,8 +212,7 @@ def eta_words(found: object) -> str:
     """Describe an estimate, the least and the most seconds left; empty if unknown."""
     match found:
         case [int() | float() as low, int() | float() as high]:
-            least, most = show_duration(low), show_duration(high)
-            return f"{least} left" if least == most else f"{least} to {most} left"
+            return f"{show_range(low, high)} left"
     return ""
 
 

@@ -17,47 +17,9 @@ from controller.znodes import paths
 
 Check = Callable[[Snapshot], Iterator[Finding]]
 
-CHECKS: Final[tuple[Check, ...]] = (
-    environment_checks.eligibility,
-    environment_checks.endpoint_modes,
-    environment_checks.mixed_protocols,
-    environment_checks.daemons,
-    environment_checks.unreachable_brokers,
-    environment_checks.unguarded_disks,
-    environment_checks.notifications,
-    environment_checks.large_znodes,
-    environment_checks.permissions,
-    environment_checks.cruise_control,
-    znode_checks.hidden_znodes,
-    znode_checks.unreadable_znodes,
-    znode_checks.rejected_settings,
-    znode_checks.legacy_plan,
-    znode_checks.kill_switch,
-    znode_checks.lost_records,
-    znode_checks.left_records,
-    znode_checks.left_submissions,
-    znode_checks.left_controls,
-    znode_checks.dead_targets,
-    partition_checks.leaderless,
-    partition_checks.under_min_isr,
-    partition_checks.unknown_min_isr,
-    partition_checks.failed_disks,
-    partition_checks.offline_replicas,
-    partition_checks.out_of_sync,
-    partition_checks.dead_brokers,
-    partition_checks.waiting_deletions,
-    partition_checks.controller_replicas,
-    partition_checks.foreign_reassignments,
-    partition_checks.unexplained_replicas,
-    partition_checks.orphans,
-    partition_checks.stray_logs,
-    throttle_checks.orphan_throttles,
-    throttle_checks.left_throttles,
-    throttle_checks.topic_throttles,
-    throttle_checks.broker_throttles,
-)
+_THROTTLED: Final = (paths.TOPICS, paths.REASSIGNMENTS, paths.APPLIED_THROTTLES)
 
-NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
+CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
     environment_checks.eligibility: (
         paths.CONTROLLER,
         paths.FEATURE,
@@ -65,7 +27,19 @@ NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
         paths.BROKER_IDS,
     ),
     environment_checks.endpoint_modes: (paths.BROKER_IDS,),
+    environment_checks.mixed_protocols: (),
     environment_checks.daemons: (paths.LEADER,),
+    environment_checks.unreachable_brokers: (),
+    environment_checks.unguarded_disks: (),
+    environment_checks.notifications: (),
+    environment_checks.large_znodes: (),
+    environment_checks.permissions: (),
+    environment_checks.cruise_control: (),
+    znode_checks.hidden_znodes: (),
+    znode_checks.unreadable_znodes: (),
+    znode_checks.rejected_settings: (),
+    znode_checks.legacy_plan: (),
+    znode_checks.kill_switch: (),
     znode_checks.lost_records: (paths.TOPICS,),
     znode_checks.left_records: (paths.TOPICS, paths.LEADER),
     znode_checks.left_submissions: (paths.LEADER,),
@@ -73,6 +47,10 @@ NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
     znode_checks.dead_targets: (paths.BROKER_IDS,),
     partition_checks.leaderless: (paths.BROKER_IDS,),
     partition_checks.under_min_isr: (paths.BROKER_IDS,),
+    partition_checks.unknown_min_isr: (),
+    partition_checks.failed_disks: (),
+    partition_checks.offline_replicas: (),
+    partition_checks.out_of_sync: (),
     partition_checks.dead_brokers: (paths.BROKER_IDS,),
     partition_checks.waiting_deletions: (paths.BROKER_IDS, paths.DELETIONS),
     partition_checks.controller_replicas: (paths.BROKER_IDS,),
@@ -80,28 +58,22 @@ NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
     partition_checks.unexplained_replicas: (paths.REASSIGNMENTS,),
     partition_checks.orphans: (paths.TOPICS, paths.BROKER_IDS),
     partition_checks.stray_logs: (paths.TOPICS, paths.ORPHANS, paths.DELETIONS),
-    throttle_checks.orphan_throttles: (
-        paths.TOPICS,
-        paths.REASSIGNMENTS,
-        paths.APPLIED_THROTTLES,
-        paths.LEADER,
-    ),
-    throttle_checks.left_throttles: (
-        paths.TOPICS,
-        paths.REASSIGNMENTS,
-        paths.APPLIED_THROTTLES,
-        paths.LEADER,
-    ),
-    throttle_checks.topic_throttles: (paths.TOPICS, paths.REASSIGNMENTS, paths.APPLIED_THROTTLES),
-    throttle_checks.broker_throttles: (paths.TOPICS, paths.REASSIGNMENTS, paths.APPLIED_THROTTLES),
+    throttle_checks.orphan_throttles: (*_THROTTLED, paths.LEADER),
+    throttle_checks.left_throttles: (*_THROTTLED, paths.LEADER),
+    throttle_checks.topic_throttles: _THROTTLED,
+    throttle_checks.broker_throttles: _THROTTLED,
 }
-"""Znodes whose absence a check relies on: if they are hidden, the check is left out."""
+"""
+All checks in their order, each with the znodes whose absence it relies on.
+
+A check is left out where one of these is hidden.
+"""
 
 _ORDER: Final = tuple(Severity)
 
 
 def examine(snapshot: Snapshot) -> list[Finding]:
     """Run every check that is possible; worst findings first, then in the order of the checks."""
-    made = (c for c in CHECKS if not snapshot.znodes.is_hidden(*NEEDED.get(c, ())))
+    made = (check for check, needed in CHECKS.items() if not snapshot.znodes.is_hidden(*needed))
     found = [finding for check in made for finding in check(snapshot)]
     return sorted(found, key=lambda f: _ORDER.index(f.severity))

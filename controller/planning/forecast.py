@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition
@@ -173,19 +173,7 @@ class Forecast:
             "leaders_moved": self.leaders_moved,
             "seconds": _time_document(self.time),
             "brokers": [
-                {
-                    "broker": broker,
-                    "copies_in": share.copies_in,
-                    "bytes_in": share.bytes_in,
-                    "copies_served": share.copies_served,
-                    "bytes_served": share.bytes_served,
-                    "dropped": share.dropped,
-                    "bytes_dropped": share.bytes_dropped,
-                    "relocated": share.relocated,
-                    "bytes_relocated": share.bytes_relocated,
-                    "leaders_gained": share.leaders_gained,
-                    "leaders_lost": share.leaders_lost,
-                }
+                {"broker": broker, **asdict(share)}
                 for broker, share in sorted(self.brokers.items())
             ],
             "directories": [

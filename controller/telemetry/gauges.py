@@ -8,11 +8,14 @@ gone is no longer exported: a gauge that kept its last value would raise false a
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from controller.telemetry.cluster_counts import ClusterCounts
 
 if TYPE_CHECKING:
     from controller.telemetry.status_publisher import StatusSnapshot
@@ -29,155 +32,58 @@ PARTITION_STATES: Final = (
 )
 BYTE_STATES: Final = ("moved", "remaining")
 BOUNDS: Final = ("low", "high")
+CLUSTER: Final = {
+    "offline_partitions": ("offline_partitions", "Partitions without a live leader"),
+    "preferred_replica_imbalance": (
+        "preferred_replica_imbalance",
+        "Partitions not led by their preferred leader",
+    ),
+    "topics": ("topics", "Topics of the cluster"),
+    "partitions": ("cluster_partitions", "Partitions of the cluster"),
+}
+"""The gauges of Kafka's controller: name and text, by the field of ``ClusterCounts``."""
+LOADS: Final = {
+    "incoming": ("broker_incoming_replicas", "Replicas that a broker copies now"),
+    "outgoing": (
+        "broker_outgoing_partitions",
+        "Partitions that a broker serves to copying brokers now",
+    ),
+    "in_bytes_remaining": (
+        "broker_in_remaining_bytes",
+        "Bytes that a broker has to receive for the accepted reassignments",
+    ),
+    "out_bytes_remaining": (
+        "broker_out_remaining_bytes",
+        "Bytes of replicas that the accepted reassignments drop from a broker",
+    ),
+}
+"""Name and text, by the key of ``broker_loads`` in the status."""
+ROOM: Final = {
+    "total_bytes": "Size of the volume of a log directory",
+    "usable_bytes": "Free bytes of the volume of a log directory",
+    "reserved_bytes": "Bytes that copies in progress still take in a log directory",
+}
+"""The text, by the key of ``log_dirs`` in the status."""
+
+Document = Mapping[str, Any]
+Rows = Iterable[tuple[tuple[object, ...], float]]
+"""Values of labels, and the value of the metric."""
 
 
-class ControllerGauges(Collector):
-    """The gauges of Kafka's controller, exported only during a tenure (but for the first)."""
-
-    def __init__(self) -> None:
-        """Start without a snapshot."""
-        self.snapshot: StatusSnapshot | None = None
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the gauges."""
-        counts = None if self.snapshot is None else self.snapshot.cluster
-        yield GaugeMetricFamily(
-            "reassigner_active_controller",
-            "1 while the daemon is the active controller; brokers then report none",
-            value=0 if counts is None else 1,
-        )
-        for name, field, text in (
-            ("offline_partitions", "offline_partitions", "Partitions without a live leader"),
-            (
-                "preferred_replica_imbalance",
-                "preferred_replica_imbalance",
-                "Partitions not led by their preferred leader",
-            ),
-            ("topics", "topics", "Topics of the cluster"),
-            ("cluster_partitions", "partitions", "Partitions of the cluster"),
-        ):
-            help_text = f"{text}; only while the daemon is the controller"
-            value = None if counts is None else getattr(counts, field)
-            yield GaugeMetricFamily(f"reassigner_{name}", help_text, value=value)
-
-
-class RequestGauges(Collector):
-    """Progress of the requests, by slot."""
-
-    def __init__(self) -> None:
-        """Start without a snapshot."""
-        self.snapshot: StatusSnapshot | None = None
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the gauges of the requests in the status."""
-        requests = [] if self.snapshot is None else self.snapshot.status.get("requests", [])
-        states = Tally(r["state"] for r in requests)
-        by_state = GaugeMetricFamily(
-            "reassigner_requests",
-            "Requests in the status by state",
-            labels=["state"],
-        )
-        for state in REQUEST_STATES:
-            by_state.add_metric([state], states[state])
-        yield by_state
-        slotted = [r for r in requests if r.get("slot") is not None]
-        yield self._family(
-            "request_partitions",
-            "Partitions of the request in a slot, by state",
-            ("slot", "state"),
-            (
-                ((str(r["slot"]), state), r["partitions"][state])
-                for r in slotted
-                for state in PARTITION_STATES
-            ),
-        )
-        yield self._family(
-            "request_bytes",
-            "Bytes that the request in a slot copied and has to copy, by state",
-            ("slot", "state"),
-            (
-                ((str(r["slot"]), state), r["bytes"].get(state, 0))
-                for r in slotted
-                if r["bytes"] is not None
-                for state in BYTE_STATES
-            ),
-        )
-        yield self._family(
-            "request_bytes_per_second",
-            "Copy rate of the request in a slot over the last minutes",
-            ("slot",),
-            (((str(r["slot"]),), r["bytes_per_s"]) for r in slotted if r["bytes_per_s"]),
-        )
-        yield self._family(
-            "request_eta_seconds",
-            "Estimated time until the request in a slot ends, at best (low) and at worst (high)",
-            ("slot", "bound"),
-            (
-                ((str(r["slot"]), bound), value)
-                for r in slotted
-                if r["eta_s"] is not None
-                for bound, value in zip(BOUNDS, r["eta_s"], strict=True)
-            ),
-        )
-        yield self._family(
-            "bytes",
-            "Bytes that all requests copied and have to copy, by state, as far as sizes are known",
-            ("state",),
-            (
-                ((state,), sum(r["bytes"].get(state, 0) for r in requests if r["bytes"]))
-                for state in BYTE_STATES
-            ),
-        )
-        yield self._family(
-            "sizes_unknown_partitions",
-            "Partitions of unknown size, which reassigner_bytes omits",
-            (),
-            [((), sum(r.get("sizes_unknown", 0) for r in requests))],
-        )
-
-    @staticmethod
-    def _family(name: str, text: str, labels: tuple[str, ...], rows: Any) -> GaugeMetricFamily:  # noqa: ANN401 - rows of labels and value
-        family = GaugeMetricFamily(f"reassigner_{name}", text, labels=labels)
-        for values, value in rows:
-            family.add_metric(list(values), value)
-        return family
-
-
-class BrokerGauges(Collector):
-    """Copies in progress by broker, and bytes copied so far."""
+class SnapshotGauges(Collector):
+    """The metrics of the newest snapshot; none has a value before the first one."""
 
     def __init__(self) -> None:
         """Start without a snapshot."""
         self.snapshot: StatusSnapshot | None = None
 
-    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """Return the gauges and counters of the brokers in the status."""
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics."""
         snapshot = self.snapshot
-        loads: list[Mapping[str, Any]] = (
-            [] if snapshot is None else snapshot.status.get("broker_loads", [])
-        )
-        for name, key, text in (
-            ("broker_incoming_replicas", "incoming", "Replicas that a broker copies now"),
-            (
-                "broker_outgoing_partitions",
-                "outgoing",
-                "Partitions that a broker serves to copying brokers now",
-            ),
-            (
-                "broker_in_remaining_bytes",
-                "in_bytes_remaining",
-                "Bytes that a broker has to receive for the accepted reassignments",
-            ),
-            (
-                "broker_out_remaining_bytes",
-                "out_bytes_remaining",
-                "Bytes of replicas that the accepted reassignments drop from a broker",
-            ),
-        ):
-            family = GaugeMetricFamily(f"reassigner_{name}", text, labels=["broker"])
-            for load in loads:
-                family.add_metric([str(load["broker"])], load[key])
-            yield family
+        status = {} if snapshot is None else snapshot.status
+        yield from _of_controller(None if snapshot is None else snapshot.cluster)
+        yield from _of_requests(status.get("requests", ()))
+        yield from _of_brokers(status.get("broker_loads", ()))
         for name, counts, text in (
             (
                 "broker_received_bytes",
@@ -194,33 +100,105 @@ class BrokerGauges(Collector):
             for broker, count in sorted(counts.items()):
                 counter.add_metric([str(broker)], count)
             yield counter
+        yield from _of_disks(status.get("disks", {}))
 
 
-class DiskGauges(Collector):
-    """The room in log directories, as last reported in this tenure."""
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"reassigner_{name}", text, labels=labels)
+    for values, value in rows:
+        family.add_metric([str(v) for v in values], value)
+    return family
 
-    def __init__(self) -> None:
-        """Start without a snapshot."""
-        self.snapshot: StatusSnapshot | None = None
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the gauges of the log directories in the status."""
-        status = {} if self.snapshot is None else self.snapshot.status
-        disks: Mapping[str, Any] = status.get("disks", {})
-        for key, text in (
-            ("total_bytes", "Size of the volume of a log directory"),
-            ("usable_bytes", "Free bytes of the volume of a log directory"),
-            ("reserved_bytes", "Bytes that copies in progress still take in a log directory"),
-        ):
-            family = GaugeMetricFamily(
-                f"reassigner_log_dir_{key}", text, labels=["broker", "log_dir"]
-            )
-            for found in disks.get("log_dirs", ()):
-                if found[key] is not None:
-                    family.add_metric([str(found["broker"]), found["path"]], found[key])
-            yield family
-        yield GaugeMetricFamily(
-            "reassigner_disks_unguarded",
-            "Live brokers whose free space is unknown: copies to them are not held back",
-            value=len(disks.get("unguarded", ())),
-        )
+def _of_controller(counts: ClusterCounts | None) -> Iterator[Metric]:
+    """Yield the gauges of Kafka's controller, with values only during a tenure (but the first)."""
+    yield _gauge(
+        "active_controller",
+        "1 while the daemon is the active controller; brokers then report none",
+        (),
+        [((), 0 if counts is None else 1)],
+    )
+    for field, (name, text) in CLUSTER.items():
+        rows = [] if counts is None else [((), getattr(counts, field))]
+        yield _gauge(name, f"{text}; only while the daemon is the controller", (), rows)
+
+
+def _of_requests(requests: Sequence[Document]) -> Iterator[Metric]:
+    """Yield the progress of requests, by slot."""
+    states = Tally(r["state"] for r in requests)
+    yield _gauge(
+        "requests",
+        "Requests in the status by state",
+        ("state",),
+        (((state,), states[state]) for state in REQUEST_STATES),
+    )
+    slotted = [r for r in requests if r.get("slot") is not None]
+    yield _gauge(
+        "request_partitions",
+        "Partitions of the request in a slot, by state",
+        ("slot", "state"),
+        (((r["slot"], s), r["partitions"][s]) for r in slotted for s in PARTITION_STATES),
+    )
+    yield _gauge(
+        "request_bytes",
+        "Bytes that the request in a slot copied and has to copy, by state",
+        ("slot", "state"),
+        (
+            ((r["slot"], state), r["bytes"].get(state, 0))
+            for r in slotted
+            if r["bytes"] is not None
+            for state in BYTE_STATES
+        ),
+    )
+    yield _gauge(
+        "request_bytes_per_second",
+        "Copy rate of the request in a slot over the last minutes",
+        ("slot",),
+        (((r["slot"],), r["bytes_per_s"]) for r in slotted if r["bytes_per_s"]),
+    )
+    yield _gauge(
+        "request_eta_seconds",
+        "Estimated time until the request in a slot ends, at best (low) and at worst (high)",
+        ("slot", "bound"),
+        (
+            ((r["slot"], bound), value)
+            for r in slotted
+            if r["eta_s"] is not None
+            for bound, value in zip(BOUNDS, r["eta_s"], strict=True)
+        ),
+    )
+    yield _gauge(
+        "bytes",
+        "Bytes that all requests copied and have to copy, by state, as far as sizes are known",
+        ("state",),
+        (
+            ((state,), sum(r["bytes"].get(state, 0) for r in requests if r["bytes"]))
+            for state in BYTE_STATES
+        ),
+    )
+    yield _gauge(
+        "sizes_unknown_partitions",
+        "Partitions of unknown size, which reassigner_bytes omits",
+        (),
+        [((), sum(r.get("sizes_unknown", 0) for r in requests))],
+    )
+
+
+def _of_brokers(loads: Sequence[Document]) -> Iterator[Metric]:
+    """Yield the copies in progress, by broker."""
+    for key, (name, text) in LOADS.items():
+        yield _gauge(name, text, ("broker",), (((load["broker"],), load[key]) for load in loads))
+
+
+def _of_disks(disks: Document) -> Iterator[Metric]:
+    """Yield the room in log directories, as last reported in this tenure."""
+    found = disks.get("log_dirs", ())
+    for key, text in ROOM.items():
+        rows = (((d["broker"], d["path"]), d[key]) for d in found if d[key] is not None)
+        yield _gauge(f"log_dir_{key}", text, ("broker", "log_dir"), rows)
+    yield _gauge(
+        "disks_unguarded",
+        "Live brokers whose free space is unknown: copies to them are not held back",
+        (),
+        [((), len(disks.get("unguarded", ())))],
+    )

@@ -313,10 +313,4 @@ class LogLines:
         self._put(window.level, f"{name}{MORE}", fields)
 
     def _put(self, level: Level, kind: str, fields: Mapping[str, object]) -> None:
-        match level:
-            case Level.DEBUG:
-                self._log.debug(kind, **fields)
-            case Level.INFO:
-                self._log.info(kind, **fields)
-            case Level.WARNING:
-                self._log.warning(kind, **fields)
+        getattr(self._log, level.value)(kind, **fields)

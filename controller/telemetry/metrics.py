@@ -20,12 +20,7 @@ from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
-from controller.telemetry.gauges import (
-    BrokerGauges,
-    ControllerGauges,
-    DiskGauges,
-    RequestGauges,
-)
+from controller.telemetry.gauges import SnapshotGauges
 from controller.telemetry.rpc_names import ORDER_ERRORS, OTHER
 from controller.telemetry.status_publisher import StatusSnapshot
 
@@ -266,9 +261,8 @@ class Metrics:
         )
         self.build = prometheus.Info("reassigner_build", "Version and engine", registry=registry)
         prometheus.ProcessCollector(namespace="reassigner", registry=registry)
-        self._collectors = (ControllerGauges(), RequestGauges(), BrokerGauges(), DiskGauges())
-        for collector in self._collectors:
-            registry.register(collector)
+        self._gauges = SnapshotGauges()
+        registry.register(self._gauges)
         self._journal_lost = 0
         self._create_series()
 
@@ -341,8 +335,7 @@ class Metrics:
             (self.isr_wait, role.oldest_isr_wait_s),
         ):
             gauge.set(value)
-        for collector in self._collectors:
-            collector.snapshot = snapshot
+        self._gauges.snapshot = snapshot
 
     def lost_lines(self, total: int) -> None:
         """Count the lines that the journal lost since the last call, of so many in all."""

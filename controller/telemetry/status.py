@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, Final
 
 from controller.core import pending_deletions
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.controllership.eligibility import refusals
 from controller.core.controllership.engines import holds_role
-from controller.core.controls import Pause
 from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.reassignments import Request
 from controller.core.scheduling import limits
@@ -230,9 +230,9 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
     everything = pauses.everything
     return {
         "paused": {
-            "everything": None if everything is None else _pause(everything),
-            "requests": {name: _pause(pause) for name, pause in pauses.requests.items()},
-            "brokers": {str(broker): _pause(p) for broker, p in pauses.brokers.items()},
+            "everything": None if everything is None else asdict(everything),
+            "requests": {name: asdict(pause) for name, pause in pauses.requests.items()},
+            "brokers": {str(broker): asdict(p) for broker, p in pauses.brokers.items()},
         },
         "disabled": bool(view.session.kill_switch),
         "throttle": view.intake.controls.throttle,
@@ -253,10 +253,6 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
         "under_min_isr": str(limits.under_min_isr(view)),
         "window": None if live.window is None else str(live.window),
     }
-
-
-def _pause(pause: Pause) -> dict[str, Any]:
-    return {"reason": pause.reason, "by": pause.by, "since_ms": pause.since_ms}
 
 
 def _orphans_of(view: ClusterView) -> list[dict[str, Any]]:

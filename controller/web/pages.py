@@ -26,7 +26,7 @@ from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
 from controller.telemetry.status_publisher import TrendPoint
 from controller.telemetry.timelines import Timeline
-from controller.units import show_bytes, show_duration
+from controller.units import show_bytes, show_duration, show_range
 from controller.web.access import ANYONE, Identity
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.plans import PlanPreview
@@ -229,16 +229,8 @@ def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
         "value": value,
         "most": most,
         "is_open": is_open,
-        "time_left": _range(*eta) if is_open and eta is not None else "",
+        "time_left": show_range(*eta) if is_open and eta is not None else "",
     }
-
-
-def _range(low_s: float, high_s: float | None) -> str:
-    low = show_duration(low_s)
-    if high_s is None:
-        return f"at least {low}"
-    high = show_duration(high_s)
-    return low if low == high else f"{low} to {high}"
 
 
 def _examples(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -307,7 +307,7 @@ def _specs(znodes: ZnodeReads) -> events.Event:
 
 
 def _isr_notifications(znodes: ZnodeReads) -> events.Event:
-    names, read = _listed(znodes, paths.ISR_NOTIFICATIONS, partition_lists.decode_isr_notification)
+    names, read = _listed(znodes, paths.ISR_NOTIFICATIONS, partition_lists.decode_partition_list)
     return events.IsrNotificationsRead(names, frozenset[TopicPartition]().union(*read))
 
 
@@ -331,7 +331,7 @@ def _preferred_election(znodes: ZnodeReads) -> events.Event:
     znode = znodes.get(paths.PREFERRED_ELECTION)
     if znode is None:
         return events.PreferredElectionRead(None)
-    read = partition_lists.decode_preferred_election(znode.data)
+    read = partition_lists.decode_partition_list(znode.data)
     if isinstance(read, str):
         znodes.unreadable(paths.PREFERRED_ELECTION, read)
         read = frozenset()

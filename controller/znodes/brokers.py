@@ -30,12 +30,9 @@ def decode_broker(broker_id: BrokerId, data: bytes, czxid: BrokerEpoch | int) ->
         czxid: Its creation: the broker epoch (KIP-380).
 
     """
-    document = documents.read_document(data)
+    document = documents.read_versioned(data, _FORMATS)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, _FORMATS)
-    if problem is not None:
-        return problem
     rack = document.get("rack")
     if rack is not None and not documents.is_text(rack):
         return f"rack is not a text but {documents.excerpt(rack)}"

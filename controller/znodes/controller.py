@@ -92,8 +92,8 @@ def decode_migration(data: bytes) -> str | None:
 
 def decode_leader(data: bytes) -> str | None:
     """Decode the ``host:port`` of a candidate's HTTP server."""
-    document = documents.read_document(data)
-    if isinstance(document, str) or documents.version_problem(document, (1,)) is not None:
+    document = documents.read_versioned(data)
+    if isinstance(document, str):
         return None
     http = document.get("http")
     return http if documents.is_text(http) and http else None

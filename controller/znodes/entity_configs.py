@@ -91,12 +91,9 @@ def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> Appli
     entity = parse_throttle_name(name)
     if entity is None:
         return f"{documents.excerpt(name)} is neither a topic nor a broker"
-    document = documents.read_document(data)
+    document = documents.read_versioned(data)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, (1,))
-    if problem is not None:
-        return problem
     ours, before = _settings(document.get("ours")), _settings(document.get("before"))
     if isinstance(ours, str):
         return f"ours: {ours}"

@@ -69,6 +69,15 @@ def read_document(  # noqa: PLR0911 - one return per reason
     return document
 
 
+def read_versioned(
+    data: bytes, known: Sequence[int] = (1,), *, absent: int | None = None, unique: bool = False
+) -> Document | str:
+    """Parse a JSON object of a known format; see ``read_document`` and ``version_problem``."""
+    document = read_document(data, unique=unique)
+    problem = None if isinstance(document, str) else version_problem(document, known, absent)
+    return document if problem is None else problem
+
+
 def write_document(document: Document) -> bytes:
     """Write JSON as Kafka does: compact, and in ASCII so that no name can break it."""
     return json.dumps(document, separators=(",", ":")).encode("ascii")

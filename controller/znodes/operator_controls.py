@@ -8,6 +8,7 @@ an ignored unknown key would be a limit without effect.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -27,27 +28,10 @@ from controller.znodes.json_members import Members
 from controller.znodes.paths import parse_number, valid_request
 
 _PAUSES: Final = frozenset({"version", "everything", "requests", "brokers"})
-_PAUSE: Final = frozenset({"reason", "by", "since_ms"})
-_LIMITS: Final = frozenset(
-    {
-        "version",
-        "max_partitions_in_flight",
-        "max_incoming_per_broker",
-        "max_outgoing_per_broker",
-        "max_bytes_in_flight",
-        "max_leader_moves_per_broker_per_second",
-        "step_size",
-        "order",
-        "under_min_isr",
-        "window",
-        "brokers",
-        "requests",
-    }
-)
-_BROKER: Final = frozenset({"max_incoming", "max_outgoing"})
-_REQUEST: Final = frozenset(
-    {"priority", "step_size", "max_partitions_in_flight", "throttle", "window"}
-)
+_PAUSE: Final = frozenset(member.name for member in fields(Pause))
+_LIMITS: Final = frozenset({"version", *(limit.name for limit in fields(Limits))})
+_BROKER: Final = frozenset(limit.name for limit in fields(BrokerLimits))
+_REQUEST: Final = frozenset(limit.name for limit in fields(RequestLimits))
 _ORDERS: Final = {order.value: order for order in QueueOrder}
 _BRAKES: Final = {brake.value: brake for brake in UnderMinIsr}
 
@@ -81,13 +65,11 @@ def encode_pauses(pauses: Pauses) -> bytes:
     """Encode pauses."""
     document: dict[str, object] = {"version": 1}
     if pauses.everything is not None:
-        document["everything"] = _pause_document(pauses.everything)
+        document["everything"] = asdict(pauses.everything)
     if pauses.requests:
-        document["requests"] = {r: _pause_document(p) for r, p in sorted(pauses.requests.items())}
+        document["requests"] = {r: asdict(p) for r, p in sorted(pauses.requests.items())}
     if pauses.brokers:
-        document["brokers"] = {
-            str(b): _pause_document(p) for b, p in sorted(pauses.brokers.items())
-        }
+        document["brokers"] = {str(b): asdict(p) for b, p in sorted(pauses.brokers.items())}
     return documents.write_document(document)
 
 
@@ -98,10 +80,6 @@ def _pause(outer: Members, key: str, value: object) -> Pause:
     pause = Pause(members.text("reason"), members.text("by"), since_ms or 0)
     outer.adopt(members)
     return pause
-
-
-def _pause_document(pause: Pause) -> dict[str, object]:
-    return {"reason": pause.reason, "by": pause.by, "since_ms": pause.since_ms}
 
 
 # --- limits --------------------------------------------------------------------------------------
@@ -138,40 +116,22 @@ def decode_limits(data: bytes) -> Limits | str:
 
 def encode_limits(limits: Limits) -> bytes:
     """Encode the limits that operators changed."""
-    document = {"version": 1} | _said(
-        {
-            "max_partitions_in_flight": limits.max_partitions_in_flight,
-            "max_incoming_per_broker": limits.max_incoming_per_broker,
-            "max_outgoing_per_broker": limits.max_outgoing_per_broker,
-            "max_bytes_in_flight": limits.max_bytes_in_flight,
-            "max_leader_moves_per_broker_per_second": (
-                limits.max_leader_moves_per_broker_per_second
-            ),
-            "step_size": limits.step_size,
-            "order": limits.order,
-            "under_min_isr": limits.under_min_isr,
-            "window": limits.window,
-        }
-    )
+    document = {"version": 1} | _given(limits)
     if limits.brokers:
-        document["brokers"] = {
-            str(broker): _said({"max_incoming": own.max_incoming, "max_outgoing": own.max_outgoing})
-            for broker, own in sorted(limits.brokers.items())
-        }
+        document["brokers"] = {str(b): _given(own) for b, own in sorted(limits.brokers.items())}
     if limits.requests:
-        document["requests"] = {
-            request: _said(
-                {
-                    "priority": own.priority,
-                    "step_size": own.step_size,
-                    "max_partitions_in_flight": own.max_partitions_in_flight,
-                    "throttle": own.throttle,
-                    "window": own.window,
-                }
-            )
-            for request, own in sorted(limits.requests.items())
-        }
+        document["requests"] = {r: _given(own) for r, own in sorted(limits.requests.items())}
     return documents.write_document(document)
+
+
+def _given(limits: Limits | BrokerLimits | RequestLimits) -> dict[str, object]:
+    """Return the limits that have a value, without those of single brokers and requests."""
+    values = {limit.name: getattr(limits, limit.name) for limit in fields(limits)}
+    return {
+        name: str(value) if isinstance(value, Window | StrEnum) else value
+        for name, value in values.items()
+        if value is not None and not isinstance(value, Mapping)
+    }
 
 
 def _one_of(members: Members, key: str, values: Mapping[str, _Choice]) -> _Choice | None:
@@ -209,15 +169,6 @@ def _request_limits(outer: Members, key: str, value: object) -> RequestLimits:
     return limits
 
 
-def _said(members: Mapping[str, str | int | Window | None]) -> dict[str, object]:
-    """Return the members that have a value."""
-    return {
-        key: str(value) if isinstance(value, Window | StrEnum) else value
-        for key, value in members.items()
-        if value is not None
-    }
-
-
 # --- throttle ------------------------------------------------------------------------------------
 
 
@@ -241,12 +192,9 @@ def encode_throttle(bytes_per_s: int) -> bytes:
 
 
 def _members(data: bytes, known: frozenset[str]) -> Members | str:
-    document = documents.read_document(data, unique=True)
+    document = documents.read_versioned(data, unique=True)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, (1,))
-    if problem is not None:
-        return problem
     members = Members(document)
     members.only(known)
     return members

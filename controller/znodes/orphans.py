@@ -19,12 +19,9 @@ def decode_orphan(broker: str, name: str, data: bytes) -> Orphan | str:  # noqa:
         return f"{documents.excerpt(broker)} is not a broker id"
     if partition is None:
         return f"{documents.excerpt(name)} is not a partition"
-    document = documents.read_document(data)
+    document = documents.read_versioned(data)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, (1,))
-    if problem is not None:
-        return problem
     czxid, reason = document.get("topic_czxid"), document.get("reason")
     failed_in = document.get("failed_in")
     if not documents.is_int(czxid, high=documents.LONG_MAX):

@@ -39,7 +39,7 @@ def decode_part(name: str, data: bytes) -> Part | str:
     named = part_name(name)
     if named is None:
         return f"{documents.excerpt(name)} is not a part"
-    document = _document(data)
+    document = documents.read_versioned(data)
     if isinstance(document, str):
         return document
     options = read_options(document)
@@ -72,7 +72,7 @@ def decode_accepted(
     data: bytes, recorded_in: model.Zxid | None = None
 ) -> tuple[model.AcceptedEntry, ...] | str:
     """Decode a shard of accepted entries, all or nothing; its czxid is when they were recorded."""
-    document = _document(data)
+    document = documents.read_versioned(data)
     rows = document if isinstance(document, str) else _rows(document, "accepted")
     if isinstance(rows, str):
         return rows
@@ -116,7 +116,7 @@ def decode_ended(
     request: model.RequestId, data: bytes
 ) -> tuple[tuple[model.Refusal, ...], tuple[model.PartitionOutcome, ...]] | str:
     """Decode a shard of refusals and of endings other than done, all or nothing."""
-    document = _document(data)
+    document = documents.read_versioned(data)
     if isinstance(document, str):
         return document
     refusals, rows = read_refusals(request, document.get("refused")), _rows(document, "ended")
@@ -164,12 +164,6 @@ def _ending(request: model.RequestId, row: object) -> model.PartitionOutcome | N
             return model.PartitionOutcome(request, partition, fate, by=model.RequestId(caused[1]))
         case _:
             return None
-
-
-def _document(data: bytes) -> documents.Document | str:
-    document = documents.read_document(data)
-    problem = None if isinstance(document, str) else documents.version_problem(document, (1,))
-    return document if problem is None else problem
 
 
 def _rows(document: documents.Document, key: str) -> Sequence[object] | str:

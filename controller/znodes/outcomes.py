@@ -67,12 +67,9 @@ def encode_outcome(summary: Summary) -> bytes:
 
 def decode_outcome(data: bytes) -> Summary | str:  # noqa: PLR0911 - one return per reason
     """Decode a summary; one of an older format has fewer members."""
-    document = documents.read_document(data)
+    document = documents.read_versioned(data)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, (1,))
-    if problem is not None:
-        return problem
     request, done = document.get("request"), document.get("done")
     if not documents.is_text(request) or not valid_request(request):
         return f"{documents.excerpt(request)} is not a request id"

@@ -16,12 +16,9 @@ from controller.znodes.paths import valid_topic
 
 def decode_partition_list(data: bytes) -> frozenset[TopicPartition] | str:
     """Decode a list of partitions."""
-    document = documents.read_document(data)
+    document = documents.read_versioned(data, absent=1)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, (1,), absent=1)
-    if problem is not None:
-        return problem
     listed = document.get("partitions")
     if not documents.is_list(listed):
         return f"partitions is not a list but {documents.excerpt(listed)}"
@@ -43,16 +40,6 @@ def read_partition(topic: object, partition: object) -> TopicPartition | None:
     if not documents.is_text(topic) or not valid_topic(topic) or not documents.is_int(partition):
         return None
     return TopicPartition(topic, partition)
-
-
-def decode_preferred_election(data: bytes) -> frozenset[TopicPartition] | str:
-    """Decode the partitions whose preferred leader is to be elected."""
-    return decode_partition_list(data)
-
-
-def decode_isr_notification(data: bytes) -> frozenset[TopicPartition] | str:
-    """Decode the partitions whose ISR a leader changed."""
-    return decode_partition_list(data)
 
 
 def decode_log_dir_event(data: bytes) -> BrokerId | str:

@@ -148,11 +148,6 @@ def partitions_path(topic: str) -> str:
     return f"{TOPICS}/{topic}/partitions"
 
 
-def partition_path(partition: TopicPartition) -> str:
-    """Return the parent of the partition's state."""
-    return f"{TOPICS}/{partition.topic}/partitions/{partition.partition}"
-
-
 def state_path(partition: TopicPartition) -> str:
     """Return the partition's state: leader, ISR, epochs."""
     return f"{TOPICS}/{partition.topic}/partitions/{partition.partition}/state"

@@ -21,12 +21,9 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | str | None:
     """Decode the znode; None where no block was handed out yet."""
     if not data:
         return None
-    document = documents.read_document(data)
+    document = documents.read_versioned(data, absent=1)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, (1,), absent=1)
-    if problem is not None:
-        return problem
     broker = document.get("broker")
     if not documents.is_int(broker):
         return f"broker is not a broker id but {documents.excerpt(broker)}"

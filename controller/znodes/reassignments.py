@@ -21,12 +21,9 @@ _ROUTES: Final = {route.value: route for route in (model.Route.LEGACY, model.Rou
 
 def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec | str:  # noqa: PLR0911 - one return per reason
     """Decode a record as read at a version."""
-    document = documents.read_document(data)
+    document = documents.read_versioned(data)
     if isinstance(document, str):
         return document
-    problem = documents.version_problem(document, (1,))
-    if problem is not None:
-        return problem
     target = documents.read_replicas(document.get("target"))
     if isinstance(target, str):
         return f"target: {target}"

@@ -7,31 +7,15 @@ without it, another request would be carried out than the one submitted.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Final
 
-from controller.core.submissions import PRIORITY_MAX, RequestOptions
+from controller.core.submissions import PRIORITY_MAX, RequestOptions, Window
 from controller.znodes.json_documents import Document
 from controller.znodes.json_members import Members
 from controller.znodes.paths import is_reserved
 
-OPTION_KEYS: Final = frozenset(
-    {
-        "reason",
-        "requested_by",
-        "approved",
-        "approved_by",
-        "priority",
-        "step_size",
-        "throttle",
-        "log_dirs_throttle",
-        "window",
-        "max_partitions_in_flight",
-        "atomic",
-        "keep_leaders",
-        "part_of",
-        "parts",
-    }
-)
+OPTION_KEYS: Final = frozenset(option.name for option in fields(RequestOptions))
 
 
 def read_options(document: Document) -> RequestOptions | str:
@@ -61,20 +45,9 @@ def read_options(document: Document) -> RequestOptions | str:
 
 def write_options(options: RequestOptions) -> dict[str, object]:
     """Return the options as members, without those that have their default."""
-    members: dict[str, object] = {
-        "reason": options.reason or None,
-        "requested_by": options.requested_by or None,
-        "approved": options.approved or None,
-        "approved_by": options.approved_by or None,
-        "priority": options.priority or None,
-        "step_size": options.step_size,
-        "throttle": options.throttle,
-        "log_dirs_throttle": options.log_dirs_throttle,
-        "window": None if options.window is None else str(options.window),
-        "max_partitions_in_flight": options.max_partitions_in_flight,
-        "atomic": options.atomic or None,
-        "keep_leaders": options.keep_leaders or None,
-        "part_of": options.part_of,
-        "parts": options.parts if options.parts > 1 else None,
+    given = ((option, getattr(options, option.name)) for option in fields(options))
+    return {
+        option.name: str(value) if isinstance(value, Window) else value
+        for option, value in given
+        if value != option.default
     }
-    return {key: value for key, value in members.items() if value is not None}

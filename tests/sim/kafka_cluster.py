@@ -200,7 +200,8 @@ class KafkaCluster:
     def create_state(self, partition: TopicPartition, leader: BrokerId, isr: Replicas) -> None:
         """Make the first state of a partition."""
         state = PartitionState(leader, LeaderEpoch(0), isr, self.epoch, ZkVersion(0))
-        for path in (paths.partitions_path(partition.topic), paths.partition_path(partition)):
+        parent = paths.partitions_path(partition.topic)
+        for path in (parent, f"{parent}/{partition.partition}"):
             if self.zookeeper.get(path) is None:
                 self.write([Make(path)])
         self.write([Make(paths.state_path(partition), _encode(state))])

@@ -22,7 +22,7 @@ from controller.core.model import (
 from controller.core.partition.leader_selection import offline_leader, preferred_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
-from controller.znodes.partition_lists import decode_preferred_election
+from controller.znodes.partition_lists import decode_partition_list
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.kafka_cluster import ControllerMoved, KafkaCluster
 from tests.sim.kafka_reassignments import KafkaReassignments
@@ -232,7 +232,7 @@ class KafkaDuties:
         znode = cluster.zookeeper.exists(paths.PREFERRED_ELECTION, cluster.watch())
         if znode is None:
             return
-        wanted = decode_preferred_election(znode.data)
+        wanted = decode_partition_list(znode.data)
         for partition in () if isinstance(wanted, str) else sorted(wanted):
             assignment, state = cluster.assignment(partition), cluster.states.get(partition)
             if assignment is None or state is None or partition.topic in self._deletions_pending():

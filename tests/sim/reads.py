@@ -52,9 +52,8 @@ from controller.znodes.controller import decode_controller, decode_feature, deco
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.orphans import decode_orphan
 from controller.znodes.partition_lists import (
-    decode_isr_notification,
     decode_log_dir_event,
-    decode_preferred_election,
+    decode_partition_list,
 )
 from controller.znodes.producer_ids import decode_producer_ids
 from controller.znodes.reassignments import decode_spec
@@ -216,7 +215,7 @@ class SimReads:
         partitions: set[TopicPartition] = set()
         for name in names:
             znode = self._zookeeper.get(f"{paths.ISR_NOTIFICATIONS}/{name}")
-            read = decode_isr_notification(znode.data) if znode is not None else "gone"
+            read = decode_partition_list(znode.data) if znode is not None else "gone"
             if not isinstance(read, str):
                 partitions |= read
         return IsrNotificationsRead(names, frozenset(partitions))
@@ -236,7 +235,7 @@ class SimReads:
         znode = self._zookeeper.exists(paths.PREFERRED_ELECTION, watch)
         if znode is None:
             return PreferredElectionRead(None)
-        read = decode_preferred_election(znode.data)
+        read = decode_partition_list(znode.data)
         partitions = frozenset[TopicPartition]() if isinstance(read, str) else read
         return PreferredElectionRead(partitions, ZkVersion(znode.version))
 

@@ -38,7 +38,10 @@ class _Bench:
         assignment = {0: PartitionAssignment(ids([1, 2, 3]))}
         topic = encode_topic(TopicAssignment(assignment, ZkVersion(0), Zxid(0)))
         made = [Make(paths.topic_path("t"), topic), Make(paths.partitions_path("t"))]
-        made += [Make(paths.partition_path(P)), Make(paths.state_path(P), _state(isr, epoch=0))]
+        made += [
+            Make(f"{paths.partitions_path(P.topic)}/{P.partition}"),
+            Make(paths.state_path(P), _state(isr, epoch=0)),
+        ]
         self.world.zookeeper.transact(NO_SESSION, [Put(paths.CONTROLLER_EPOCH, b"1"), *made])
         self.send_state([1, 2, 3], isr=isr)
 

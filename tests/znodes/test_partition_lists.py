@@ -7,26 +7,17 @@ from hypothesis import given
 
 from controller.core.model import TopicPartition
 from controller.znodes.partition_lists import (
-    decode_isr_notification,
     decode_log_dir_event,
-    decode_preferred_election,
+    decode_partition_list,
 )
 from tests.znodes.strategies import ANY_BYTES, document
 
 
-def test_an_isr_notification_lists_partitions() -> None:
-    """As leaders write it."""
+def test_notifications_and_elections_list_partitions() -> None:
+    """As leaders and the stock tool write them."""
     rows = [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
-    read = decode_isr_notification(document(version=1, partitions=rows))
+    read = decode_partition_list(document(version=1, partitions=rows))
     assert read == frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})
-
-
-def test_a_preferred_election_lists_partitions() -> None:
-    """As the stock tool writes it."""
-    read = decode_preferred_election(
-        document(version=1, partitions=[{"topic": "t", "partition": 0}])
-    )
-    assert read == frozenset({TopicPartition("t", 0)})
 
 
 @pytest.mark.parametrize(
@@ -35,7 +26,7 @@ def test_a_preferred_election_lists_partitions() -> None:
 )
 def test_a_list_is_taken_whole_or_not_at_all(row: object) -> None:
     """Only programs write it."""
-    assert isinstance(decode_isr_notification(document(version=1, partitions=[row])), str)
+    assert isinstance(decode_partition_list(document(version=1, partitions=[row])), str)
 
 
 def test_a_log_dir_event_names_its_broker() -> None:
@@ -52,6 +43,5 @@ def test_a_log_dir_event_without_a_broker_is_refused(broker: object) -> None:
 @given(ANY_BYTES)
 def test_any_bytes_give_a_value_or_a_reason(data: bytes) -> None:
     """No bytes whatever raise."""
-    assert isinstance(decode_isr_notification(data), str | frozenset)
-    assert isinstance(decode_preferred_election(data), str | frozenset)
+    assert isinstance(decode_partition_list(data), str | frozenset)
     assert isinstance(decode_log_dir_event(data), str | int)

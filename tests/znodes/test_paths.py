@@ -20,7 +20,6 @@ def test_paths_are_those_of_kafka_and_of_the_design() -> None:
     assert paths.broker_path(BrokerId(1)) == "/brokers/ids/1"
     assert paths.topic_path("t") == "/brokers/topics/t"
     assert paths.partitions_path("t") == "/brokers/topics/t/partitions"
-    assert paths.partition_path(partition) == "/brokers/topics/a-b/partitions/3"
     assert paths.state_path(partition) == "/brokers/topics/a-b/partitions/3/state"
     assert paths.reassignment_topic_path("t") == "/admin/reassignments/t"
     assert paths.reassignment_path(partition) == "/admin/reassignments/a-b/3"
