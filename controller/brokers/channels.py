@@ -13,7 +13,6 @@ been sent completely.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections import deque
@@ -22,7 +21,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka.future import Future
+from tenacity import wait_random_exponential
+from tenacity.wait import wait_base
 
+from controller.backoff import pause_s
 from controller.brokers import responses
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.controller_requests import Encoder
@@ -36,28 +38,15 @@ from controller.reactor.ports import BrokerRequest, Inbox
 UNREACHABLE_AFTER_S: Final = 5.0
 """A broker registers shortly before it listens, and stays registered for a while when it dies."""
 
+RECONNECT: Final = wait_random_exponential(multiplier=0.05, max=0.25, min=0.025)
+"""
+Pauses between attempts to reach a broker, for as long as it is registered.
+
+Low: a broker that registered is about to listen, and its clients connect at once.
+"""
+
 MAY_NOT_SEND_S: Final = 0.05
 """The pause before a channel asks ``may_send`` again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Pauses between attempts to reach a broker: doubling, up to a maximum, with jitter."""
-
-    first_s: float = 0.05
-    most_s: float = 0.25
-    """Low: a broker that registered is about to listen, and its clients connect at once."""
-
-    def pause_s(self, failures: int, chance: float) -> float:
-        """
-        Return the pause in seconds.
-
-        Args:
-            failures: Consecutive failed attempts, at least 1.
-            chance: From 0 to 1; spreads the pause over its upper half.
-        """
-        doublings = min(max(failures - 1, 0), 30)
-        return float(min(self.most_s, self.first_s * 2**doublings) * (0.5 + chance / 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +57,7 @@ class ChannelOptions:
     security: Security = field(default_factory=Security)
     listeners: ListenerChoice = field(default_factory=ListenerChoice)
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-    backoff: Backoff = Backoff()
+    reconnect: wait_base = RECONNECT
     may_send: Callable[[], bool] = lambda: True
     """Whether this process may still be the controller; called right before each sending."""
 
@@ -221,10 +210,9 @@ class _Channel:
                 self._disconnected(str(error))
                 failures += 1
             else:
-                failures = 0 if await self._converse(connection) else failures + 1
+                failures = 1 if await self._converse(connection) else failures + 1
             if self._gate.is_open:
-                pause_s = self._options.backoff.pause_s(failures, random.random())  # noqa: S311
-                await self._io.net.sleep(pause_s)
+                await self._io.net.sleep(pause_s(self._options.reconnect, failures))
 
     async def _connect(self) -> Connection:
         options = self._options

@@ -24,7 +24,9 @@ from typing import Any, Final
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
+from tenacity import wait_random_exponential
 
+from controller.backoff import pause_s
 from controller.brokers.broker_queries import BrokerQuery
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
@@ -46,7 +48,8 @@ ANSWER_WITHIN_S: Final = 20.0
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=25.0)
 GIVE_UP_S: Final = 60.0
 """Seconds for which an election is repeated."""
-PAUSE_S: Final = 0.2
+REPEAT: Final = wait_random_exponential(multiplier=0.2, max=0.5, min=0.1)
+"""Pauses before that; short, as entries that wait are sent after them."""
 FRESH_S: Final = 2.0
 """Seconds in which an entry must be sent; if connecting takes longer, the next entry benefits."""
 VOUCHED_S: Final = 3.0
@@ -63,6 +66,7 @@ class _Call:
     since: float = field(default_factory=time.monotonic)
     has_left: bool = False
     """Whether the request was sent completely: only then can the controller act on it."""
+    tries: int = 0
 
     @property
     def age_s(self) -> float:
@@ -139,7 +143,8 @@ class ClusterController(BrokerQuery):
             call = self._calls.popleft()
             if call.gate.is_open and not await self._carry_out(call):
                 self._calls.append(call)
-                await self._io.net.sleep(PAUSE_S)
+                call.tries += 1
+                await self._io.net.sleep(pause_s(REPEAT, call.tries))
         self._busy = False
 
     async def _carry_out(self, call: _Call) -> bool:

@@ -4,13 +4,14 @@ The pace of logins to brokers after one was refused, for all connections of a pr
 Directories behind brokers lock accounts after a few wrong passwords. Each daemon has several
 connections to each broker, and each of them retries. So a password that was never accepted, or was
 refused last, is tried by one connection at a time, and after a refusal only when a pause has
-passed. The pause doubles with each further refusal. A password that another broker accepts ends it
+passed. The pause grows with each further refusal. A password that another broker accepts ends it
 for all but the brokers that refuse it. Another password is tried at once. The same holds for a
 Kerberos key table: without a ticket, each attempt asks the key distribution centre.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +21,15 @@ from importlib import import_module
 from typing import Final
 
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
+from tenacity import wait_exponential, wait_random
+from tenacity.wait import wait_base
+
+from controller.backoff import pause_s
 
 FIRST_S: Final = 5.0
 MOST_S: Final = 300.0
 """The first pause, and the longest."""
+REFUSED: Final = wait_exponential(multiplier=FIRST_S, max=MOST_S) + wait_random(0, 1)
 PROVEN_S: Final = 30.0
 """The longest pause, after refusals elsewhere, for a broker that has accepted the password."""
 
@@ -46,29 +52,33 @@ class _Refusals:
 
     count: int = 0
     last: float = 0.0
+    pause_s: float = 0.0
 
-    def add(self, now: float) -> None:
+    def add(self, now: float, wait: wait_base) -> None:
         self.count, self.last = self.count + 1, now
+        self.pause_s = pause_s(wait, self.count)
 
-    def end(self, most_s: float = MOST_S) -> float:
+    def end(self, most_s: float = math.inf) -> float:
         """Return when the pause ends."""
-        if not self.count:
-            return 0.0
-        return float(self.last + min(most_s, FIRST_S * 2 ** min(self.count - 1, 30)))
+        return self.last + min(most_s, self.pause_s)
 
 
 class LoginAttempts:
     """Admits logins; safe from any thread."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, now: Callable[[], float] = time.monotonic, refused: wait_base = REFUSED
+    ) -> None:
         """
         Begin without a verdict on any password.
 
         Args:
             now: Returns the time in seconds.
+            refused: The pauses after refusals.
 
         """
         self._now = now
+        self._wait = refused
         self._lock = threading.Lock()
         self._password: str | None = None
         self._forget()
@@ -105,7 +115,7 @@ class LoginAttempts:
         here = self._refused.get(where, _Refusals())
         end = here.end()
         if not self._trusted:
-            end = max(end, self._all.end(PROVEN_S if where in self._proven else MOST_S))
+            end = max(end, self._all.end(PROVEN_S if where in self._proven else math.inf))
         left_s = end - self._now()
         if left_s > 0:
             times = max(here.count, self._all.count)
@@ -165,5 +175,5 @@ class LoginAttempts:
                 self._proven.add(where)
             elif is_accepted is False:
                 self._trusted = False
-                self._all.add(self._now())
-                self._refused.setdefault(where, _Refusals()).add(self._now())
+                self._all.add(self._now(), self._wait)
+                self._refused.setdefault(where, _Refusals()).add(self._now(), self._wait)

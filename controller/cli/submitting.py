@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
+from tenacity import RetryCallState, Retrying, retry_if_result, wait_random
+
 from controller.cli import plan_preview
 from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
@@ -39,7 +41,7 @@ from controller.previews.validation import (
 )
 from controller.zk.operator_client import OperatorClient
 
-POLL_S: Final = 0.25
+POLL: Final = wait_random(0.2, 0.3)
 FOLLOW_S: Final = 0.5
 LEADERLESS_S: Final = 15.0
 """A standby takes over within a session timeout; after this time there is none."""
@@ -82,7 +84,9 @@ def await_daemon(
     """
     started = context.now()
     leaderless_since: float | None = None
-    while not is_taken_up():
+
+    def is_in_vain(_: RetryCallState) -> bool:
+        nonlocal leaderless_since
         now = context.now()
         if operator.cluster.leader_address() is not None:
             leaderless_since = None
@@ -90,11 +94,16 @@ def await_daemon(
             leaderless_since = now
             print_note("No reassigner leads; waiting for one.")
         elif now - leaderless_since >= LEADERLESS_S:
-            return False
-        if now - started >= timeout_s:
-            return False
-        context.sleep(POLL_S)
-    return True
+            return True
+        return now - started >= timeout_s
+
+    return Retrying(
+        retry=retry_if_result(lambda is_done: not is_done),
+        stop=is_in_vain,
+        wait=POLL,
+        sleep=context.sleep,
+        retry_error_callback=lambda _: False,
+    )(is_taken_up)
 
 
 def why_not_taken_up(operator: OperatorClient, timeout_s: float) -> str:

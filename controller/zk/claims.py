@@ -18,13 +18,13 @@ Invariants: a claim never outlives the session it was made in; every claim ends 
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import structlog
 from kazoo.exceptions import KazooException
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_random
 
 from controller.core.events import ClaimFailed, ControllerClaimed, Deposed
 from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
@@ -46,7 +46,8 @@ from controller.znodes.controller import (
 ATTEMPTS: Final = 5
 """A claim races with brokers only while the role is vacant; more losses are no race."""
 
-BACKOFF_S: Final = (0.02, 0.1)
+BACKOFF: Final = wait_random(0.02, 0.1)
+"""Spreads candidates."""
 
 GRACE_S: Final = 0.25
 """
@@ -214,18 +215,29 @@ class Claims:
 
     def _attempts(self, *, at_once: bool) -> Claim | str:
         tried: _Tried | None = None
-        for _ in range(ATTEMPTS):
-            outcome: Claim | _Tried | str | None = None
+
+        def attempt() -> Claim | str | None:
+            nonlocal tried
             if tried is not None:
                 if not self._session.wait(self._session.timeout_s):
                     return "the connection to ZooKeeper is gone"
-                outcome = self._found(tried)
-            outcome = outcome or self._try(at_once=at_once)
-            if isinstance(outcome, Claim | str):
-                return outcome
-            tried = outcome
-            self._worker.pause(random.uniform(*BACKOFF_S))  # noqa: S311 - spreads candidates only
-        return f"others claimed the role at the same time, {ATTEMPTS} times over"
+                if (found := self._found(tried)) is not None:
+                    return found
+            outcome = self._try(at_once=at_once)
+            tried = outcome if isinstance(outcome, _Tried) else None
+            return None if isinstance(outcome, _Tried) else outcome
+
+        def pause(seconds: float) -> None:
+            self._worker.pause(seconds)
+
+        outcome = Retrying(
+            retry=retry_if_result(lambda result: result is None),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=BACKOFF,
+            sleep=pause,
+            retry_error_callback=lambda _: None,
+        )(attempt)
+        return outcome or f"others claimed the role at the same time, {ATTEMPTS} times over"
 
     def _try(  # noqa: PLR0911 - one return per reason
         self, *, at_once: bool

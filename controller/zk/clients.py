@@ -34,12 +34,13 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 
+from controller.backoff import pause_s
 from controller.core.model import Instant
 from controller.credentials import ClientTls
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
 from controller.settings import Settings
-from controller.zk.logins import Credentials, Login, login_pause_s, zookeeper_tls
+from controller.zk.logins import REFUSED, Credentials, Login, zookeeper_tls
 
 _READABLE: Final = ~select.POLLOUT
 """An error, or the end of the connection, wakes readers and writers."""
@@ -262,6 +263,8 @@ class _LeasedConnection(_Connection):
         self._logged_in = False
         self._refusals = 0
         """The number of refusals in a row."""
+        self._pause_s = 0.0
+        """The pause after the last of them."""
         self._tried: Credentials | None = None
         self._refused: Credentials | None = None
         """The credentials that were refused last."""
@@ -282,12 +285,12 @@ class _LeasedConnection(_Connection):
         return super()._connect(host, hostip, port)
 
     def _log_in(self, login: Login) -> None:
-        ends = self._lease.now() + (login_pause_s(self._refusals) if self._refusals else 0.0)
+        ends = self._lease.now() + self._pause_s
         while (present := login.present()) == self._refused and self._lease.now() < ends:
             if self.client._stopped.wait(_LOOK_S):  # noqa: SLF001 - kazoo's
                 raise ConnectionDropped("the client stops")
         if present != self._refused:
-            self._refusals = 0
+            self._refusals, self._pause_s = 0, 0.0
         self._tried = present
         # kazoo adds to the options.
         self.sasl_options = None if present.sasl is None else dict(present.sasl)
@@ -298,6 +301,7 @@ class _LeasedConnection(_Connection):
             super()._authenticate_with_sasl(host, timeout)
         except AuthFailedError as error:
             self._refused, self._refusals = self._tried, self._refusals + 1
+            self._pause_s = pause_s(REFUSED, self._refusals)
             tried = self.sasl_options or {}
             _log.error(
                 "zookeeper login refused",
@@ -305,10 +309,10 @@ class _LeasedConnection(_Connection):
                 user=tried.get("username") or tried.get("principal"),
                 error=repr(error.__cause__ or error),
                 refusals=self._refusals,
-                retry_in_s=login_pause_s(self._refusals),
+                retry_in_s=round(self._pause_s, 1),
             )
             raise ConnectionDropped("ZooKeeper refuses the login") from error
-        self._refusals = 0
+        self._refusals, self._pause_s = 0, 0.0
         self._logged_in = True
         self.client._session_callback(KeeperState.CONNECTED)  # noqa: SLF001 - held back until now
 

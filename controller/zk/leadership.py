@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
 from controller.core.events import (
     ClaimFailed,
@@ -35,7 +36,8 @@ from controller.znodes.controller import encode_leader
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,18}")
 
-_PAUSE_S: Final = 0.2
+AGAIN: Final = wait_random_exponential(multiplier=0.2, max=1.0, min=0.1)
+"""Pauses after a candidacy that failed; a new connection ends them."""
 _STOP_S: Final = 5.0
 
 
@@ -133,14 +135,26 @@ class Leadership:
     # --- on the thread of the candidacy ----------------------------------------------------------
 
     def _run(self) -> None:
+        retrying = Retrying(
+            retry=retry_if_exception_type(
+                (SessionSuspendedError, SessionLostError, Refused, KazooException)
+            ),
+            wait=AGAIN,
+            sleep=self._pause,
+            stop=lambda _: self._stopping,
+            before_sleep=self._failed,
+            retry_error_callback=lambda _: None,
+        )
         while not self._stopping:
-            try:
-                self._stand()
-            except (SessionSuspendedError, SessionLostError, Refused, KazooException) as error:
-                if not self._stopping:
-                    self._log.warning("candidacy failed", error=repr(error))
-                    self._wake.wait(_PAUSE_S)
-                    self._wake.clear()
+            retrying(self._stand)
+
+    def _failed(self, state: RetryCallState) -> None:
+        error = None if state.outcome is None else state.outcome.exception()
+        self._log.warning("candidacy failed", error=repr(error))
+
+    def _pause(self, seconds: float) -> None:
+        self._wake.wait(seconds)
+        self._wake.clear()
 
     def _stand(self) -> None:
         losses = self._losses

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tenacity import wait_exponential, wait_random
+
 from controller.credentials import ClientTls
 from controller.settings import Settings
 
-REFUSED_MOST_S: Final = 60.0
-"""The longest pause before credentials that ZooKeeper refused are tried again."""
+REFUSED: Final = wait_exponential(multiplier=1, max=60) + wait_random(0, 1)
+"""The pauses before credentials that ZooKeeper refused are tried again."""
 
 
 class Credentials(NamedTuple):
@@ -73,8 +75,3 @@ def zookeeper_tls(settings: Settings) -> ClientTls | None:
         password=settings.password("zookeeper_tls_password"),
         check_hostname=settings.zookeeper_tls_check_hostname,
     )
-
-
-def login_pause_s(refusals: int) -> float:
-    """Return the pause after so many refusals of the same credentials in a row."""
-    return float(min(REFUSED_MOST_S, 2.0 ** min(refusals - 1, 30)))

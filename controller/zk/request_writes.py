@@ -7,9 +7,10 @@ it is.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from controller.core.controls import Limits, Pauses
 from controller.core.model import (
@@ -36,7 +37,7 @@ from controller.znodes.legacy_plans import encode_legacy_plan
 
 SELECTION_S: Final = 10.0
 """Seconds in which a leading daemon selects the partitions of a cancellation."""
-_RETRY_S: Final = 0.1
+AGAIN: Final = wait_random(0.05, 0.15)
 
 _Value = TypeVar("_Value")
 
@@ -133,16 +134,12 @@ class RequestWrites:
                 earlier one is not selected in time.
 
         """
-        until = time.monotonic() + wait_s
-        while True:
-            try:
-                written = self._connection.edit(paths.CANCEL, lambda z: self._joined(z, wanted))
-            except CancellationPendingError:
-                if time.monotonic() >= until:
-                    raise
-                time.sleep(_RETRY_S)
-            else:
-                break
+        written = Retrying(
+            retry=retry_if_exception_type(CancellationPendingError),
+            stop=stop_after_delay(wait_s),
+            wait=AGAIN,
+            reraise=True,
+        )(self._connection.edit, paths.CANCEL, lambda z: self._joined(z, wanted))
         return decode_cancellation(written.data, written.version, written.czxid, written.created_ms)
 
     def _joined(self, znode: Znode | None, wanted: Cancellation) -> bytes:

@@ -13,13 +13,13 @@ ZooKeeper.
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any, Final, Protocol
 
 import structlog
 from kazoo import exceptions
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
+from tenacity import Retrying, retry_if_not_result, wait_random
 
 from controller import errors
 from controller.reactor.ports import Clock
@@ -173,10 +173,15 @@ class Session:
 
         Nothing is created here: in a wrong chroot it would look like another cluster.
         """
-        while (missing := self._missing_roots()) != []:
-            if missing is not None:
-                self._note_missing(f"{hosts}{self.client.chroot}", missing)
-            time.sleep(look_s)
+
+        def missing() -> list[str] | None:
+            found = self._missing_roots()
+            if found:
+                self._note_missing(f"{hosts}{self.client.chroot}", found)
+            return found
+
+        wait = wait_random(look_s / 2, look_s * 1.5)
+        Retrying(retry=retry_if_not_result(lambda found: found == []), wait=wait)(missing)
         self.awaited = None
 
     def _note_missing(self, where: str, missing: list[str]) -> None:

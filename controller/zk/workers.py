@@ -20,6 +20,7 @@ from typing import Final
 
 import structlog
 from kazoo.exceptions import KazooException
+from tenacity import Retrying, retry_if_exception_type, stop_when_event_set, wait_random
 
 from controller.errors import ControllerError, SessionLostError, SessionSuspendedError
 from controller.zk.sessions import Session
@@ -30,8 +31,10 @@ Job = Callable[[], None]
 REFUSED_S: Final = 10.0
 """Until a read that ZooKeeper refused is tried again."""
 
-_PAUSE_S: Final = 0.05
-"""Between two attempts: kazoo may fail at once while it still reports a connection."""
+AGAIN: Final = wait_random(0.025, 0.075)
+"""Pauses before a job runs again: kazoo may fail at once while it still reports a connection."""
+
+_LOOK_S: Final = 0.05
 
 _JOIN_S: Final = 2.0
 
@@ -56,6 +59,13 @@ class Worker:
         """Refused jobs, and when each runs again; the first is the next."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
+        self._retrying = Retrying(
+            retry=retry_if_exception_type((SessionSuspendedError, SessionLostError)),
+            wait=AGAIN,
+            sleep=self._await_connection,
+            stop=stop_when_event_set(self._stopping),
+            retry_error_callback=lambda _: None,
+        )
         self._log = structlog.stdlib.get_logger(__name__)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -82,7 +92,7 @@ class Worker:
     def _run(self) -> None:
         while not self._stopping.is_set():
             job = self._next()
-            if job is not None:
+            if job is not None and not self._stopping.is_set():
                 self._persist(job)
 
     def _next(self) -> Job | None:
@@ -96,20 +106,18 @@ class Worker:
             return None
 
     def _persist(self, job: Job) -> None:
-        while not self._stopping.is_set():
-            try:
-                job()
-            except (SessionSuspendedError, SessionLostError):
-                self.pause(_PAUSE_S)
-                while not self._session.wait(_PAUSE_S) and not self._stopping.is_set():
-                    pass
-            except KazooException as error:
-                self._log.error("zookeeper refuses", thread=self.name, error=repr(error))
-                if self._again_s is not None:
-                    self._refused.append((time.monotonic() + self._again_s, job))
-                return
-            else:
-                return
+        """Run a job, again whenever the connection is back, until it is done or refused."""
+        try:
+            self._retrying(job)
+        except KazooException as error:
+            self._log.error("zookeeper refuses", thread=self.name, error=repr(error))
+            if self._again_s is not None:
+                self._refused.append((time.monotonic() + self._again_s, job))
+
+    def _await_connection(self, pause_s: float) -> None:
+        self.pause(pause_s)
+        while not self._session.wait(_LOOK_S) and not self._stopping.is_set():
+            pass
 
 
 EVERY_S: Final = 10.0

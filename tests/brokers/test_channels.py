@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from tenacity import wait_random_exponential
 
-from controller.brokers.channels import Backoff, BrokerChannels, ChannelOptions, ChannelState
+from controller.brokers.channels import BrokerChannels, ChannelOptions, ChannelState
 from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice
 from controller.brokers.messages import LeaderAndIsrResponse
@@ -46,7 +47,7 @@ ONE = BrokerId(1)
 OPTIONS = ChannelOptions(
     CONTROLLER,
     limits=ConnectionLimits(connect_timeout_s=WAIT_S, request_timeout_s=WAIT_S),
-    backoff=Backoff(first_s=0.001, most_s=0.01),
+    reconnect=wait_random_exponential(multiplier=0.001, max=0.01),
 )
 Channels = Callable[[ChannelOptions], BrokerChannels]
 
@@ -433,21 +434,6 @@ def test_two_thousand_partitions_fit_in_one_request(
     assert isinstance(event, LeaderAndIsrAnswered)
     assert [r.partition for r in event.results] == [s.partition for s in states]
     assert {r.error for r in event.results} == {0}
-
-
-def test_pauses_double_up_to_a_maximum() -> None:
-    """The upper half of each pause is left to chance."""
-    backoff = Backoff(first_s=0.1, most_s=1.0)
-    assert [backoff.pause_s(n, 1.0) for n in (1, 2, 3, 4, 5, 10_000)] == [
-        0.1,
-        0.2,
-        0.4,
-        0.8,
-        1.0,
-        1.0,
-    ]
-    assert backoff.pause_s(3, 0.0) == pytest.approx(0.2)
-    assert backoff.pause_s(0, 0.0) == pytest.approx(0.05)
 
 
 def eventually(

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
+from tenacity import wait_exponential
 
 from controller.brokers.login_attempts import FIRST_S, MOST_S, PROVEN_S, GSSError, LoginAttempts
 
@@ -17,7 +18,8 @@ class Rig:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.attempts = LoginAttempts(lambda: self.now)
+        pauses = wait_exponential(multiplier=FIRST_S, max=MOST_S)
+        self.attempts = LoginAttempts(lambda: self.now, pauses)
 
     def log_in(self, where: str, password: str = "p", *, accepted: bool) -> bool:  # noqa: S107
         """Return whether a login was attempted."""
