@@ -20,6 +20,7 @@ from controller.setting_sources import load_settings
 from controller.settings import Settings
 from controller.zk.connections import Connection
 from controller.zk.sessions import Session, build_client
+from controller.znodes import paths
 from integration.rigs.kerberos import missing_programs
 from integration.rigs.locks import BROKER, GSSAPI, PLANTED, Keys, Locks
 from integration.rigs.servers import ZooKeeperServer
@@ -48,7 +49,8 @@ def locked(directory: Path, locks: Locks) -> Iterator[tuple[ZooKeeperServer, Key
     )
     try:
         server.start()
-        server.make_path("/kafka/brokers/ids")
+        for path in paths.CLUSTER_ROOTS:
+            server.make_path(f"/kafka{path}")
         yield server, keys
     finally:
         server.kill()
