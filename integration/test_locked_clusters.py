@@ -20,6 +20,9 @@ import pytest
 from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, make_acl
 
+from controller.cli.context import connect
+from controller.cli.snapshot import survey_cluster
+from controller.setting_sources import load_settings
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.kerberos import missing_programs
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
@@ -123,6 +126,10 @@ def test_a_plan_is_carried_out_behind_locks_through_crash_and_takeover(
         assert found.is_clean, str(found)
         said = cluster.reassigner("verify", plan)
         assert said.code == 0, said.stdout
+        if cluster.locks.mechanism != GSSAPI:  # whose tickets are the environment's
+            assert led_in_snapshot(cluster, topic) == {
+                n: cluster.leader(topic, n) for n in range(4)
+            }
         await_broker_controller(cluster, within_s=10)
         assert wrong_permissions(cluster) == {}
         assert leaks(first, second) == {}
@@ -152,6 +159,13 @@ def test_a_wrong_password_is_reported_and_seldom_tried() -> None:
         time.sleep(max(0.0, begun + 14.0 - time.monotonic()))  # past two pauses, of 5 and 10 s
         assert all("Authentication failed" in why for why in unreachable(daemon).values())
         assert 1 <= refused_logins(cluster) - before <= 2
+        before = refused_logins(cluster)
+        said = cluster.reassigner(
+            *("stock", "--bootstrap-server", cluster.bootstrap_servers, "--list")
+        )
+        assert said.code != 0
+        assert "Authentication failed" in said.stdout
+        assert 1 <= refused_logins(cluster) - before <= len(cluster.brokers)
         keys.password_file.write_text(keys.passwords[DAEMON])
         eventually(lambda: not unreachable(daemon), within_s=5, what="the right one is used")
         assert daemon.stop() == 0, daemon.log_tail()
@@ -258,6 +272,16 @@ def test_rotated_certificates_are_used_and_bad_ones_are_reported() -> None:
         await_reason(second, "3", "certificate has expired")
         assert leaks(daemon, second) == {}
         assert second.stop() == 0, second.log_tail()
+
+
+def led_in_snapshot(cluster: LockedCluster, topic: str) -> dict[int, int]:
+    """Return the leaders of a topic as ``pipeline snapshot`` reads them, and read all sizes."""
+    settings = {"REASSIGNER_ZOOKEEPER": cluster.zookeeper_connect, **cluster.daemon_settings}
+    loaded = load_settings({}, settings, None)
+    with connect(loaded) as operator:
+        rows = survey_cluster(loaded, operator)
+    assert {row[0] for row in rows.held_rows()} >= {topic}
+    return {n: leader for name, n, leader, _ in rows.led_rows() if name == topic}
 
 
 def allow_as_documented(cluster: LockedCluster) -> None:

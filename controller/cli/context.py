@@ -106,7 +106,7 @@ def connect(settings: Settings) -> AbstractContextManager[OperatorClient]:
 
 def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
     """Ask brokers for the id of their cluster."""
-    from controller.brokers.cluster_survey import cluster_id_of as ask  # noqa: PLC0415 - as above
+    from controller.brokers.cluster_ids import cluster_id_of as ask  # noqa: PLC0415 - as above
     from controller.brokers.endpoints import security_of  # noqa: PLC0415 - as above
 
     return ask(bootstrap_servers, security_of(settings))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -138,8 +138,8 @@ class ClusterRows:
     min_insync: Mapping[str, int | str]
     settings: Mapping[str, Mapping[str, str]]
     """The overrides of topics."""
-    led: tuple[Any, ...] = ()
-    cluster_id: str = ""
+    states: Mapping[model.TopicPartition, model.PartitionState]
+    cluster_id: str
     capacities: dict[model.BrokerId, int | None] = field(default_factory=dict)
     dirs: list[DirectoryRow] = field(default_factory=list)
 
@@ -158,8 +158,8 @@ class ClusterRows:
 
     def led_rows(self) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
         """Yield topic, partition, leader and ISR."""
-        for row in self.led:
-            yield row.partition.topic, row.partition.partition, row.leader, row.isr
+        for (topic, partition), state in self.states.items():
+            yield topic, partition, state.leader, state.isr
 
     def assigned_rows(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
         """Yield topic, partition and replicas; of a reassigning partition, its target replicas."""
@@ -194,7 +194,7 @@ class ClusterRows:
 
 def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
     """
-    Read ZooKeeper, leaders and settings; brokers are asked for sizes row by row.
+    Read ZooKeeper and the topics' settings; brokers are asked for sizes row by row.
 
     Args:
         settings: Addresses and credentials.
@@ -212,7 +212,8 @@ def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
     survey = ClusterSurvey(security_of(settings), listeners_of(settings), capacities)
     brokers = operator.cluster.brokers()
     topics = operator.survey_topics()
-    leading = survey.leading(brokers.values())
+    states = operator.survey_states(topics)
     least = topic_survey.min_insync(brokers.values(), topics)
     own = operator.throttles.settings(paths.TOPIC_CONFIGS)
-    return ClusterRows(survey, brokers, topics, least, own, leading.partitions, leading.cluster_id)
+    cluster_id = operator.cluster.cluster_id() or ""
+    return ClusterRows(survey, brokers, topics, least, own, states, cluster_id)

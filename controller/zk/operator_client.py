@@ -7,12 +7,12 @@ cluster for ``doctor``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self
 
-from controller.core.model import TopicAssignment
+from controller.core.model import PartitionState, TopicAssignment, TopicPartition
 from controller.core.outcomes import Summary
 from controller.doctor.snapshot import Znodes
 from controller.settings import Settings
@@ -23,7 +23,7 @@ from controller.zk.partition_znodes import PartitionZnodes
 from controller.zk.request_writes import RequestWrites
 from controller.zk.request_znodes import RequestZnodes
 from controller.zk.retirement import Retirement
-from controller.zk.surveys import survey, survey_topics
+from controller.zk.surveys import survey, survey_states, survey_topics
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.znodes import paths
@@ -69,6 +69,12 @@ class OperatorClient:
     def survey_topics(self) -> dict[str, TopicAssignment]:
         """Return every topic that can be decoded."""
         return survey_topics(self._connection)
+
+    def survey_states(
+        self, topics: Mapping[str, TopicAssignment]
+    ) -> dict[TopicPartition, PartitionState]:
+        """Return every leader and ISR of topics that can be decoded."""
+        return survey_states(self._connection, topics)
 
     def survey(self) -> Znodes:
         """Read everything that ``doctor`` checks; this takes a while on a large cluster."""

@@ -7,7 +7,7 @@ Reads are pipelined; a cluster of a hundred thousand partitions still takes some
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kazoo.security import Permissions
@@ -31,7 +31,7 @@ def survey(connection: Connection) -> Znodes:
         sizes: dict[str, int] = {}
         brokers = cluster.brokers()
         topics = survey_topics(connection, sizes)
-        states = _states(partitions, topics)
+        states = survey_states(connection, topics)
         guards = cluster.guards()
         listed = partitions.list_specs()
         sizes.update((path, _listing_bytes(names)) for path, names in listed.items())
@@ -103,11 +103,12 @@ def _controls(connection: Connection) -> tuple[str, ...]:
     return tuple(f"{paths.CONTROLS}/{name}" for name in connection.children(paths.CONTROLS))
 
 
-def _states(
-    partitions: PartitionZnodes, topics: dict[str, TopicAssignment]
+def survey_states(
+    connection: Connection, topics: Mapping[str, TopicAssignment]
 ) -> dict[TopicPartition, PartitionState]:
+    """Return every leader and ISR that can be decoded."""
     wanted = [TopicPartition(t, number) for t, a in topics.items() for number in a.partitions]
-    read = partitions.states(wanted)
+    read = PartitionZnodes(connection).states(wanted)
     return {p: state for p, state in read.items() if isinstance(state, PartitionState)}
 
 

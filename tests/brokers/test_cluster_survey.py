@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
-from controller.brokers.cluster_survey import (
-    HeldReplica,
-    LedPartition,
-    client_settings,
-    cluster_id_of,
-    holdings_of,
-    leading_of,
-)
-from controller.brokers.endpoints import Security
+from controller.brokers.cluster_survey import ClusterSurvey, HeldReplica, holdings_of
+from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.model import BrokerId, LogDir
-from controller.credentials import ClientTls, Password
 from controller.errors import BrokerUnreachableError
 from tests.core.builders import tp
 
@@ -108,42 +98,8 @@ def test_configured_capacities_stand_in_where_none_are_reported() -> None:
     assert found.capacity == 10 + 85 + 100
 
 
-def test_leaders_and_isrs_are_those_of_metadata() -> None:
-    """Topics with an error are left out."""
-    row = SimpleNamespace(partition_index=0, leader_id=2, isr_nodes=[2, 3])
-    answer = SimpleNamespace(
-        cluster_id="c",
-        topics=[
-            SimpleNamespace(name="t", error_code=0, partitions=[row]),
-            SimpleNamespace(name="gone", error_code=3, partitions=[row]),
-        ],
-    )
-    found = leading_of(answer)
-    assert found.cluster_id == "c"
-    assert found.partitions == (LedPartition(tp(0), 2, (2, 3)),)
-
-
-def test_settings_have_librdkafkas_names() -> None:
-    """What is not set is not mentioned."""
-    assert client_settings(Security()) == {"security.protocol": "PLAINTEXT"}
-    strict = Security(
-        security_protocol="SASL_SSL",
-        tls=ClientTls(cafile=Path("/ca.pem"), check_hostname=False),
-        sasl_mechanism="SCRAM-SHA-256",
-        sasl_username="ann",
-        sasl_password=Password("sasl_password", SecretStr("secret")),
-    )
-    assert client_settings(strict) == {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": "/ca.pem",
-        "ssl.endpoint.identification.algorithm": "none",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": "ann",
-        "sasl.password": "secret",
-    }
-
-
-def test_brokers_that_do_not_answer_are_reported() -> None:
-    """With where they were looked for, and in time."""
-    with pytest.raises(BrokerUnreachableError, match="does not answer: "):
-        cluster_id_of("127.0.0.1:1", Security(), within_s=0.5)
+def test_a_cluster_without_a_live_broker_has_no_snapshot() -> None:
+    """All sizes would be unknown, and every partition without bytes."""
+    survey = ClusterSurvey(Security(), ListenerChoice())
+    with pytest.raises(BrokerUnreachableError, match="no broker is live"):
+        next(survey.holdings(()))
