@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import re
 import socket
+from http import HTTPStatus
 from typing import Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.web.http_connections import HEAD_MAX
 from tests.web.serving import WITHIN_S, Served
@@ -113,3 +116,24 @@ def test_expected_body_is_asked_for_only_where_it_is_read(steerable: Served) -> 
     found = statuses(steerable, request(*head, b"Content-Length: 3", method=b"POST"), b"a=b")
     assert found[0] == b"100"
     assert len(found) == 2
+
+
+def test_hostile_bytes_end_their_connection_and_nothing_else(steerable: Served) -> None:
+    """Whatever is sent, no defect is logged, and a probe is answered after it."""
+    chance = random.Random(7)
+    sent = [
+        request(),
+        request(b"Content-Length: 3", b"Expect: 100-continue", method=b"POST") + b"a=b",
+        request(b"Transfer-Encoding: chunked", method=b"POST") + b"3\r\na=b\r\n0\r\n\r\n",
+        request(b"Connection: upgrade", b"Upgrade: websocket", method=b"CONNECT"),
+    ]
+    with capture_logs() as logs:
+        for _ in range(300):
+            mutated = bytearray(b"".join(chance.choices(sent, k=2)))
+            for _ in range(chance.randrange(4)):
+                at = chance.randrange(len(mutated))
+                piece = chance.choice((b"", b"\n", b"\0", b" ", b"\xff", b"Content-Length: 9\r\n"))
+                mutated[at : at + chance.randrange(3)] = piece
+            statuses(steerable, bytes(mutated))
+    assert not logs
+    assert steerable.ask("/healthz")[0].status == HTTPStatus.OK
