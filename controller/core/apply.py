@@ -22,7 +22,6 @@ from controller.core import (
     wakeups,
 )
 from controller.core.controllership import deletion_yields
-from controller.core.controllership.engines import engine_of
 from controller.core.controllership.state_polling import missing_again
 from controller.core.controllership.topic_asks import note_topic
 from controller.core.model import Instant, Route, TopicPartition
@@ -225,7 +224,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                     tenure.resumed[partition] = None
         case records.EngineRecord(engine=engine, why=why):
             view.role.engine, view.role.engine_why = engine, why
-            if not engine_of(view).holds_role:
+            if not view.is_native:
                 # A broker that is the controller starts every entry at once: the topic znodes show
                 # their progress.
                 intake.legacy = None
@@ -300,7 +299,7 @@ def first_phase(view: ClusterView, partition: TopicPartition) -> phases.Phase:
 
 def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:
     reassignment = view.work.reassignments.get(record.partition)
-    request = request_records.request_of(view, record.request, now)
+    request = view.work.request_of(record.request, now)
     request.settled.add(record.partition)
     # Without a record it was at its target when it was accepted; another request may have replaced
     # it.

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core.controllership import eligibility, tenure
-from controller.core.controllership.engines import engine_of
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.partition.gates import config_unknown, state_unknown
 from controller.core.phases import Pending
@@ -132,6 +131,6 @@ def _role(view: ClusterView) -> Blocked:
         return held
     if not view.is_warm:
         return Blocked(BlockedBy.CONTROLLER_ROLE, "the state of the cluster is being read")
-    if not engine_of(view).holds_role:
+    if not view.is_native:
         return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster's controller is being probed")
     return Blocked(BlockedBy.CONTROLLER_ROLE, "the controller role is being claimed")

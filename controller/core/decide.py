@@ -58,7 +58,7 @@ from controller.core.scheduling import (
     partition_sizes,
 )
 from controller.core.scheduling.budget import Budget
-from controller.core.start_pending import order_pending, start_pending, step_or_wait
+from controller.core.start_pending import advance, order_pending, start_pending, step_or_wait
 from controller.core.throttling.throttles import follow_throttles
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -83,7 +83,7 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     if due.tenure:
         parts.append(consider_tenure(view, now))
     parts += [follow_throttles(view, due, now), partition_sizes.follow_sizes(view, due, now)]
-    if engine_of(view).holds_role:
+    if view.is_native:
         parts.append(topic_deletions.ask_brokers(view, due, now))
     if tenure.held is None and view.role.leading and view.intake.legacy is not None:
         parts.append(topic_configs.ask_ahead(view, view.intake.legacy, now))
@@ -141,7 +141,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     """Return everything that is due in a tenure; the order matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
-    if engine.holds_role and not view.tenure.accepted_by_broker:
+    if view.is_native and not view.tenure.accepted_by_broker:
         # Entries removed from the plan are known only now; everything else is examined again then.
         return [*before, _note_hold(view, due, now), legacy_plan.end_removed(view, due)]
     cancelled = _cancelled(view, due, now)
@@ -165,7 +165,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     parts += engine.chores(view, due, now, budget)
     parts.append(adaptive_limit.adapt_limit(view, due, now))
     parts.append(log_directories.follow_directories(view, due, now))
-    if engine.holds_role and (due.timer or due.claimed):
+    if view.is_native and (due.timer or due.claimed):
         parts.append(_deadlines(view, due, now))
     return parts
 
@@ -290,7 +290,7 @@ def _step(
         return Blocked(
             BlockedBy.STATE_UNKNOWN, "a broker restarted, and the state znode is being read"
         )
-    return engine_of(view).advance(view, partition, now, budget)
+    return advance(view, partition, now, budget)
 
 
 def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> records.Change | None:

@@ -8,10 +8,8 @@ engine the cluster's controller does; the setting ``foreign_moves`` decides how 
 from __future__ import annotations
 
 from controller.core import model, options
-from controller.core.model import Blocked, BlockedBy, RequestId, Route, TopicPartition
+from controller.core.model import FOREIGN, Blocked, BlockedBy, RequestId, Route, TopicPartition
 from controller.core.view import ClusterView
-
-FOREIGN = RequestId("foreign")
 
 
 def policy_of(view: ClusterView) -> options.ForeignMoves:
@@ -39,19 +37,13 @@ def foreign_spec(
     )
 
 
-def count_of(view: ClusterView) -> int:
-    """Return the number of partitions with a foreign reassignment."""
-    known = view.work.requests.get(FOREIGN)
-    return 0 if known is None else known.open
-
-
 def foreign_gate(view: ClusterView, spec: model.ReassignmentSpec) -> Blocked | None:
     """Return why a step waits for foreign reassignments; a rollback does not wait."""
     if policy_of(view) is not options.ForeignMoves.WAIT or spec.rolls_back:
         return None
     if view.tenure.may_have_foreign:
         return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
-    count = count_of(view)
+    count = view.work.foreign_count
     if not count:
         return None
     return Blocked(BlockedBy.FOREIGN_MOVES, f"{count} partitions have a foreign reassignment")
@@ -76,7 +68,8 @@ def refusal_for_foreign(
     view: ClusterView, request: RequestId, partition: TopicPartition, entry: str
 ) -> model.Refusal | None:
     """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
-    if policy_of(view) is not options.ForeignMoves.REFUSE or not count_of(view):
+    count = view.work.foreign_count
+    if policy_of(view) is not options.ForeignMoves.REFUSE or not count:
         return None
     running = view.work.reassignments.get(partition)
     if running is not None and running.spec.route is not Route.FOREIGN:
@@ -85,7 +78,7 @@ def refusal_for_foreign(
         request,
         entry,
         model.RefusalReason.FOREIGN_MOVE,
-        f"{count_of(view)} partitions have a foreign reassignment, and foreign_moves is refuse",
+        f"{count} partitions have a foreign reassignment, and foreign_moves is refuse",
         partition,
     )
 

@@ -254,6 +254,10 @@ class MinFree:
         return f"{self.bytes / GB:.3g} GB" if self.bytes >= GB else f"{self.bytes} bytes"
 
 
+FOREIGN: Final = RequestId("foreign")
+"""Stands for a request in foreign reassignments, which have none."""
+
+
 class ConfigQuestion(NamedTuple):
     """A request for topic settings: its sequence number and the time it was made."""
 

@@ -32,7 +32,6 @@ from controller.core.client_requests import (
     PendingClientAsk,
 )
 from controller.core.controllership import responses
-from controller.core.controllership.engines import engine_of
 from controller.core.controllership.invalidation import LEFT_TIMER
 from controller.core.controllership.producer_ids import note_producer_ids
 from controller.core.model import (
@@ -310,7 +309,7 @@ def _note_untreated(view: ClusterView, brokers: set[BrokerId]) -> None:
     They were dead at the claim, and their registration is read in the same cycle as the state. A
     partition without a leader is left: that was written when all of its ISR had died.
     """
-    if not brokers or not engine_of(view).holds_role:
+    if not brokers or not view.is_native:
         return
     for partition, state in view.tenure.states.items():
         if state.leader != NO_LEADER and not brokers.isdisjoint(state.isr):
@@ -358,7 +357,7 @@ def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:
     """Return whether the cluster's own controller handles the znodes for a controller."""
-    return view.role.engine is not None and not engine_of(view).holds_role
+    return not view.is_native
 
 
 def _preferred_election(view: ClusterView, event: events.PreferredElectionRead) -> None:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core import model, outcomes, phases, submissions
-from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
+from controller.core.model import (
+    Blocked,
+    BrokerId,
+    Instant,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+)
 from controller.core.options import EngineName
 
 START: Final = Instant(0.0)
@@ -205,6 +213,12 @@ class Request:
         if ending.partition not in self.endings:
             self.endings[ending.partition] = ending
             self.fates[ending.fate] += 1
+
+
+def kind_of(request: RequestId) -> str:
+    """Return the kind of a request by its id: ``legacy``, ``queue``, ``cancel`` or ``request``."""
+    prefix = request.partition("-")[0]
+    return prefix if prefix in {"legacy", "queue", "cancel"} else "request"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core import outcomes, records, wakeups
-from controller.core.model import Instant, PartitionOutcome, Refusal, RequestId, Route, Zxid
+from controller.core.model import Instant, PartitionOutcome, Refusal, Zxid
 from controller.core.reassignments import Request
 from controller.core.view import ClusterView
 
@@ -34,22 +34,6 @@ RequestRecord = (
 )
 
 
-def kind_of(request: RequestId) -> str:
-    """Return the kind of a request by its id: ``legacy``, ``queue``, ``cancel`` or ``request``."""
-    prefix = request.partition("-")[0]
-    return prefix if prefix in {"legacy", "queue", "cancel"} else "request"
-
-
-def request_of(view: ClusterView, request: RequestId, now: Instant) -> Request:
-    """Return the request, known or new."""
-    known = view.work.requests.get(request)
-    if known is None:
-        kind = kind_of(request)
-        route = Route.LEGACY if kind == "legacy" else Route.REQUEST
-        known = view.work.requests[request] = Request(route, now, kind=kind)
-    return known
-
-
 def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
     """Fold one record about requests into the view."""
     session, work, intake = view.session, view.work, view.intake
@@ -61,10 +45,10 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
         case records.PartitionOutcomeRecord(ending=ending):
             ended(view, ending, now)
         case records.PartRecord(request=name, part=part):
-            request = request_of(view, name, now)
+            request = view.work.request_of(name, now)
             add_part(request, part)
         case records.AcceptedRecord(request=name, entry=entry):
-            request = request_of(view, name, now)
+            request = view.work.request_of(name, now)
             request.settled.add(entry.partition)
             request.accepted += 1
             if request.kind != "request":
@@ -128,7 +112,7 @@ def add_part(request: Request, part: outcomes.Part) -> None:
 
 def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     """Note a refused entry."""
-    request = request_of(view, refusal.request, now)
+    request = view.work.request_of(refusal.request, now)
     request.refused.append(refusal)
     if request.kind != "request" and not refusal.was_accepted:
         request.total += refusal.entries
@@ -139,7 +123,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
 
 def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
     """Note the outcome of a partition that did not reach its target."""
-    request = request_of(view, ending.request, now)
+    request = view.work.request_of(ending.request, now)
     if request.kind == "cancel" and ending.partition not in request.endings:
         request.total += 1
     request.ended(ending)
@@ -147,7 +131,7 @@ def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
 
 
 def _concluded(view: ClusterView, summary: outcomes.Summary, now: Instant) -> None:
-    request = request_of(view, summary.request, now)
+    request = view.work.request_of(summary.request, now)
     request.has_ended = True
     if not view.tenure.client_asks:  # else one of them may still be answered by it
         request.settled.clear()

@@ -17,8 +17,8 @@ from math import ceil, inf
 from typing import Any, Final
 
 from controller.core import controls, effects, records, wakeups
-from controller.core.controllership.engines import engine_of
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
+from controller.core.partition import delegated, native
 from controller.core.scheduling import holds, limits
 from controller.core.scheduling.budget import Budget
 from controller.core.scheduling.disk_space import fill_of_brokers
@@ -55,7 +55,6 @@ def start_pending(
     passed: list[TopicPartition] = []
     refused: set[tuple[BlockedBy, tuple[Hashable, ...]]] = set()
     ranks = _ranks(view, now)
-    engine = engine_of(view)
     share = max(SCAN_MAX // max(len(ranks), 1), 1)
     for partition in chain.from_iterable(islice(line, share) for _, line in ranks):
         if not budget.has_slot:
@@ -71,7 +70,7 @@ def start_pending(
             continue
         if view.awaits_repair(partition):
             continue
-        step = engine.advance(view, partition, now, budget)
+        step = advance(view, partition, now, budget)
         if isinstance(step, Blocked) and step.by in SHARED:
             refused.add((step.by, step.obstacle))
         changes += step_or_wait(view, partition, step, now)
@@ -83,6 +82,15 @@ def start_pending(
     changes.append(records.Change((records.StartSkippedRecord(tuple(passed), left),)))
     again = (effects.SetTimer(wakeups.SCAN_TIMER, Instant(now + SCAN_EVERY_S)),) if left else ()
     return records.Decision(tuple(changes), again)
+
+
+def advance(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> records.Change | Blocked | None:
+    """Return the next change of a reassigning partition, or what it waits for."""
+    if view.is_native:
+        return native.advance(view, partition, now, budget)
+    return delegated.advance(view, partition, now, budget)
 
 
 def step_or_wait(

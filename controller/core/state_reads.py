@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core import deletion_facts, events, lost_asks, model, unclean_election, wakeups
-from controller.core.controllership import engines
 from controller.core.model import Instant, TopicPartition
 from controller.core.scheduling import isr_health
 from controller.core.view import ClusterView
@@ -102,7 +101,7 @@ def _state_appeared(
     if partition in view.work.reassignments:
         # A cancellation that waited for this state precedes the partition's next step.
         wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
-    if first is not None and engines.holds_role(view):
+    if first is not None and view.is_controller:
         lost_asks.first_read(view, partition, first, now)
         note_untreated(view, partition, first)
 

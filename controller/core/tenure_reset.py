@@ -11,7 +11,6 @@ from typing import Final
 from controller.core import apply, events, model, options, phases
 from controller.core.controllership import client_asks
 from controller.core.controllership.deletion_yields import begin_to_yield, note_yielded
-from controller.core.controllership.engines import engine_of
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.pending_deletions import is_leader_withheld
 from controller.core.reassignments import Reassignment
@@ -106,7 +105,7 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         reassignment.is_requested = False
         # The previous daemon may have died before it had the answer to its request. If we take the
         # controller role, unfinished requests of the former controller are void.
-        reassignment.in_doubt = not engine_of(view).holds_role
+        reassignment.in_doubt = not view.is_native
         reassignment.deleted = reassignment.rejoined = model.NO_BROKERS
         reassignment.part_way = _is_part_way(view, partition, reassignment)
         # Remembered steps may be of an older record: another daemon may have ended that one and

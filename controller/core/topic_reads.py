@@ -21,7 +21,7 @@ from controller.core import (
     wakeups,
 )
 from controller.core.cached_znodes import Topic
-from controller.core.controllership import deletion_yields, engines
+from controller.core.controllership import deletion_yields
 from controller.core.model import Instant, TopicPartition
 from controller.core.scheduling import in_flight, isr_health
 from controller.core.state.process import Departure
@@ -190,7 +190,7 @@ def read_requested(view: ClusterView, topics: AbstractSet[str]) -> None:
     for the later one be read first. It would be accepted for the former, and end with that.
     """
     known = view.session.topics.keys() & topics
-    if view.tenure.held is None or engines.holds_role(view):
+    if view.tenure.held is None or view.is_controller:
         read_invalid(view, known)
     elif known:
         view.cluster.read_generation += 1
@@ -207,7 +207,7 @@ def follow_protocol(view: ClusterView) -> None:
     leader epochs, and take the ids that their logs lack. Topics without an id get one, once they
     are read in this tenure.
     """
-    if not engines.holds_role(view):
+    if not view.is_controller:
         return
     had_ids = protocols.sends_ids(view)
     view.tenure.protocol = protocols.protocol_of(view)
@@ -351,7 +351,7 @@ def _reconsider(
         if reassignment is not None:
             # Stale or not: the read after an invalidation may show the same, which is no change.
             in_flight.reflect_participants(view, partition)
-            if reassignment.in_flight and engines.holds_role(view):
+            if reassignment.in_flight and view.is_controller:
                 in_flight.restart_step(view, partition, reassignment, now)
         if partition in moved:
             unclean_election.note_candidate(view, partition)

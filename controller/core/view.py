@@ -58,6 +58,16 @@ class ClusterView:
     # --- questions -----------------------------------------------------------------------------
 
     @property
+    def is_native(self) -> bool:
+        """Whether the native engine is at work, also before one is chosen."""
+        return self.role.engine is not EngineName.DELEGATED
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether the daemon is the cluster's controller."""
+        return self.tenure.held is not None and self.is_native
+
+    @property
     def is_warm(self) -> bool:
         """Whether everything that must be known before a claim has been read."""
         return (

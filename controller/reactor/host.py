@@ -19,7 +19,6 @@ from typing import Final
 
 from controller.core import events
 from controller.core.controllership.eligibility import refusals
-from controller.core.controllership.engines import engine_of
 from controller.core.model import Instant
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
@@ -206,7 +205,7 @@ class Host:
             raise NativeRefusedError("; ".join(reasons))
         # Whether the controller serves AlterPartitionReassignments is known only after a probe.
         self._is_eligible = view.tenure.held is not None or (
-            view.role.engine is not None and engine_of(view).holds_role
+            view.role.engine is not None and view.is_native
         )
 
     def _sleep_s(self) -> float:

@@ -19,7 +19,6 @@ from typing import assert_never
 
 from controller.core import effects, events
 from controller.core.apply import issued
-from controller.core.controllership.engines import engine_of
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import Instant, LiveBroker
@@ -246,7 +245,7 @@ class Reactor:
         """Answer brokers and clients as the controller, once a claim succeeded and stands."""
         if self._endpoint is None or not isinstance(event, events.ControllerClaimed):
             return
-        if self.view.tenure.held is not None and engine_of(self.view).holds_role:
+        if self.view.tenure.held is not None and self.view.is_native:
             self._endpoint.serve(self.view.tenure.held.epoch)
 
     def _refuse_waiting(self) -> None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.core import model
-from controller.core.controllership.engines import holds_role
 from controller.core.events import SizesRead, StatesRead, TopicsRead
 from controller.core.phases import LABELS, AwaitingController, Expanding, Syncing
 from controller.core.records import Change, SpecEndedRecord
@@ -323,7 +322,7 @@ def _ended_by_others(
 
     Its last write may be read before the state is, and the reassignment ends with it.
     """
-    if assignment is None or holds_role(view):
+    if assignment is None or view.is_controller:
         return ()
     unfinished = {*assignment.adding_replicas, *assignment.removing_replicas}
     return tuple(b for b in assignment.replicas if b not in unfinished)
@@ -332,7 +331,7 @@ def _ended_by_others(
 def _staying(partition: model.TopicPartition, view: ClusterView) -> model.Replicas:
     """Return the replicas that are not to leave the ISR; the cluster's controller drops others."""
     assignment = view.session.known_assignment(partition)
-    if assignment is None or holds_role(view):
+    if assignment is None or view.is_controller:
         return view.serving_replicas(partition)
     reassignment = view.work.reassignments.get(partition)
     if reassignment is not None and isinstance(reassignment.phase, AwaitingController):

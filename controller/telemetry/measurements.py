@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from controller.core import events
-from controller.core.controllership.engines import holds_role
 from controller.core.model import BrokerId
 from controller.core.records import (
     Change,
@@ -62,7 +61,7 @@ class Measurements:
         if had_tenure and view.tenure.held is None:
             metrics.resignations.inc()
             metrics.effects_in_flight.clear()
-        metrics.tenure_held.set(holds_role(view))
+        metrics.tenure_held.set(view.is_controller)
         self._forget_brokers(view)
 
     def _answered(self, event: rpc_names.Answer) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 from controller.core import pending_deletions
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.controllership.eligibility import refusals
-from controller.core.controllership.engines import holds_role
 from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.reassignments import Request
 from controller.core.scheduling import limits
@@ -125,7 +124,7 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
 
 
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
-    if view.tenure.held is None or not holds_role(view):
+    if view.tenure.held is None or not view.is_controller:
         return {"held": False, "epoch": None, "since": None}
     return {
         "held": True,

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from controller.core.controllership.engines import holds_role
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
@@ -272,7 +271,7 @@ class StatusPublisher:
         self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
 
     def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:
-        if not holds_role(view):
+        if not view.is_controller:
             self._cluster = None
             self._next_count_at = now
         elif self._cluster is None or now >= self._next_count_at:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.core.events import TopicsListed, TopicsRead
-from controller.core.foreign import FOREIGN
 from controller.core.model import (
+    FOREIGN,
     BlockedBy,
     OutcomeKind,
     PartitionAssignment,

@@ -32,7 +32,6 @@ from controller.core.broker_requests import (
 )
 from controller.core.controllership import controlled_shutdown, isr_changes, producer_ids
 from controller.core.controllership.cluster_loading import reads_of
-from controller.core.controllership.engines import engine_of
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
 from controller.core.view import ClusterView
@@ -131,7 +130,7 @@ def _answer(
 def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnswer | None:
     """Return the error that concerns the whole request, if there is one."""
     tenure, request = view.tenure, pending.request
-    is_controller = tenure.held is not None and engine_of(view).holds_role
+    is_controller = view.is_controller
     if not is_controller or tenure.resigning or tenure.fenced is not None:
         return refused(request, broker_requests.NOT_CONTROLLER)
     if now >= pending.since + PATIENCE_S:

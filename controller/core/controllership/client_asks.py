@@ -35,7 +35,6 @@ from controller.core.client_requests import (
     PendingClientAsk,
 )
 from controller.core.controllership import election_asks, topic_asks
-from controller.core.controllership.engines import engine_of
 from controller.core.model import (
     Instant,
     PartitionAssignment,
@@ -157,7 +156,7 @@ def is_underway(view: ClusterView) -> bool:
 def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | None:
     """Return NOT_CONTROLLER where the role is not ours."""
     tenure = view.tenure
-    is_controller = tenure.held is not None and engine_of(view).holds_role
+    is_controller = view.is_controller
     is_kept = not tenure.resigning or isinstance(pending.request, CedeRole)
     if is_controller and is_kept and tenure.fenced is None:
         return None

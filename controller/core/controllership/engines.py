@@ -22,8 +22,8 @@ from controller.core.controllership import (
 from controller.core.controllership.broker_membership import channels, inform_joined
 from controller.core.controllership.cluster_loading import follow_watches, seed, send_reads
 from controller.core.controllership.placement_repair import is_misplaced, repair_placements
-from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
-from controller.core.partition import alter_entries, delegated, native
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.partition import alter_entries
 from controller.core.records import Change, Decision
 from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
@@ -40,8 +40,6 @@ class Engine(Protocol):
     """The interface of an engine."""
 
     name: options.EngineName
-    holds_role: bool
-    """Whether its tenure is that of the cluster's controller, with all of a controller's duties."""
 
     def refusals(self, view: ClusterView) -> tuple[str, ...]:
         """Return every reason against working here."""
@@ -67,18 +65,11 @@ class Engine(Protocol):
         """Return the change that adapts a partition's state to the live brokers."""
         ...
 
-    def advance(
-        self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
-    ) -> Change | Blocked | None:
-        """Return the next change of a reassigning partition, or what it waits for."""
-        ...
-
 
 class NativeEngine:
     """The daemon is the cluster's controller while there is work."""
 
     name = options.EngineName.NATIVE
-    holds_role = True
 
     def refusals(self, view: ClusterView) -> tuple[str, ...]:
         """Return every reason against being this cluster's controller."""
@@ -144,18 +135,11 @@ class NativeEngine:
             return None  # ``repair_placements`` creates it, or it is examined with its id.
         return duties.repair(view, partition, bounced)
 
-    def advance(
-        self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
-    ) -> Change | Blocked | None:
-        """Return the next write and sends."""
-        return native.advance(view, partition, now, budget)
-
 
 class DelegatedEngine:
     """A broker stays the controller and carries out steps; the tenure is our leadership."""
 
     name = options.EngineName.DELEGATED
-    holds_role = False
 
     def refusals(self, view: ClusterView) -> tuple[str, ...]:
         """Return every reason against delegating to this cluster's controller."""
@@ -195,22 +179,11 @@ class DelegatedEngine:
         del view, partition, bounced
         return None
 
-    def advance(
-        self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
-    ) -> Change | Blocked | None:
-        """Return the next alter entry."""
-        return delegated.advance(view, partition, now, budget)
-
 
 ENGINES: Final[Mapping[options.EngineName, Engine]] = {
     options.EngineName.NATIVE: NativeEngine(),
     options.EngineName.DELEGATED: DelegatedEngine(),
 }
-
-
-def holds_role(view: ClusterView) -> bool:
-    """Return whether the daemon is the cluster's controller."""
-    return view.tenure.held is not None and engine_of(view).holds_role
 
 
 def engine_of(view: ClusterView) -> Engine:

@@ -141,11 +141,7 @@ def hold_of(view: ClusterView) -> Blocked | None:
     """Return why no new step may begin now; None if it may."""
     if view.role.stopping or view.tenure.resigning:
         return Blocked(BlockedBy.DRAINING, "the controller role is being given up")
-    if (
-        view.tenure.held is not None
-        and engine_of(view).holds_role
-        and not view.tenure.accepted_by_broker
-    ):
+    if view.is_controller and not view.tenure.accepted_by_broker:
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
@@ -156,7 +152,7 @@ def hold_of(view: ClusterView) -> Blocked | None:
 
 
 def _owes_a_yield(view: ClusterView) -> bool:
-    return engine_of(view).holds_role and deletion_yields.owes_a_yield(view)
+    return view.is_native and deletion_yields.owes_a_yield(view)
 
 
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:
@@ -184,7 +180,7 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     refusals = engine.refusals(view)
     if refusals:
         return Decision(effects=(effects.ResignController(refusals[0]),))
-    if not engine.holds_role:
+    if not view.is_native:
         return Decision()
     in_vain = responses.refusal_by_brokers(view, now)
     if in_vain is not None:
@@ -254,7 +250,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     if not (role.leading and view.is_warm) or view.tenure.claiming or engine.refusals(view):
         return ()
     wanted = (
-        not engine.holds_role
+        not view.is_native
         or view.options.tenure is options.TenurePolicy.PERMANENT
         or has_work(view, now)
         or has_orphans(view, now)
@@ -264,9 +260,9 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         waits = view.work.orphans and now < role.orphans_after
         return (effects.SetTimer(ORPHAN_TIMER, role.orphans_after),) if waits else ()
     until = deletion_yields.claim_due(view)
-    if engine.holds_role and now < until:
+    if view.is_native and now < until:
         return (effects.SetTimer(DELETION_TIMER, until),)
-    until = max(role.retry_claim_at, protocols.awaited_until(view) if engine.holds_role else START)
+    until = max(role.retry_claim_at, protocols.awaited_until(view) if view.is_native else START)
     if now < until:
         return (effects.SetTimer(CLAIM_TIMER, until),)
     return engine.begin(view, now)

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from controller.core import approvals, cycle, model, outcomes, records, request_records
+from controller.core import approvals, cycle, model, outcomes, records
 from controller.core.cached_znodes import PlanNode
 from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, Route, TopicPartition
 from controller.core.partition.gates import ids
-from controller.core.reassignments import Reassignment
+from controller.core.reassignments import Reassignment, kind_of
 from controller.core.records import Change
 from controller.core.scheduling import log_directories
 from controller.core.view import ClusterView
@@ -407,7 +407,7 @@ def summary_of_unreadable(refusal: model.Refusal, raw: bytes) -> outcomes.Summar
     """Return the outcome of a znode that could not be decoded at all."""
     return outcomes.Summary(
         request=refusal.request,
-        kind=request_records.kind_of(refusal.request),
+        kind=kind_of(refusal.request),
         total=refusal.entries,
         done=0,
         refused=(refusal,),

@@ -15,7 +15,7 @@ from controller.core import events, outcomes, request_records
 from controller.core.cached_znodes import PlanNode
 from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
 from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
-from controller.core.reassignments import Request
+from controller.core.reassignments import Request, kind_of
 from controller.core.throttling.throttle_records import note_all_throttles
 from controller.core.view import ClusterView
 
@@ -147,7 +147,7 @@ def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None
 def _accepted(view: ClusterView, event: events.AcceptedRead, now: Instant) -> None:
     if event.request in view.work.unlearned:
         view.work.unlearned.discard(event.request)
-        settled = request_records.request_of(view, event.request, now).settled
+        settled = view.work.request_of(event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
     if event.request in view.session.asked_accepted:
         # Requested again where more of it turns up: another daemon accepted entries meanwhile.
@@ -176,10 +176,10 @@ def _open_history(
     view: ClusterView, name: RequestId, history: outcomes.OpenHistory, now: Instant
 ) -> None:
     """Count what is kept of a request again: it may be known in part."""
-    request = request_records.request_of(view, name, now)
+    request = view.work.request_of(name, now)
     if request.has_ended or _is_outdated(request, history):
         return
-    request.kind = request_records.kind_of(name)
+    request.kind = kind_of(name)
     request.refused.clear()
     request.endings.clear()
     request.fates.clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeVar
 
-from controller.core import foreign, phases, request_records, wakeups
+from controller.core import foreign, phases, wakeups
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.reassignments import Load, Reassignment
 from controller.core.scheduling import (
@@ -28,7 +28,7 @@ def begin(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
     """Begin a reassignment and count it."""
-    request = request_records.request_of(view, reassignment.spec.request, now)
+    request = view.work.request_of(reassignment.spec.request, now)
     request.open += 1
     request.settled.add(partition)
     request.has_ended = False
@@ -61,8 +61,8 @@ def change_spec(
     if moving:
         count_in_flight(view, reassignment, -1)
     if spec.request != reassignment.spec.request:
-        request_records.request_of(view, reassignment.spec.request, now).open -= 1
-        later = request_records.request_of(view, spec.request, now)
+        view.work.request_of(reassignment.spec.request, now).open -= 1
+        later = view.work.request_of(spec.request, now)
         later.open += 1
         later.settled.add(partition)
         wakeups.wake(view.due, wakeups.Finding.REQUEST_REPLACED)

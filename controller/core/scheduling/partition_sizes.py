@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core import applied_throttles, effects, events, foreign, wakeups
+from controller.core import applied_throttles, effects, events, wakeups
 from controller.core.model import NO_BROKERS, BrokerId, Instant, TopicPartition
 from controller.core.options import EngineName
 from controller.core.records import Decision
@@ -105,7 +105,7 @@ def measure_room(view: ClusterView, lacking: frozenset[BrokerId], now: Instant) 
 
 def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
     """Return the partitions whose step in flight copies something, those of others included."""
-    if not view.tenure.in_flight and not foreign.count_of(view):
+    if not view.tenure.in_flight and not view.work.foreign_count:
         return ()
     assigned = (
         (p, r, view.session.known_assignment(p))

@@ -14,9 +14,9 @@ from controller.core import events, model, outcomes, phases, submissions
 from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.cached_znodes import PlanNode
 from controller.core.controls import Controls
-from controller.core.model import BrokerId, Instant, RequestId, Route, TopicPartition
+from controller.core.model import FOREIGN, BrokerId, Instant, RequestId, Route, TopicPartition
 from controller.core.participants import Participants
-from controller.core.reassignments import START, Reassignment, Request
+from controller.core.reassignments import START, Reassignment, Request, kind_of
 
 
 @dataclass(slots=True)
@@ -77,6 +77,21 @@ class WorkState:
     """When brokers without room may be queried again."""
     counts_at: Instant = START
     """When they may be queried for all their logs again."""
+
+    def request_of(self, request: RequestId, now: Instant) -> Request:
+        """Return the request, known or new."""
+        known = self.requests.get(request)
+        if known is None:
+            kind = kind_of(request)
+            route = Route.LEGACY if kind == "legacy" else Route.REQUEST
+            known = self.requests[request] = Request(route, now, kind=kind)
+        return known
+
+    @property
+    def foreign_count(self) -> int:
+        """The number of partitions with a foreign reassignment."""
+        known = self.requests.get(FOREIGN)
+        return 0 if known is None else known.open
 
     def has_excluded(self, partition: TopicPartition) -> bool:
         """Return whether this tenure excluded the removing replicas: they only get StopReplica."""

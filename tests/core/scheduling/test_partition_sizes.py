@@ -16,8 +16,8 @@ from controller.core.applied_throttles import (
 from controller.core.apply import apply, issued
 from controller.core.effects import MeasureSizes, SetTimer
 from controller.core.events import SizesRead
-from controller.core.foreign import FOREIGN
 from controller.core.model import (
+    FOREIGN,
     BrokerId,
     Instant,
     MinFree,
