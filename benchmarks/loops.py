@@ -23,7 +23,7 @@ import structlog
 
 from controller.core.model import TopicPartition
 from controller.core.options import Options
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.daemon import GARBAGE_THRESHOLD
 from controller.reactor.loop import Reactor

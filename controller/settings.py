@@ -25,7 +25,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from controller.core.controls import QueueOrder, UnderMinIsr
 from controller.core.model import MinFree
 from controller.core.options import (
     REQUEST_BYTES,
@@ -35,6 +34,7 @@ from controller.core.options import (
     Options,
     TenurePolicy,
 )
+from controller.core.pacing.controls import QueueOrder, UnderMinIsr
 from controller.credentials import Password
 from controller.setting_values import (
     OCCASIONS,

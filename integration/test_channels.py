@@ -20,6 +20,7 @@ from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.brokers.versions import BY_PROTOCOL, WITHOUT_IDS
 from controller.clocks import MonotonicClock
+from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.events import (
     LeaderAndIsrAnswered,
     SizesRead,
@@ -37,7 +38,6 @@ from controller.core.model import (
     TopicConfig,
     TopicPartition,
 )
-from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.reactor.ports import (
     LeaderAndIsr,
     LeaderAndIsrState,

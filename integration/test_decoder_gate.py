@@ -16,7 +16,7 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers import messages, topic_validation
-from controller.core.broker_requests import ControlledShutdownResponse
+from controller.core.calls.broker_requests import ControlledShutdownResponse
 from controller.core.model import TopicPartition
 from controller.endpoint import client_codec, codec, topic_codec
 from integration.decoder_gate import client_frames, controller_frames, endpoint_frames

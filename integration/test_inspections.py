@@ -20,7 +20,7 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.outcomes import Summary
+from controller.core.requests.outcomes import Summary
 from controller.doctor.environment_checks import OPEN_ACL
 from controller.errors import RefusedError
 from controller.setting_sources import load_settings

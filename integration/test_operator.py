@@ -22,7 +22,7 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
-from controller.core.outcomes import Summary
+from controller.core.requests.outcomes import Summary
 from controller.errors import (
     InvalidInputError,
     ReassignmentConflictError,

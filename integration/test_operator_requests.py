@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 from kazoo.security import ACL, make_acl, make_digest_acl
 
-from controller.core.controls import BrokerLimits, Controls, Limits, Pause, Pauses
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -25,8 +24,9 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Part, Summary
-from controller.core.submissions import Cancellation, RequestOptions
+from controller.core.pacing.controls import BrokerLimits, Controls, Limits, Pause, Pauses
+from controller.core.requests.outcomes import Part, Summary
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import (
     CancellationPendingError,
     InvalidInputError,

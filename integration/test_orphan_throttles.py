@@ -15,8 +15,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ConfigResource,
 )
 
-from controller.core.applied_throttles import AppliedThrottle, broker_entity, topic_entity
 from controller.core.model import BrokerId
+from controller.core.pacing.applied_throttles import AppliedThrottle, broker_entity, topic_entity
 from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient

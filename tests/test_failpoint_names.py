@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from controller.core.applied_throttles import AppliedThrottle, Entity
+from controller.core.calls.topic_requests import TopicResult
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -20,8 +20,8 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.outcomes import Part, Summary
-from controller.core.phases import (
+from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
+from controller.core.reassignments.phases import (
     Ended,
     Expanding,
     Pending,
@@ -51,7 +51,7 @@ from controller.core.records import (
     TopicCreatedRecord,
     TopicGrownRecord,
 )
-from controller.core.topic_requests import TopicResult
+from controller.core.requests.outcomes import Part, Summary
 from controller.reactor.ports import BrokerRequest, UpdateMetadataState
 from integration.rigs.failpoint_names import NamedFailpoints
 from integration.rigs.failpoints import Failpoint

@@ -29,8 +29,8 @@ from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core import model
+from controller.core.cluster.protocol_versions import parse_protocol
 from controller.core.events import BrokerSettingsRead, TopicConfigsRead
-from controller.core.protocol_versions import parse_protocol
 from controller.errors import (
     BrokerUnreachableError,
     ControllerError,

@@ -33,9 +33,7 @@ from controller.brokers.topic_configs import (
     TOPIC,
     VERSION_MAX,
 )
-from controller.core.model import BrokerId, LiveBroker
-from controller.core.protocol_versions import WITH_STORED_IDS, is_protocol_at_least
-from controller.core.topic_requests import (
+from controller.core.calls.topic_requests import (
     INVALID_CONFIG,
     INVALID_REQUEST,
     NONE,
@@ -43,6 +41,8 @@ from controller.core.topic_requests import (
     TopicDefaults,
     TopicSettings,
 )
+from controller.core.cluster.protocol_versions import WITH_STORED_IDS, is_protocol_at_least
+from controller.core.model import BrokerId, LiveBroker
 from controller.errors import ControllerError, InvalidInputError
 
 WITHIN_S: Final = 5.0

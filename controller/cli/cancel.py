@@ -23,8 +23,8 @@ from controller.cli.progress_display import DisplayOpener, display_of
 from controller.cli.request_state import outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
 from controller.core.model import OutcomeKind, ReassignmentSpec, ZkVersion, Zxid
-from controller.core.outcomes import RequestHistory
-from controller.core.submissions import Cancellation, CancelScope
+from controller.core.requests.outcomes import RequestHistory
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.units import listed
 from controller.zk.operator_client import OperatorClient

@@ -13,8 +13,8 @@ from typing import Final
 
 from controller.core import model
 from controller.core.requests.acceptance import legacy_request_id
-from controller.core.requests.queue import queue_request_id
-from controller.core.submissions import Cancellation, CancelScope
+from controller.core.requests.queue_draining import queue_request_id
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.zk.operator_client import OperatorClient
 

@@ -23,9 +23,9 @@ from controller.cli.progress_display import display_of
 from controller.cli.request_state import RequestState
 from controller.cli.status_text import pause_lines
 from controller.core.model import RequestId, Route, TopicPartition
-from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import legacy_request_id
-from controller.core.submissions import RequestOptions
+from controller.core.requests.outcomes import Summary
+from controller.core.requests.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
 from controller.previews.entries import Entry, EntryState, read_entries
 from controller.previews.plan_files import check_approval, check_basis

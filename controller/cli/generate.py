@@ -21,7 +21,7 @@ from controller.cli.stock.texts import proposal_text
 from controller.cli.submitting import SubmitOptions
 from controller.cli.tables import Screen, paragraph
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import Proposal
 from controller.planning.proposer import propose

@@ -16,8 +16,8 @@ from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
-from controller.core import controls
 from controller.core.model import BrokerId, RequestId
+from controller.core.pacing import controls
 from controller.errors import InvalidInputError
 from controller.previews.validation import check_open
 from controller.units import parse_bytes, show_bytes, show_rate

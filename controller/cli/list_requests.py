@@ -19,8 +19,8 @@ from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.status_text import pause_lines, request_line
 from controller.cli.tables import Screen, paragraph
 from controller.core.model import ReassignmentSpec, RequestId
-from controller.core.outcomes import RequestHistory, Summary
-from controller.core.submissions import RequestOptions, Submission
+from controller.core.requests.outcomes import RequestHistory, Summary
+from controller.core.requests.submissions import RequestOptions, Submission
 from controller.units import show_bytes, show_rate, show_time
 from controller.zk.operator_client import OperatorClient
 

@@ -10,7 +10,7 @@ import typer
 
 from controller.cli.output import print_note
 from controller.core.model import RequestId, TopicPartition
-from controller.core.submissions import PRIORITY_MAX, StepSize, Window
+from controller.core.requests.submissions import PRIORITY_MAX, StepSize, Window
 from controller.errors import InvalidInputError
 from controller.previews.plan_files import PlanFile, read_plan
 from controller.znodes.paths import parse_topic_partition, valid_request, valid_topic

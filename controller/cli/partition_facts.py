@@ -9,9 +9,9 @@ from enum import StrEnum
 from controller.core import model
 from controller.core.events import Orphan
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
-from controller.core.outcomes import Summary
+from controller.core.reassignments.steps import Step, steps_to
 from controller.core.requests.acceptance import entry_text
-from controller.core.steps import Step, steps_to
+from controller.core.requests.outcomes import Summary
 from controller.errors import InvalidInputError
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import parse_topic_partition

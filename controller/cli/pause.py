@@ -17,8 +17,8 @@ from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines, print_note
 from controller.cli.status_text import pause_lines
-from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId
+from controller.core.pacing.controls import Pause, Pauses
 from controller.previews.validation import check_open, since_words
 from controller.units import ids
 from controller.zk.operator_client import OperatorClient

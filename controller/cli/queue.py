@@ -17,8 +17,8 @@ from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print
 from controller.cli.status_text import pause_lines
 from controller.cli.tables import Screen
 from controller.core.model import NamedDirs
-from controller.core.requests.queue import queue_request_id
-from controller.core.submissions import RequestOptions
+from controller.core.requests.queue_draining import queue_request_id
+from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.access import Inquiry
 from controller.previews.entries import read_entries

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.applied_throttles import Entity
-from controller.core.partition.gates import ids
+from controller.core.pacing.applied_throttles import Entity
+from controller.core.reassignments.gates import ids
 from controller.doctor.findings import Finding
 from controller.doctor.snapshot import Snapshot
 from controller.zk.operator_client import OperatorClient

@@ -16,8 +16,8 @@ from typing import Any, Final
 from controller.cli.exits import Exit
 from controller.core import model
 from controller.core.model import OutcomeKind, RequestId, TopicPartition
-from controller.core.outcomes import RequestHistory, Summary
-from controller.core.submissions import RequestOptions, Submission
+from controller.core.requests.outcomes import RequestHistory, Summary
+from controller.core.requests.submissions import RequestOptions, Submission
 from controller.errors import InvalidInputError
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState
 from controller.units import ids

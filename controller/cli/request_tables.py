@@ -11,7 +11,7 @@ from rich.text import Text
 from controller.cli.request_state import RequestState
 from controller.cli.status_screen import time_left
 from controller.cli.tables import Column, Listing, Name, fields, paragraph
-from controller.core.outcomes import Summary
+from controller.core.requests.outcomes import Summary
 from controller.previews.entries import EntryState
 from controller.units import MS_PER_S, ids, show_bytes, show_duration, show_time
 

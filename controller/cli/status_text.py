@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.core.blocked_reasons import COPYING
-from controller.core.controls import Pause, Pauses
 from controller.core.model import RequestId
+from controller.core.pacing.controls import Pause, Pauses
 from controller.previews.validation import since_words
 from controller.units import ids, show_bytes, show_range, show_rate
 

@@ -25,7 +25,7 @@ from controller.core.model import (
     RequestId,
     Route,
 )
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.previews.access import Inquiry
 from controller.previews.entries import read_entries
 from controller.previews.plan_facts import forecast_of, present_dirs

@@ -13,8 +13,8 @@ from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.limits import LimitChanges, change_limits, throttle_line
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line
-from controller.core.controls import UNTHROTTLED, Controls
 from controller.core.model import RequestId
+from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.units import parse_bytes, show_rate
 from controller.zk.operator_client import OperatorClient
 

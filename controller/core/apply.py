@@ -10,34 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controller.core import (
-    deletion_facts,
-    effects,
-    lost_asks,
-    model,
-    phases,
-    records,
-    request_records,
-    start_pending,
-    wakeups,
-)
-from controller.core.controllership import deletion_yields
-from controller.core.controllership.state_polling import missing_again
-from controller.core.controllership.topic_asks import note_topic
+from controller.core import effects, model, records, wakeups
+from controller.core.deletions import deletion_facts, deletion_yields
+from controller.core.disks import disk_reservations, log_directories, partition_sizes
+from controller.core.leadership import lost_requests
+from controller.core.leadership.unclean_election import note_leader
 from controller.core.model import Instant, Route, TopicPartition
-from controller.core.reassignments import Reassignment, Request
-from controller.core.scheduling import (
-    adaptive_limit,
-    disk_reservations,
-    in_flight,
-    isr_health,
-    log_directories,
-    partition_sizes,
-)
+from controller.core.pacing import adaptive_limit, isr_health, throttle_records
+from controller.core.reassignments import in_flight, phases, start_pending
+from controller.core.reassignments.in_flight import first_phase
+from controller.core.reassignments.model import Reassignment
+from controller.core.requests import request_records
+from controller.core.requests.model import Request
+from controller.core.role.state_polling import missing_again
 from controller.core.state.process import Departure
 from controller.core.state.tenure import AskRead, ProducerIds
-from controller.core.throttling import throttle_records
-from controller.core.unclean_election import note_leader
+from controller.core.topics.topic_creation import note_topic
 from controller.core.view import ClusterView
 
 
@@ -97,7 +85,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
         case records.AskAnsweredRecord(ticket=ticket, answer=answer):
             asked = tenure.asks.pop(ticket, None)
             if asked is not None and answer is not None:
-                lost_asks.answered(view, asked.request, answer, now)
+                lost_requests.answered(view, asked.request, answer, now)
             if not tenure.asks:
                 tenure.asks_read.clear()
             tenure.client_asks.pop(ticket, None)
@@ -266,7 +254,7 @@ def _state_written(
 ) -> None:
     before = view.tenure.states.get(partition)
     view.tenure.states[partition] = state
-    lost_asks.written(view, partition, before, state, now)
+    lost_requests.written(view, partition, before, state, now)
     note_leader(view, partition, before)
     isr_health.note_isr(view, partition, before, state, now)
     isr_health.judge(view, partition)
@@ -288,13 +276,6 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     wakeups.asks_concerned(view)
     view.due.partitions[record.partition] = None
     wakeups.orphans_concerned(view, record.partition)
-
-
-def first_phase(view: ClusterView, partition: TopicPartition) -> phases.Phase:
-    """Return the initial phase of a reassignment: a step in the topic znode is continued."""
-    assignment = view.session.assignment(partition)
-    begun = assignment is not None and assignment.is_reassigning
-    return phases.Expanding() if begun else phases.Pending()
 
 
 def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:

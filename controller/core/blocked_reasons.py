@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core.controllership import eligibility, tenure
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
-from controller.core.partition.gates import config_unknown, state_unknown
-from controller.core.phases import Pending
-from controller.core.reassignments import Reassignment
-from controller.core.scheduling import holds, limits
+from controller.core.pacing import holds, limits_in_force
+from controller.core.reassignments.gates import config_unknown, state_unknown
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.phases import Pending
+from controller.core.role import claims_and_resignations, eligibility
 from controller.core.view import ClusterView
 
 COPYING: Final = "copying"
@@ -112,12 +112,12 @@ def _common(view: ClusterView) -> Blocked | None:
         return None
     if view.tenure.held is None:
         return _role(view)
-    held = tenure.hold_of(view)
+    held = claims_and_resignations.hold_of(view)
     if held is not None:
         return held
-    cap = limits.in_flight_max(view)
+    cap = limits_in_force.in_flight_max(view)
     if view.tenure.in_flight >= cap:
-        return Blocked(BlockedBy.LIMIT, limits.in_flight_text(cap))
+        return Blocked(BlockedBy.LIMIT, limits_in_force.in_flight_text(cap))
     return None
 
 
@@ -126,7 +126,7 @@ def _role(view: ClusterView) -> Blocked:
     reasons = eligibility.refusals(view)
     if reasons:
         return Blocked(BlockedBy.CONTROLLER_ROLE, reasons[0])
-    held = tenure.hold_of(view)
+    held = claims_and_resignations.hold_of(view)
     if held is not None:
         return held
     if not view.is_warm:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
-from controller.core.pending_deletions import is_leader_withheld
+from controller.core.deletions.pending_deletions import is_leader_withheld
+from controller.core.leadership.duties import leader_bounced
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.requests.acceptance import cycle_share
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
-
-SHARES = 10
-"""The share of a long cycle that is left while it delays other requests."""
 
 
 def take_due(view: ClusterView) -> Worklist:
@@ -73,21 +72,6 @@ def _keep_bounce(
         view.tenure.bounced.setdefault(partition, set()).update(concerned)
 
 
-def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
-    """
-    Return whether the leader restarted, and this turn or a later one treats it as failed.
-
-    The leader is sent nothing before that: the next leader epoch that it hears of is that of the
-    repair. It may have lost records that it acknowledged in the present one.
-    """
-    state = view.tenure.states.get(partition)
-    if state is None:
-        return False
-    now = due.bounced | due.bounced_from.get(partition, set())
-    later = view.due.held.get(partition, NO_BROKERS) | view.tenure.bounced.get(partition, set())
-    return state.leader in now | later
-
-
 def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
     """
     Return whether a bounce can be handled: topic and state are known and valid.
@@ -105,18 +89,3 @@ def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -
             return False
     is_read = state is not None or partition in view.tenure.stateless
     return is_read and view.session.assignment(partition) is not None
-
-
-def cycle_share(view: ClusterView, most: int) -> int:
-    """
-    Reduce a per-cycle limit while other requests wait to be accepted.
-
-    Long cycles have more throughput; a single request, or one that was accepted long ago, waits
-    for no cycle.
-    """
-    unread = (view.session.submissions_listed or frozenset()) - view.session.submissions.keys()
-    named = (n for n in view.session.submissions if n not in view.session.left_submissions)
-    asking = len({view.session.submissions[name].request for name in named}) + bool(unread)
-    if view.intake.legacy is not None and len(view.intake.legacy.entries) > view.work.other_routes:
-        asking += 1
-    return most if asking <= 1 else max(most // SHARES, 1)

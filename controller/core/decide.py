@@ -17,25 +17,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeGuard
 
-from controller.core import (
-    effects,
-    pending_deletions,
-    phases,
-    records,
-    topic_configs,
-    wakeups,
-)
-from controller.core.cached_znodes import PlanNode
-from controller.core.controllership import (
-    broker_asks,
-    client_asks,
-    cluster_loading,
-    duties,
-    topic_deletions,
-)
-from controller.core.controllership.engines import engine_of
-from controller.core.controllership.tenure import consider_tenure, hold_of
-from controller.core.cycle import leader_bounced
+from controller.core import effects, records, wakeups
+from controller.core.calls import broker_calls, client_calls
+from controller.core.deletions import pending_deletions, topic_deletions
+from controller.core.disks import log_directories, partition_sizes
+from controller.core.leadership import cluster_loading, duties
+from controller.core.leadership.duties import leader_bounced
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -46,20 +33,25 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.partition.gates import is_deleted
-from controller.core.partition.native import STOP_TIMER
-from controller.core.reassignments import Reassignment
-from controller.core.requests import acceptance, completion, legacy_plan, queue, submitted
-from controller.core.requests.cancellation import follow_cancellation, needs_the_role
-from controller.core.scheduling import (
-    adaptive_limit,
-    isr_health,
-    log_directories,
-    partition_sizes,
+from controller.core.pacing import adaptive_limit, isr_health
+from controller.core.pacing.budget import Budget
+from controller.core.pacing.throttles import follow_throttles
+from controller.core.reassignments import phases
+from controller.core.reassignments.gates import is_deleted
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.native import STOP_TIMER
+from controller.core.reassignments.start_pending import (
+    advance,
+    order_pending,
+    start_pending,
+    step_or_wait,
 )
-from controller.core.scheduling.budget import Budget
-from controller.core.start_pending import advance, order_pending, start_pending, step_or_wait
-from controller.core.throttling.throttles import follow_throttles
+from controller.core.requests import acceptance, completion, legacy_plan, queue_draining, submitted
+from controller.core.requests.cancellation import follow_cancellation, needs_the_role
+from controller.core.requests.model import PlanNode
+from controller.core.role.claims_and_resignations import consider_tenure, hold_of
+from controller.core.role.engines import engine_of
+from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -92,8 +84,8 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     elif tenure.held is None and view.role.leading and view.is_warm and not tenure.claiming:
         parts += _without_role(view, due, now)
     if due.asks:
-        parts.append(broker_asks.answer_brokers(view, now, _states_written(parts)))
-        parts.append(client_asks.answer_clients(view, now, _topics_written(parts)))
+        parts.append(broker_calls.answer_brokers(view, now, _states_written(parts)))
+        parts.append(client_calls.answer_clients(view, now, _topics_written(parts)))
     return records.Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),
@@ -196,7 +188,7 @@ def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     if due.submissions or due.claimed:
         parts.append(submitted.accept_submissions(view, now))
     if due.queue or due.capacity or due.claimed:
-        parts.append(queue.drain_queue(view, now))
+        parts.append(queue_draining.drain_queue(view, now))
     if due.endings or due.claimed:
         parts.append(completion.conclude(view, now))
     if due.order or due.claimed:

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.core import applied_throttles, broker_requests, client_requests, model
+from controller.core import model
+from controller.core.calls import broker_requests, client_requests
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, TopicPartition
+from controller.core.pacing import applied_throttles
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.core import model, outcomes
-from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
-from controller.core.broker_requests import BrokerAsk, Permission, ProducerIdBlock
-from controller.core.client_requests import ClientAsk, SubmittedReassignments
-from controller.core.controls import Controls
+from controller.core import model
+from controller.core.calls.broker_requests import BrokerAsk, Permission, ProducerIdBlock
+from controller.core.calls.client_requests import ClientAsk, SubmittedReassignments
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
-from controller.core.submissions import Cancellation, RequestOptions, Submission
+from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.controls import Controls
+from controller.core.requests import outcomes
+from controller.core.requests.submissions import Cancellation, RequestOptions, Submission
 
 # --- read from ZooKeeper -----------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ Instant = NewType("Instant", float)
 Replicas = tuple[BrokerId, ...]
 
 GB: Final = 10**9
+START: Final = Instant(0.0)
+"""Before the first event."""
 UNKNOWN_ZXID: Final = Zxid(0)
 """The last write of a znode, where the reader does not know it."""
 NO_LEADER: Final = BrokerId(-1)

@@ -11,31 +11,23 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from controller.core import (
-    deletion_facts,
-    events,
-    lost_asks,
-    phases,
-    state_reads,
-    tenure_reset,
-    topic_configs,
-    topic_reads,
-    wakeups,
-)
-from controller.core.applied_throttles import broker_entity
-from controller.core.broker_requests import BrokerAsk, PendingAsk
-from controller.core.cached_znodes import PlanNode
-from controller.core.client_requests import (
+from controller.core import events, wakeups
+from controller.core.calls.broker_requests import BrokerAsk, PendingAsk
+from controller.core.calls.client_requests import (
     AlterReassignments,
     ClientAsk,
     ElectLeaders,
     PendingClientAsk,
 )
-from controller.core.controllership import responses
-from controller.core.controllership.invalidation import LEFT_TIMER
-from controller.core.controllership.producer_ids import note_producer_ids
+from controller.core.calls.producer_id_blocks import note_producer_ids
+from controller.core.calls.topic_requests import CreatePartitions, DeleteTopics
+from controller.core.deletions import deletion_facts
+from controller.core.disks import disk_space, log_directories, partition_sizes
+from controller.core.leadership import lost_requests, state_reads
+from controller.core.leadership.unclean_election import note_candidate
 from controller.core.model import (
     NO_LEADER,
+    START,
     BlockedBy,
     BrokerId,
     Instant,
@@ -43,20 +35,17 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.reassignments import START, Reassignment
+from controller.core.pacing import adaptive_limit, isr_health
+from controller.core.pacing.applied_throttles import broker_entity
+from controller.core.pacing.throttle_records import applied_throttles_read, entity_configs_read
+from controller.core.reassignments import in_flight, phases
+from controller.core.reassignments.model import Reassignment
 from controller.core.requests.intake import fold_request_read
-from controller.core.scheduling import (
-    adaptive_limit,
-    disk_space,
-    in_flight,
-    isr_health,
-    log_directories,
-    partition_sizes,
-)
-from controller.core.submissions import Cancellation
-from controller.core.throttling.throttle_records import applied_throttles_read, entity_configs_read
-from controller.core.topic_requests import CreatePartitions, DeleteTopics
-from controller.core.unclean_election import note_candidate
+from controller.core.requests.model import PlanNode
+from controller.core.requests.submissions import Cancellation
+from controller.core.role import broker_responses, tenure_reset
+from controller.core.role.invalidation import LEFT_TIMER
+from controller.core.topics import topic_configs, topic_reads
 from controller.core.view import ClusterView
 
 
@@ -135,19 +124,19 @@ def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # no
             view.role.stopping = True
         case events.LeaderAndIsrAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
-            responses.leader_and_isr_answered(view, event)
+            broker_responses.leader_and_isr_answered(view, event)
         case events.StopReplicaAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
-            responses.stop_replica_answered(view, event, now)
+            broker_responses.stop_replica_answered(view, event, now)
         case events.UpdateMetadataAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             _update_metadata_answered(view, event)
         case events.ReassignmentsAltered():
-            responses.reassignments_altered(view, event, now)
+            broker_responses.reassignments_altered(view, event, now)
         case events.AlterationsWithdrawn():
-            responses.alterations_withdrawn(view, event)
+            broker_responses.alterations_withdrawn(view, event)
         case events.ReassignmentsProbed():
-            responses.reassignments_probed(view, event)
+            broker_responses.reassignments_probed(view, event)
         case events.BrokerAsked() | events.ClientAsked():
             _request_arrived(view, event, now)
         case events.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
@@ -250,7 +239,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
             view.cluster.registered[broker] = now
     wakeups.asks_concerned(view)
     gone = left | bounced
-    responses.requests_lost(view, gone, elsewhere)
+    broker_responses.requests_lost(view, gone, elsewhere)
     if gone:
         tenure.shutting_down = {b: e for b, e in tenure.shutting_down.items() if b not in gone}
         tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}
@@ -281,7 +270,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
 def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
     tenure = view.tenure
     was_accepted = tenure.accepted_by_broker
-    responses.update_metadata_answered(view, event)
+    broker_responses.update_metadata_answered(view, event)
     if tenure.accepted_by_broker and not was_accepted:
         # Nothing was decided before.
         wakeups.wake(view.due, wakeups.Finding.TIME_CAME)
@@ -419,7 +408,7 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
     elif name == wakeups.DIRECTORIES_TIMER:
         log_directories.examine_waiting(view)
     elif name == wakeups.ASKS_TIMER:
-        lost_asks.time_passed(view, now)
+        lost_requests.time_passed(view, now)
     elif name in {wakeups.ORDER_TIMER, wakeups.SEEN_TIMER}:
         view.due.add(p for p, r in work.reassignments.items() if _waits_for_time(r))
     elif name not in wakeups.WAKEUPS:

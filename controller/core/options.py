@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from controller.core.controls import QueueOrder, UnderMinIsr
 from controller.core.model import LiveBroker, MinFree
+from controller.core.pacing.controls import QueueOrder, UnderMinIsr
 
 
 class EngineName(StrEnum):

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core import applied_throttles, events, model, options, outcomes, phases
-from controller.core.broker_requests import BrokerAnswer, ProducerIdBlock
-from controller.core.client_requests import PartitionResult
+from controller.core import events, model, options
+from controller.core.calls.broker_requests import BrokerAnswer, ProducerIdBlock
+from controller.core.calls.client_requests import PartitionResult
+from controller.core.calls.topic_requests import TopicResult, TopicSettings
 from controller.core.effects import Effect
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
-from controller.core.reassignments import AtomicCheck
-from controller.core.topic_requests import TopicResult, TopicSettings
+from controller.core.pacing import applied_throttles
+from controller.core.reassignments import phases
+from controller.core.requests import outcomes
+from controller.core.requests.model import AtomicCheck
 
 
 @dataclass(frozen=True, slots=True)

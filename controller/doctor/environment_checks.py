@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from controller.core.cached_znodes import Topic
-from controller.core.controllership.eligibility import delegated_refusals, native_refusals
 from controller.core.model import BrokerId, is_loopback
 from controller.core.options import Options
-from controller.core.partition.gates import ids
+from controller.core.reassignments.gates import ids
+from controller.core.role.eligibility import delegated_refusals, native_refusals
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from controller.core.model import BrokerId, TopicAssignment, TopicPartition
-from controller.core.partition.gates import ids
+from controller.core.reassignments.gates import ids
 from controller.doctor.findings import Finding, Severity, orphan_advice
 from controller.doctor.snapshot import Disks, Snapshot
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.applied_throttles import Entity
-from controller.core.partition.gates import ids
+from controller.core.pacing.applied_throttles import Entity
+from controller.core.reassignments.gates import ids
 from controller.doctor.findings import NO_DAEMON, Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import (

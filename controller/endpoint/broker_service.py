@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core import broker_requests
-from controller.core.broker_requests import (
+from controller.core.calls import broker_requests
+from controller.core.calls.broker_requests import (
     NOT_CONTROLLER,
     AlterPartition,
     BrokerAsk,

@@ -27,8 +27,8 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
-from controller.core import client_requests
-from controller.core.client_requests import ClientAnswer, ClientAsk, PartitionResult
+from controller.core.calls import client_requests
+from controller.core.calls.client_requests import ClientAnswer, ClientAsk, PartitionResult
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.endpoint.codec import RequestHeader, header_of, read_request, respond
 from controller.endpoint.strict_decoding import Fields, Folds, OversizedError

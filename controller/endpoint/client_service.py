@@ -29,8 +29,13 @@ from typing import Final
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.broker_requests import INVALID_REQUEST, Permission
-from controller.core.client_requests import NOT_CONTROLLER, CedeRole, ClientAnswer, ElectLeaders
+from controller.core.calls.broker_requests import INVALID_REQUEST, Permission
+from controller.core.calls.client_requests import (
+    NOT_CONTROLLER,
+    CedeRole,
+    ClientAnswer,
+    ElectLeaders,
+)
 from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, relayed_frames
 from controller.endpoint.broker_service import AskObserver, BrokerService

@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, overload
 
-from controller.core import broker_requests, client_requests
-from controller.core.broker_requests import BrokerAnswer, BrokerAsk, Permission
-from controller.core.client_requests import ClientAnswer, ClientAsk
-from controller.core.controllership.broker_asks import refused
+from controller.core.calls import broker_requests, client_requests
+from controller.core.calls.broker_calls import refused
+from controller.core.calls.broker_requests import BrokerAnswer, BrokerAsk, Permission
+from controller.core.calls.client_requests import ClientAnswer, ClientAsk
 from controller.core.events import BrokerAsked, ClientAsked
 from controller.core.model import ControllerEpoch
 from controller.reactor.ports import Inbox

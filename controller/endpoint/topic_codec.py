@@ -22,15 +22,15 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.messages import topic_uuid
-from controller.core import topic_requests
-from controller.core.model import BrokerId, Replicas
-from controller.core.topic_requests import (
+from controller.core.calls import topic_requests
+from controller.core.calls.topic_requests import (
     EffectiveConfig,
     MorePartitions,
     NewTopic,
     TopicAnswer,
     TopicResult,
 )
+from controller.core.model import BrokerId, Replicas
 from controller.endpoint.codec import RequestHeader, id_of, read_request, respond
 from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError, RemoteProtocolError

@@ -16,9 +16,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from controller.core.broker_requests import Permission
-from controller.core.model import Zxid
-from controller.core.topic_requests import (
+from controller.core.calls.broker_requests import Permission
+from controller.core.calls.topic_requests import (
     INVALID_REQUEST,
     NONE,
     REQUEST_TIMED_OUT,
@@ -31,6 +30,7 @@ from controller.core.topic_requests import (
     DeleteTopicsResponse,
     TopicResult,
 )
+from controller.core.model import Zxid
 from controller.endpoint import relayed_frames, topic_codec
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.tickets import Tickets

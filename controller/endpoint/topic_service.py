@@ -20,8 +20,8 @@ from typing import Final, Protocol, TypeVar
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.broker_requests import Permission
-from controller.core.topic_requests import (
+from controller.core.calls.broker_requests import Permission
+from controller.core.calls.topic_requests import (
     NONE,
     REQUEST_TIMED_OUT,
     TOPIC_AUTHORIZATION_FAILED,

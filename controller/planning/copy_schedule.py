@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from controller.core.disk_ledger import DELETE_DELAY_S
+from controller.core.disks.disk_ledger import DELETE_DELAY_S
+from controller.core.disks.disk_space import volume_of
 from controller.core.model import BrokerId, LogDir, MinFree, Replicas, TopicPartition
-from controller.core.scheduling.disk_space import volume_of
-from controller.core.steps import Step, steps_to
+from controller.core.reassignments.steps import Step, steps_to
 
 LOOKED_AT_MAX: Final = 1_000
 """Blocked partitions that are looked at before the next event."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from controller.core import model
-from controller.core.controls import UNTHROTTLED, Controls
 from controller.core.model import BlockedBy, BrokerId, TopicPartition
 from controller.core.options import Options
-from controller.core.scheduling.holds import is_open, opens_in_s
-from controller.core.submissions import RequestOptions
+from controller.core.pacing.controls import UNTHROTTLED, Controls
+from controller.core.pacing.holds import is_open, opens_in_s
+from controller.core.requests.submissions import RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import Limits, Move
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core import model
-from controller.core.cached_znodes import Topic
-from controller.core.controls import Pause
 from controller.core.options import Options
+from controller.core.pacing.controls import Pause
 from controller.core.requests.acceptance import legacy_request_id, refusal_of
-from controller.core.requests.queue import queue_request_id
+from controller.core.requests.queue_draining import queue_request_id
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.access import Inquiry

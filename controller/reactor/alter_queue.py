@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
 from controller.core.model import TopicPartition
-from controller.core.partition.alter_entries import AlterPreconditions, preconditions_of
+from controller.core.reassignments.alter_entries import AlterPreconditions, preconditions_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.ports import AlterEntry, Reassignments

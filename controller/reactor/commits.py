@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core.apply import apply, versions_moved
-from controller.core.controllership import invalidation
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import Change
+from controller.core.role import invalidation
 from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.reactor.group_commit import Batch, Batcher, changes_of, in_groups

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from controller.core import model, records
-from controller.core.cached_znodes import PlanNode
+from controller.core.requests.model import PlanNode
 from controller.core.view import ClusterView
 from controller.reactor.outcome_rows import Rows
 from controller.reactor.ports import Check, Operation, SetData

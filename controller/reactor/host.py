@@ -18,8 +18,8 @@ from types import FrameType
 from typing import Final
 
 from controller.core import events
-from controller.core.controllership.eligibility import refusals
 from controller.core.model import Instant
+from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
 from controller.reactor.loop import Reactor

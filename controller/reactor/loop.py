@@ -23,7 +23,7 @@ from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import Instant, LiveBroker
 from controller.core.observe import observe
-from controller.core.topic_configs import forget_old_configs
+from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor import ports

@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from controller.core import model
-from controller.core.pending_deletions import is_stopped
-from controller.core.phases import Shrinking
+from controller.core.deletions.pending_deletions import is_stopped
+from controller.core.reassignments.phases import Shrinking
 from controller.core.view import ClusterView
 from controller.reactor import ports, shared_metadata
 

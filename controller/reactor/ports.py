@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from controller.core import model
-from controller.core.applied_throttles import Entity
-from controller.core.broker_requests import BrokerAnswer
-from controller.core.client_requests import ClientAnswer
+from controller.core.calls.broker_requests import BrokerAnswer
+from controller.core.calls.client_requests import ClientAnswer
+from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.effects import SubmitReassignments
 from controller.core.events import Event
-from controller.core.protocol_versions import BEFORE_FEATURES
+from controller.core.pacing.applied_throttles import Entity
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core import records
-from controller.core.applied_throttles import Entity
 from controller.core.model import (
     PartitionAssignment,
     Route,
@@ -20,6 +19,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.pacing.applied_throttles import Entity
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor import ports

@@ -15,8 +15,15 @@ from typing import Final
 
 from controller.core.blocked_reasons import IN_TURN, BlockedReasons, since_of
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
-from controller.core.phases import LABELS, AwaitingController, Ended, Pending, Phase, Syncing
-from controller.core.reassignments import Reassignment
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.phases import (
+    LABELS,
+    AwaitingController,
+    Ended,
+    Pending,
+    Phase,
+    Syncing,
+)
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental, in_slices, visit_all

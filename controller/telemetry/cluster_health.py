@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from controller.core.controls import UnderMinIsr
+from controller.core.disks.disk_space import unguarded
+from controller.core.disks.partition_sizes import slow_throttles
 from controller.core.model import BrokerId, Instant, TopicPartition
-from controller.core.scheduling import limits
-from controller.core.scheduling.disk_space import unguarded
-from controller.core.scheduling.isr_health import under_min_isr_sentence
-from controller.core.scheduling.partition_sizes import slow_throttles
+from controller.core.pacing import limits_in_force
+from controller.core.pacing.controls import UnderMinIsr
+from controller.core.pacing.isr_health import under_min_isr_sentence
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Example, WorkCounts
 from controller.telemetry.json_values import iso_time
@@ -110,7 +110,7 @@ class HealthEvents:
         """Return events for what changed since the last call."""
         is_unwell = bool(view.tenure.under_min_isr) and bool(view.work.reassignments)
         if is_unwell and not self._is_unwell:
-            waits = limits.under_min_isr(view) is UnderMinIsr.WAIT
+            waits = limits_in_force.under_min_isr(view) is UnderMinIsr.WAIT
             yield warning("under_min_isr", detail=under_min_isr_sentence(view), waits=waits)
         elif self._is_unwell and not is_unwell:
             yield info("under_min_isr_ended")

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from controller.core import model
 from controller.core.events import SizesRead, StatesRead, TopicsRead
-from controller.core.phases import LABELS, AwaitingController, Expanding, Syncing
+from controller.core.pacing.limits_in_force import throttle_of
+from controller.core.reassignments.phases import LABELS, AwaitingController, Expanding, Syncing
 from controller.core.records import Change, SpecEndedRecord
-from controller.core.scheduling.limits import throttle_of
 from controller.core.view import ClusterView
 from controller.telemetry.phase_changes import AWAITING, STARTING, EnteredPhase
 

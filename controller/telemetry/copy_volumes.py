@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from controller.core.model import NO_LEADER, BrokerId, Replicas, RequestId, TopicPartition
-from controller.core.reassignments import Reassignment
+from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental, visit_all
 

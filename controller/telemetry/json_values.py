@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Final, get_args
 
 from controller.core.model import TopicPartition
-from controller.core.phases import Phase, label_of
+from controller.core.reassignments.phases import Phase, label_of
 
 _PHASES = get_args(Phase)
 _AS_IT_IS: Final = frozenset({type(None), bool, int, float, str})

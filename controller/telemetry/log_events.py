@@ -15,10 +15,10 @@ from itertools import islice
 from typing import Any, Final
 
 from controller.core import events, records
-from controller.core.controllership.eligibility import refusals
-from controller.core.controls import Controls
 from controller.core.model import BrokerEpoch, BrokerId
-from controller.core.outcomes import Summary
+from controller.core.pacing.controls import Controls
+from controller.core.requests.outcomes import Summary
+from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
 from controller.telemetry.json_values import json_fields, json_value
 from controller.telemetry.phase_changes import EnteredPhase

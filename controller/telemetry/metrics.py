@@ -17,7 +17,7 @@ from typing import Final
 import prometheus_client as prometheus
 
 from controller.core.model import BlockedBy, RefusalReason
-from controller.core.phases import LABELS
+from controller.core.reassignments.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import SnapshotGauges

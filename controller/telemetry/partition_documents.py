@@ -14,9 +14,9 @@ from typing import Any, Final
 from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
 from controller.core.model import NO_LEADER, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.options import Options
-from controller.core.phases import LABELS, Pending, label_of
-from controller.core.reassignments import Reassignment
-from controller.core.steps import Step, steps_to
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.phases import LABELS, Pending, label_of
+from controller.core.reassignments.steps import Step, steps_to
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import is_stalled
 from controller.telemetry.copies import Copies

@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
-from controller.core.phases import LABELS, AwaitingController, Pending, Starting, label_of
+from controller.core.reassignments.phases import (
+    LABELS,
+    AwaitingController,
+    Pending,
+    Starting,
+    label_of,
+)
 from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.core.view import ClusterView
 

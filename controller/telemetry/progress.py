@@ -20,7 +20,7 @@ from statistics import fmean, pstdev
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BrokerId, Instant, RequestId
-from controller.core.reassignments import Request
+from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import unjudged_entries
 from controller.telemetry.copies import CopyEvent, Received

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core import events
-from controller.core.controllership.responses import NONE, STALE_CONTROLLER_EPOCH
+from controller.core.role.broker_responses import NONE, STALE_CONTROLLER_EPOCH
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 
 Answer = events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered

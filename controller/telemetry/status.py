@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Final
 
-from controller.core import pending_deletions
 from controller.core.blocked_reasons import BlockedReasons
-from controller.core.controllership.eligibility import refusals
+from controller.core.deletions import pending_deletions
+from controller.core.disks.disk_space import reserved_in, unguarded
 from controller.core.model import Blocked, OutcomeKind, RequestId
-from controller.core.reassignments import Request
-from controller.core.scheduling import limits
-from controller.core.scheduling.disk_space import reserved_in, unguarded
-from controller.core.scheduling.holds import request_hold
+from controller.core.pacing import limits_in_force
+from controller.core.pacing.holds import request_hold
+from controller.core.requests.model import Request
+from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
 from controller.doctor.findings import orphan_advice
 from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
@@ -169,7 +169,7 @@ def _request(
     waiting = request.open - in_flight + unjudged
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
-    throttle = limits.throttle_of(view, name)
+    throttle = limits_in_force.throttle_of(view, name)
     return {
         "id": name,
         "kind": request.kind,
@@ -180,7 +180,7 @@ def _request(
         "requested_by": options.requested_by or None,
         "approved": options.approved or None,
         "approved_by": options.approved_by or None,
-        "priority": limits.priority_of(view, name),
+        "priority": limits_in_force.priority_of(view, name),
         "throttle": throttle,
         "since": clocks.at(request.since),
         "partitions": {
@@ -242,14 +242,14 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
     """Return the limits in effect, live or from the settings; None: no limit."""
     live, options = view.intake.controls.limits, view.options
     return {
-        "max_partitions_in_flight": limits.in_flight_limit(view),
-        "max_incoming_per_broker": limits.incoming_limit(view),
-        "max_outgoing_per_broker": limits.outgoing_limit(view),
-        "max_bytes_in_flight": limits.bytes_in_flight_max(view),
-        "max_leader_moves_per_broker_per_second": limits.leader_moves_max(view),
+        "max_partitions_in_flight": limits_in_force.in_flight_limit(view),
+        "max_incoming_per_broker": limits_in_force.incoming_limit(view),
+        "max_outgoing_per_broker": limits_in_force.outgoing_limit(view),
+        "max_bytes_in_flight": limits_in_force.bytes_in_flight_max(view),
+        "max_leader_moves_per_broker_per_second": limits_in_force.leader_moves_max(view),
         "step_size": live.step_size or options.step_size or "all",
-        "order": str(limits.order_of(view)),
-        "under_min_isr": str(limits.under_min_isr(view)),
+        "order": str(limits_in_force.order_of(view)),
+        "under_min_isr": str(limits_in_force.under_min_isr(view)),
         "window": None if live.window is None else str(live.window),
     }
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from controller.core.model import BrokerId, RequestId, Route
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
 from controller.previews import forecast_table, proposal
 from controller.previews.access import (

@@ -19,8 +19,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from controller.core.blocked_reasons import COPYING
 from controller.core.model import RequestId
-from controller.core.phases import LABELS
-from controller.core.submissions import RequestOptions
+from controller.core.reassignments.phases import LABELS
+from controller.core.requests.submissions import RequestOptions
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES

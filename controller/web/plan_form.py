@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from controller.core.model import BrokerId, Instant, RequestId
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
 from controller.reactor.ports import Clock
 from controller.units import parse_bytes

@@ -14,7 +14,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 
 
 class PlacedPlan(NamedTuple):

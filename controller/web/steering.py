@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final
 
-from controller.core.controls import Pause, UnderMinIsr
 from controller.core.model import RequestId, ZkVersion, Zxid
-from controller.core.submissions import Cancellation
+from controller.core.pacing.controls import Pause, UnderMinIsr
+from controller.core.requests.submissions import Cancellation
 from controller.previews.validation import check_open
 from controller.settings import Settings
 from controller.web.access import author

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Final
 
-from controller.core.client_requests import SubmittedReassignments
+from controller.core.calls.client_requests import SubmittedReassignments
 from controller.core.effects import SubmitReassignments
 from controller.core.events import ReassignmentsSubmitted
 from controller.core.model import RequestId, ZkVersion, Zxid
-from controller.core.submissions import Cancellation, RequestOptions
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import ControllerError, RequestTimeoutError
 from controller.reactor.ports import Clock, Inbox
 from controller.zk.operator_client import OperatorClient

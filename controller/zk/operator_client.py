@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
-from controller.core.outcomes import Summary
+from controller.core.requests.outcomes import Summary
 from controller.doctor.snapshot import Znodes
 from controller.settings import Settings
 from controller.zk.cluster_znodes import ClusterZnodes

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from controller.core import model
 from controller.core.events import AcceptedRead, HistoryRead
-from controller.core.outcomes import (
+from controller.core.requests.outcomes import (
     UNKNOWN_MS,
     EndedHistory,
     OpenHistory,
@@ -20,7 +20,7 @@ from controller.core.outcomes import (
     RequestHistory,
     Summary,
 )
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.zk.znode_reads import WINDOW, Znode, ZnodeReads, decode_many
 from controller.znodes import paths
 from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name

@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from controller.core.controls import Limits, Pauses
 from controller.core.model import (
     NO_DIRS,
     LegacyPlan,
@@ -21,7 +20,8 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.submissions import Cancellation
+from controller.core.pacing.controls import Limits, Pauses
+from controller.core.requests.submissions import Cancellation
 from controller.errors import (
     CancellationPendingError,
     InvalidInputError,

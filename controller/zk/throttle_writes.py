@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controller.core import applied_throttles
 from controller.core.model import BrokerId, ZkVersion
+from controller.core.pacing import applied_throttles
+from controller.core.pacing.throttle_settings import restored
 from controller.core.records import AppliedThrottleEndedRecord
-from controller.core.throttling.throttle_settings import restored
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, CreateSequential, SetData
 from controller.reactor.znode_operations import lifting

@@ -25,8 +25,8 @@ from typing import Final, TypeVar
 from kazoo.exceptions import KazooException
 
 from controller.core import events
-from controller.core.applied_throttles import Entity
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
+from controller.core.pacing.applied_throttles import Entity
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS

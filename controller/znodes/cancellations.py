@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.submissions import UNASKED, Cancellation, CancelScope
+from controller.core.requests.submissions import UNASKED, Cancellation, CancelScope
 from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes import json_documents as documents
 from controller.znodes.json_members import TEXT_MAX, Members

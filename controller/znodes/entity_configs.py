@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.model import ZkVersion
+from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import parse_number, parse_throttle_name
 

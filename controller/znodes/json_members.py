@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from controller.core.model import RequestId
-from controller.core.submissions import StepSize, Window
+from controller.core.requests.submissions import StepSize, Window
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_request
 from controller.znodes.windows import read_window

@@ -12,7 +12,8 @@ from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from controller.core.controls import (
+from controller.core.model import BrokerId, RequestId
+from controller.core.pacing.controls import (
     BrokerLimits,
     Limits,
     Pause,
@@ -21,8 +22,7 @@ from controller.core.controls import (
     RequestLimits,
     UnderMinIsr,
 )
-from controller.core.model import BrokerId, RequestId
-from controller.core.submissions import PRIORITY_MAX, Window
+from controller.core.requests.submissions import PRIORITY_MAX, Window
 from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.paths import parse_number, valid_request

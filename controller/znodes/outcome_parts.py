@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.core import model
-from controller.core.outcomes import Part
+from controller.core.requests.outcomes import Part
 from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.outcomes import read_refusals, write_refusal

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.core.model import OutcomeKind, Refusal, RefusalReason, RequestId
-from controller.core.outcomes import Summary
+from controller.core.requests.outcomes import Summary
 from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.partition_lists import read_partition

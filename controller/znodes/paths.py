@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from controller.core.applied_throttles import Entity, broker_entity, topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.pacing.applied_throttles import Entity, broker_entity, topic_entity
 from controller.znodes.json_documents import INT_MAX
 
 CONTROLLER: Final = "/controller"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from controller.core.broker_requests import ProducerIdBlock
+from controller.core.calls.broker_requests import ProducerIdBlock
 from controller.core.model import BrokerId
 from controller.znodes import json_documents as documents
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Final
 
-from controller.core.submissions import PRIORITY_MAX, RequestOptions, Window
+from controller.core.requests.submissions import PRIORITY_MAX, RequestOptions, Window
 from controller.znodes.json_documents import Document
 from controller.znodes.json_members import Members
 from controller.znodes.paths import is_reserved

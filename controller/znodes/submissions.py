@@ -26,7 +26,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.submissions import RequestOptions, Submission
+from controller.core.requests.submissions import RequestOptions, Submission
 from controller.znodes import json_documents as documents
 from controller.znodes.legacy_plans import judge_entries, plan_entry, unknown_key
 from controller.znodes.paths import parse_number

@@ -10,7 +10,7 @@ import re
 import zoneinfo
 from typing import Final
 
-from controller.core.submissions import Window
+from controller.core.requests.submissions import Window
 from controller.znodes.json_documents import excerpt, is_text
 
 UTC: Final = "UTC"

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, get_args
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
-from controller.core.broker_requests import BrokerAsk
+from controller.core.calls.broker_requests import BrokerAsk
 from controller.core.model import BlockedBy, RefusalReason
-from controller.core.phases import LABELS
+from controller.core.reassignments.phases import LABELS
 from controller.endpoint import broker_service, client_service, server
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from controller.core.phases import LABELS, LEGAL, RESETS, Ended, Expanding, Pending
+from controller.core.reassignments.phases import LABELS, LEGAL, RESETS, Ended, Expanding, Pending
 from controller.telemetry.advice import PHASE_MEANINGS
 
 
@@ -34,7 +34,7 @@ def document() -> str:
     return (
         "# Phases of a reassignment\n\n"
         "The phases of one partition and the transitions between them, generated from\n"
-        "`controller/core/phases.py` by `make diagram`. Phases are kept in memory only.\n\n"
+        "`controller/core/reassignments/phases.py` by `make diagram`. Phases are kept in memory only.\n\n"
         "A reset puts a partition where its topic znode says it is: when a tenure begins or ends,\n"
         "and when another controller changed its replicas. Any other transition is a bug: the\n"
         "daemon stops, and another one takes over.\n\n"

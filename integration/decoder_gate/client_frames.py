@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.client_requests import (
+from controller.core.calls.client_requests import (
     AlterReassignments,
     AlterReassignmentsResponse,
     ElectLeaders,
@@ -21,8 +21,7 @@ from controller.core.client_requests import (
     OngoingReassignment,
     PartitionResult,
 )
-from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.core.topic_requests import (
+from controller.core.calls.topic_requests import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
     EffectiveConfig,
@@ -30,6 +29,7 @@ from controller.core.topic_requests import (
     NewTopic,
     TopicResult,
 )
+from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.endpoint import client_codec, codec, topic_codec
 from controller.endpoint.topic_codec import (
     DeletionResult,

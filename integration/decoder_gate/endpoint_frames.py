@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.broker_requests import (
+from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionResponse,

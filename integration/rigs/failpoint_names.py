@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from controller.core import phases, records
-from controller.core.controllership import topic_asks
+from controller.core import records
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -21,6 +20,8 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.reassignments import phases
+from controller.core.topics import topic_creation
 from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.znodes import paths
@@ -169,7 +170,7 @@ def _before(  # noqa: C901 - one arm per record
                 yield Failpoint.BEFORE_DELETION_REQUESTED
             case records.AskAnsweredRecord(ticket=ticket):
                 asked = view.tenure.client_asks.get(ticket)
-                if asked is not None and topic_asks.is_underway(asked):
+                if asked is not None and topic_creation.is_underway(asked):
                     yield Failpoint.BEFORE_TOPIC_ANSWERED
             case records.PhaseRecord():
                 yield from _left(_phase_of(view, record), record.phase)

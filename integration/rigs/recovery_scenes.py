@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import cycle
 from typing import Final
 
-from controller.core.controls import Pause, Pauses
+from controller.core.pacing.controls import Pause, Pauses
 from controller.znodes.operator_controls import encode_pauses
 from controller.znodes.paths import PAUSES
 from integration.conftest import MakeTopic

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.core.applied_throttles import Entity
-from controller.core.controls import Controls
 from controller.core.model import (
     NO_DIRS,
     AcceptedEntry,
@@ -26,8 +24,10 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Part, RequestHistory, Summary
-from controller.core.submissions import Cancellation, Submission
+from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.controls import Controls
+from controller.core.requests.outcomes import Part, RequestHistory, Summary
+from controller.core.requests.submissions import Cancellation, Submission
 from controller.errors import ReassignmentConflictError
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation
 from controller.znodes.kill_switches import KillSwitch

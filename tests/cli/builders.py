@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
-from controller.core.applied_throttles import Entity
 from controller.core.events import Orphan
 from controller.core.model import (
     NO_DIRS,
@@ -29,7 +28,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Summary
+from controller.core.pacing.applied_throttles import Entity
+from controller.core.requests.outcomes import Summary
 from controller.doctor.snapshot import Snapshot
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import HttpAccess, Settings

@@ -13,12 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.core import model
-from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
-from controller.core.controls import Controls, Limits, Pauses
 from controller.core.events import Orphan
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.outcomes import RequestHistory, Summary
-from controller.core.submissions import Cancellation, Submission
+from controller.core.pacing.applied_throttles import (
+    AppliedThrottle,
+    Entity,
+    broker_entity,
+    topic_entity,
+)
+from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.requests.outcomes import RequestHistory, Summary
+from controller.core.requests.submissions import Cancellation, Submission
 from controller.doctor.snapshot import Znodes
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check

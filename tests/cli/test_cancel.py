@@ -20,8 +20,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Part, RequestHistory
-from controller.core.submissions import Cancellation, CancelScope, RequestOptions
+from controller.core.requests.outcomes import Part, RequestHistory
+from controller.core.requests.submissions import Cancellation, CancelScope, RequestOptions
 from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes.cancellations import joined
 from controller.znodes.submissions import encode_submission

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.controls import (
+from controller.core.model import BrokerId, LegacyPlan, RequestId, ZkVersion, Zxid
+from controller.core.pacing.controls import (
     BrokerLimits,
     Controls,
     Limits,
@@ -18,9 +19,8 @@ from controller.core.controls import (
     RequestLimits,
     UnderMinIsr,
 )
-from controller.core.model import BrokerId, LegacyPlan, RequestId, ZkVersion, Zxid
-from controller.core.outcomes import Part, RequestHistory, Summary
-from controller.core.submissions import RequestOptions, Window
+from controller.core.requests.outcomes import Part, RequestHistory, Summary
+from controller.core.requests.submissions import RequestOptions, Window
 from controller.znodes.submissions import encode_submission
 from tests.cli.asked import AT_MS
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status

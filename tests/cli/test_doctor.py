@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 
 from controller.cli.doctor import EACH_MAX
-from controller.core.applied_throttles import FOLLOWER_RATE, LEADER_RATE, AppliedThrottle, Entity
 from controller.core.model import ZkVersion
+from controller.core.pacing.applied_throttles import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    AppliedThrottle,
+    Entity,
+)
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import (
     BrokerId,
     LegacyPlan,
@@ -22,7 +21,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.submissions import RequestOptions, Submission, Window
+from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.requests.submissions import RequestOptions, Submission, Window
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError
 from controller.previews.plan_files import document_of, read_plan

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controller.core.model import Refusal, RefusalReason, TopicPartition
-from controller.core.outcomes import Summary
+from controller.core.requests.outcomes import Summary
 from controller.previews.plan_files import document_of
 from tests.cli.builders import (
     REQUEST,

@@ -20,7 +20,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import RequestHistory, Summary
+from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.telemetry.advice import ADVICE, PHASE_MEANINGS, advice_for
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from controller.core.model import OutcomeKind, PartitionOutcome, RequestId
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission
 from tests.cli.asked import AT_MS, CANCEL

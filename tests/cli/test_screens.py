@@ -22,7 +22,7 @@ from controller.cli.status_screen import PATIENT, status_screen
 from controller.cli.tables import Column, Listing, Name, bar, screen_of, shortened
 from controller.core.blocked_reasons import IN_TURN
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.telemetry.advice import ADVICE
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.applied_throttles import broker_entity, topic_entity
 from controller.core.model import (
     BrokerId,
     LegacyPlan,
@@ -19,7 +18,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.submissions import Submission
+from controller.core.pacing.applied_throttles import broker_entity, topic_entity
+from controller.core.requests.submissions import Submission
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import CANCEL

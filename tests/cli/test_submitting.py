@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.znodes.submissions import decode_submission, submissions_of
 from tests.core.builders import replicas, tp
 

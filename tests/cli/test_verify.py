@@ -16,8 +16,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import RequestHistory
-from controller.core.submissions import RequestOptions
+from controller.core.requests.outcomes import RequestHistory
+from controller.core.requests.submissions import RequestOptions
 from controller.previews.plan_files import document_of
 from controller.znodes.submissions import encode_submission
 from tests.cli.builders import REQUEST, FakeCluster, Terminal

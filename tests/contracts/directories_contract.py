@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from controller.core.directory_ledger import NOT_THERE
+from controller.core.disks.directory_ledger import NOT_THERE
 from controller.core.events import LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, PlacedReplica, TopicPartition
 

@@ -11,13 +11,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.applied_throttles import (
-    AppliedThrottle,
-    EntityConfig,
-    broker_entity,
-    topic_entity,
-)
-from controller.core.controls import Controls, Limits, Pause, Pauses
 from controller.core.events import (
     AcceptedRead,
     AppliedThrottlesRead,
@@ -48,8 +41,15 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part, Summary
-from controller.core.submissions import CancelScope, RequestOptions
+from controller.core.pacing.applied_throttles import (
+    AppliedThrottle,
+    EntityConfig,
+    broker_entity,
+    topic_entity,
+)
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part, Summary
+from controller.core.requests.submissions import CancelScope, RequestOptions
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import (
     Check,

@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from controller.core.broker_requests import ProducerIdBlock
+from controller.core.calls.broker_requests import ProducerIdBlock
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,

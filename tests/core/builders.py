@@ -13,9 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.core.apply import apply, issued, versions_moved
-from controller.core.broker_requests import Permission
-from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
-from controller.core.controls import Controls
+from controller.core.calls.broker_requests import Permission
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -84,6 +82,7 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
+from controller.core.pacing.controls import Controls
 from controller.core.records import (
     AssignmentRecord,
     Change,
@@ -91,7 +90,8 @@ from controller.core.records import (
     StateRecord,
     TopicIdRecord,
 )
-from controller.core.topic_configs import forget_old_configs
+from controller.core.role.broker_responses import KAFKA_STORAGE_ERROR
+from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)

@@ -6,7 +6,7 @@ from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from typing import TypeVar
 
 from controller.core.model import TopicPartition
-from controller.core.reassignments import Reassignment
+from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView
 
 Key = TypeVar("Key")

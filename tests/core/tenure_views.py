@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controller.core.apply import apply
-from controller.core.cached_znodes import Topic
 from controller.core.events import StatesRead, TopicConfigsRead
 from controller.core.model import (
     NO_LEADER,
@@ -27,6 +26,7 @@ from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import SpecRecord
 from controller.core.state.tenure import Tenure
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from tests.core.builders import asked_now, broker, replicas
 

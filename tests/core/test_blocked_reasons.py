@@ -6,7 +6,6 @@ import pytest
 
 from controller.core.apply import apply, issued
 from controller.core.blocked_reasons import BlockedReasons, since_of
-from controller.core.cached_znodes import PlanNode
 from controller.core.cycle import take_due
 from controller.core.effects import DescribeBrokerSettings
 from controller.core.events import BrokerSettingsRead, TopicConfigsRead
@@ -21,9 +20,10 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.partition.gates import leader_missing, state_unknown, sync_gate
-from controller.core.phases import Syncing
+from controller.core.reassignments.gates import leader_missing, state_unknown, sync_gate
+from controller.core.reassignments.phases import Syncing
 from controller.core.records import BlockedRecord
+from controller.core.requests.model import PlanNode
 from controller.core.view import ClusterView
 from tests.core.builders import asked_now, replicas, tp
 from tests.telemetry.builders import a_view, partition_state

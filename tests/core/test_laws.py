@@ -12,8 +12,8 @@ from controller.core.decide import decide
 from controller.core.effects import SendStopReplica
 from controller.core.model import BrokerId, Replicas
 from controller.core.options import Options
-from controller.core.phases import Stopping
-from controller.core.steps import next_step
+from controller.core.reassignments.phases import Stopping
+from controller.core.reassignments.steps import next_step
 from tests.core.builders import Driver, tp
 
 BROKERS = range(8)

@@ -15,8 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from controller.core.cached_znodes import PlanNode, Topic
-from controller.core.reassignments import Reassignment, Request
+from controller.core.reassignments.model import Reassignment
+from controller.core.requests.model import PlanNode, Request
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 
 PACKAGE: Final = Path(__file__).parents[2] / "controller"

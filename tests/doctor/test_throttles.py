@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import BrokerId, ZkVersion
+from controller.core.pacing.applied_throttles import (
+    AppliedThrottle,
+    Entity,
+    broker_entity,
+    topic_entity,
+)
 from controller.doctor.findings import Severity
 from controller.doctor.throttle_checks import (
     broker_throttles,

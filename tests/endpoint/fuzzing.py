@@ -17,13 +17,13 @@ from typing import Final
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core import broker_requests, client_requests
-from controller.core.model import BrokerId
-from controller.core.topic_requests import (
+from controller.core.calls import broker_requests, client_requests
+from controller.core.calls.topic_requests import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
     TopicResult,
 )
+from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, topic_codec
 from controller.errors import RemoteProtocolError
 from tests.endpoint.requests import (

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.core.broker_requests import AlterPartitionResponse, BrokerAnswer
+from controller.core.calls.broker_requests import AlterPartitionResponse, BrokerAnswer
 from controller.core.events import BrokerAsked, Event
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService

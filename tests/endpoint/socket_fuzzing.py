@@ -16,7 +16,7 @@ from typing import cast
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.broker_requests import BrokerAnswer
+from controller.core.calls.broker_requests import BrokerAnswer
 from controller.core.events import BrokerAsked
 from controller.endpoint import codec
 from controller.endpoint.peers import Limits

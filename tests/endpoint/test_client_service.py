@@ -26,9 +26,9 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
-from controller.core import client_requests
-from controller.core.broker_requests import AlterPartitionResponse
-from controller.core.client_requests import (
+from controller.core.calls import client_requests
+from controller.core.calls.broker_requests import AlterPartitionResponse
+from controller.core.calls.client_requests import (
     AlterReassignments,
     AlterReassignmentsResponse,
     CedeRole,
@@ -37,9 +37,9 @@ from controller.core.client_requests import (
     ElectLeaders,
     PartitionResult,
 )
+from controller.core.calls.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
 from controller.core.events import BrokerAsked, ClientAsked, Event
 from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
-from controller.core.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
 from controller.endpoint import client_codec, codec, messages, relayed_frames, topic_codec
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService

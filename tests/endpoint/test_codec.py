@@ -15,7 +15,8 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from controller.brokers.messages import topic_uuid
-from controller.core.broker_requests import (
+from controller.core.calls.broker_calls import refused
+from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionResponse,
@@ -26,7 +27,6 @@ from controller.core.broker_requests import (
     IsrResult,
     ProducerIdsResponse,
 )
-from controller.core.controllership.broker_asks import refused
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from controller.endpoint import codec, messages
 from controller.endpoint.codec import RequestHeader

@@ -18,8 +18,8 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.broker_requests import AlterPartitionResponse
-from controller.core.client_requests import AlterReassignmentsResponse
+from controller.core.calls.broker_requests import AlterPartitionResponse
+from controller.core.calls.client_requests import AlterReassignmentsResponse
 from controller.endpoint import client_codec, codec, messages, relayed_frames, strict_decoding
 from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Limits
 from controller.endpoint.strict_decoding import ROWS_MAX, UNPACED_MAX

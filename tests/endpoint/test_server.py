@@ -12,8 +12,8 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from controller.async_server import STOP_S
-from controller.core import broker_requests
-from controller.core.broker_requests import (
+from controller.core.calls import broker_requests
+from controller.core.calls.broker_requests import (
     AlterPartition,
     ControlledShutdownResponse,
     IsrResult,

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
-from controller.core.client_requests import CedeRole, CedeRoleResponse
-from controller.core.events import ClientAsked, Event
-from controller.core.model import Zxid
-from controller.core.topic_requests import (
+from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
+from controller.core.calls.topic_requests import (
     AwaitDeletions,
     DeletedTopic,
     DeleteTopics,
@@ -20,6 +18,8 @@ from controller.core.topic_requests import (
     refused,
     topic_answer,
 )
+from controller.core.events import ClientAsked, Event
+from controller.core.model import Zxid
 from controller.endpoint import codec
 from tests.endpoint.requests import frame_of
 from tests.endpoint.test_client_service import (

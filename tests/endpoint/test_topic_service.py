@@ -19,10 +19,9 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataResponse
 
-from controller.core.broker_requests import Permission
-from controller.core.client_requests import CedeRole, CedeRoleResponse
-from controller.core.events import ClientAsked, Event
-from controller.core.topic_requests import (
+from controller.core.calls.broker_requests import Permission
+from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
+from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreateTopics,
     EffectiveConfig,
@@ -33,6 +32,7 @@ from controller.core.topic_requests import (
     refused,
     topic_answer,
 )
+from controller.core.events import ClientAsked, Event
 from controller.endpoint import codec, relayed_frames, topic_codec
 from controller.endpoint.tickets import FIRST, Tickets
 from controller.endpoint.topic_service import THREADS, TopicService, random_id

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controller.core.controls import UNTHROTTLED, Controls, Limits, Pause, Pauses
 from controller.core.model import BrokerId, LogDir, TopicPartition
-from controller.core.submissions import Window
+from controller.core.pacing.controls import UNTHROTTLED, Controls, Limits, Pause, Pauses
+from controller.core.requests.submissions import Window
 from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot
 from controller.planning.forecast import PAST_FAST, PAST_SLOW
 from controller.previews.plan_files import document_of

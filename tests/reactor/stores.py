@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controller.core.applied_throttles import Entity
 from controller.core.model import RequestId, TopicPartition, ZkVersion
+from controller.core.pacing.applied_throttles import Entity
 from controller.reactor.ports import (
     Check,
     Committed,

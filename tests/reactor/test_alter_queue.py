@@ -18,13 +18,13 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
-from controller.core.topic_configs import forget_old_configs
+from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.alter_queue import AlterQueue
 from controller.reactor.ports import AlterEntry
 from tests.core.builders import broker, replicas, tp
-from tests.core.partition.delegated_rigs import DelegatedDriver
+from tests.core.reassignments.delegated_rigs import DelegatedDriver
 from tests.core.requests.test_cancellation import cancel
 from tests.core.requests.test_submitted import submission, submit
 

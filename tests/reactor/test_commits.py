@@ -30,7 +30,6 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.outcomes import OpenHistory, Part
 from controller.core.records import (
     AssignmentRecord,
     CancellationEndedRecord,
@@ -42,7 +41,8 @@ from controller.core.records import (
     SpecEndedRecord,
 )
 from controller.core.requests.cancellation import follow_cancellation
-from controller.core.submissions import Cancellation, RequestOptions
+from controller.core.requests.outcomes import OpenHistory, Part
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import Committed, Operation, Rejected, WriteError, ZnodeFamily

@@ -7,9 +7,8 @@ from itertools import islice
 
 import pytest
 
-from controller.core.applied_throttles import AppliedThrottle, broker_entity, topic_entity
 from controller.core.apply import apply
-from controller.core.cached_znodes import PlanNode, Topic
+from controller.core.calls.topic_requests import TopicResult
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -32,7 +31,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.outcomes import EndedHistory, Part, Summary
+from controller.core.pacing.applied_throttles import AppliedThrottle, broker_entity, topic_entity
 from controller.core.records import (
     AcceptedRecord,
     AppliedThrottleEndedRecord,
@@ -59,8 +58,10 @@ from controller.core.records import (
     TopicIdRecord,
 )
 from controller.core.requests.completion import conclude
+from controller.core.requests.model import PlanNode
+from controller.core.requests.outcomes import EndedHistory, Part, Summary
 from controller.core.state.tenure import Tenure
-from controller.core.topic_requests import TopicResult
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.reactor.group_commit import MAX_BYTES, Batch, Batcher, in_groups
 from controller.reactor.outcome_rows import SHARD_BYTES

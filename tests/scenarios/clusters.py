@@ -15,7 +15,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
-from controller.core.controls import Limits, Pause, Pauses, UnderMinIsr
 from controller.core.events import WallClockRead
 from controller.core.model import (
     BrokerId,
@@ -26,7 +25,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import EngineName, ForeignMoves, LegacyMode, Options, TenurePolicy
-from controller.core.submissions import CancelScope, RequestOptions, StepSize
+from controller.core.pacing.controls import Limits, Pause, Pauses, UnderMinIsr
+from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.setting_values import parse_min_free

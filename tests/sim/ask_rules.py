@@ -12,7 +12,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from controller.core.broker_requests import (
+from controller.core.calls.broker_requests import (
     AlterPartitionResponse,
     BrokerAnswer,
     BrokerAsk,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from controller.core import broker_requests, topic_requests
-from controller.core.broker_requests import (
+from controller.core.calls import broker_requests, topic_requests
+from controller.core.calls.broker_calls import refused
+from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionResponse,
@@ -23,8 +24,13 @@ from controller.core.broker_requests import (
     ProducerIdBlock,
     ProducerIdsResponse,
 )
-from controller.core.client_requests import ClientAnswer
-from controller.core.controllership.broker_asks import refused
+from controller.core.calls.client_requests import ClientAnswer
+from controller.core.calls.topic_requests import (
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    TopicAnswer,
+    TopicAsk,
+)
 from controller.core.events import BrokerAsked, ClientAsked
 from controller.core.model import (
     BrokerEpoch,
@@ -37,12 +43,6 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
     ZkVersion,
-)
-from controller.core.topic_requests import (
-    CreatePartitionsResponse,
-    CreateTopicsResponse,
-    TopicAnswer,
-    TopicAsk,
 )
 from controller.errors import ensure
 from controller.reactor.ports import SetData

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core.model import BrokerId, LogDirs, TopicPartition
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from integration.rigs.failpoints import Failpoint
 from tests.sim.directories import number_of
 from tests.sim.disks import path_of

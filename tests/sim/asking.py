@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from controller.core import broker_requests
-from controller.core.broker_requests import (
+from controller.core.calls import broker_requests
+from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionResponse,
@@ -25,7 +25,7 @@ from controller.core.broker_requests import (
     IsrResult,
     ProducerIdsResponse,
 )
-from controller.core.lost_asks import FORGETTING
+from controller.core.leadership.lost_requests import FORGETTING
 from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 from tests.sim.fabric import FIRST_WITH_IDS
 

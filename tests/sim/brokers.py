@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from controller.core.cluster.protocol_versions import WITH_SENT_IDS, is_protocol_at_least
 from controller.core.model import BrokerEpoch, BrokerId, TopicPartition
-from controller.core.protocol_versions import WITH_SENT_IDS, is_protocol_at_least
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,

@@ -19,8 +19,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.core.requests.undo import UNDO_PART
-from controller.core.submissions import Cancellation, CancelScope
 from controller.znodes import paths
 from controller.znodes.outcome_parts import decode_accepted
 from controller.znodes.submissions import decode_submission
@@ -29,7 +29,7 @@ from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
     from controller.core.model import PartitionOutcome
-    from controller.core.submissions import Submission
+    from controller.core.requests.submissions import Submission
     from tests.sim.ledgers import Asked, Standing
     from tests.sim.world import World
 

@@ -9,13 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.core.applied_throttles import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    broker_entity,
-    topic_entity,
-)
-from controller.core.controls import Pauses
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -25,9 +18,16 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Part
+from controller.core.pacing.applied_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    broker_entity,
+    topic_entity,
+)
+from controller.core.pacing.controls import Pauses
+from controller.core.requests.outcomes import Part
+from controller.core.requests.submissions import RequestOptions, StepSize
 from controller.core.requests.undo import UNDO_PART
-from controller.core.submissions import RequestOptions, StepSize
 from controller.znodes import paths
 from controller.znodes.operator_controls import decode_limits, decode_pauses
 from controller.znodes.outcome_parts import decode_part

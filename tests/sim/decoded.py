@@ -17,7 +17,7 @@ from controller.znodes.topics import decode_topic
 
 if TYPE_CHECKING:
     from controller.core.model import PartitionState
-    from controller.core.submissions import Cancellation
+    from controller.core.requests.submissions import Cancellation
     from tests.sim.zookeeper import Znode
 
 KEPT: Final = 2048

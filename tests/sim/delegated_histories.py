@@ -19,7 +19,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import EngineName, ForeignMoves, Options
-from controller.core.phases import Ended
+from controller.core.reassignments.phases import Ended
 from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartition
-from controller.core.protocol_versions import (
+from controller.core.cluster.protocol_versions import (
     BEFORE_FEATURES,
     WITH_RECOVERY,
     is_protocol_at_least,
 )
+from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartition
 from controller.reactor.ports import StopReplica
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from controller.core.events import Event
 from controller.core.model import BrokerId, RequestId
 from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, Decision
-from controller.core.tenure_reset import REJECTED_RETRY_S
+from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, Observer, WriteError

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.model import (
     NO_LEADER,
     RECOVERING,
@@ -27,7 +28,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.reactor.ports import (
     BrokerRequest,
     Check,

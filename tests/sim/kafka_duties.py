@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.core.leadership.leader_selection import offline_leader, preferred_leader
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -19,7 +20,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.partition.leader_selection import offline_leader, preferred_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.partition_lists import decode_partition_list

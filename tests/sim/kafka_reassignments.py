@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from controller.core.leadership.leader_selection import reassigned_leader
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -21,7 +22,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.partition.leader_selection import reassigned_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan

@@ -10,16 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.core import topic_requests
-from controller.core.model import (
-    BrokerId,
-    PartitionAssignment,
-    Replicas,
-    TopicAssignment,
-    ZkVersion,
-    Zxid,
-)
-from controller.core.topic_requests import (
+from controller.core.calls import topic_requests
+from controller.core.calls.topic_requests import (
     BY_DEFAULT,
     CreateTopics,
     MorePartitions,
@@ -28,6 +20,14 @@ from controller.core.topic_requests import (
     TopicAsk,
     TopicResult,
     topic_answer,
+)
+from controller.core.model import (
+    BrokerId,
+    PartitionAssignment,
+    Replicas,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
 )
 from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config

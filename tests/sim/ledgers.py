@@ -26,9 +26,9 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import entry_text
-from controller.core.submissions import Cancellation, CancelScope, Submission
+from controller.core.requests.outcomes import Summary
+from controller.core.requests.submissions import Cancellation, CancelScope, Submission
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.outcome_parts import decode_accepted, decode_ended

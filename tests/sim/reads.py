@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from controller.core.applied_throttles import Entity
 from controller.core.events import (
     BrokersRead,
     CancellationRead,
@@ -44,6 +43,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.pacing.applied_throttles import Entity
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths

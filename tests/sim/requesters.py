@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from controller.core.applied_throttles import (
+from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
+from controller.core.pacing.applied_throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -23,9 +24,15 @@ from controller.core.applied_throttles import (
     broker_entity,
     topic_entity,
 )
-from controller.core.controls import BrokerLimits, Limits, Pause, Pauses, QueueOrder, RequestLimits
-from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
-from controller.core.submissions import CancelScope, RequestOptions, StepSize, Window
+from controller.core.pacing.controls import (
+    BrokerLimits,
+    Limits,
+    Pause,
+    Pauses,
+    QueueOrder,
+    RequestLimits,
+)
+from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize, Window
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from tests.sim.zookeeper import NO_SESSION, Make, Put

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
-from controller.core.controls import Controls, Limits, Pauses
 from controller.core.events import (
     AcceptedRead,
     AppliedThrottlesRead,
@@ -33,8 +31,10 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
-from controller.core.submissions import RequestOptions, Submission
+from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
+from controller.core.requests.submissions import RequestOptions, Submission
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_applied_throttle, decode_entity_config
 from controller.znodes.legacy_plans import decode_legacy_plan

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from controller.core.applied_throttles import Entity
 from controller.core.events import (
     ClaimFailed,
     ControllerClaimed,
@@ -29,6 +28,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.pacing.applied_throttles import Entity
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.ports import (
     Check,

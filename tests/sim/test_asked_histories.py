@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.broker_requests import (
+from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionResponse,

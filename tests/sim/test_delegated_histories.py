@@ -16,7 +16,7 @@ from controller.core.events import (
     ReassignmentsProbed,
 )
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition
-from controller.core.phases import AwaitingController
+from controller.core.reassignments.phases import AwaitingController
 from controller.core.records import Change, PhaseRecord
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

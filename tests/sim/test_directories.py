@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from controller.core.controls import Pause, Pauses
 from controller.core.model import (
     BrokerId,
     LogDirs,
@@ -18,9 +17,10 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import EngineName, Options
-from controller.core.outcomes import Summary
+from controller.core.pacing.controls import Pause, Pauses
 from controller.core.records import Change, SpecEndedRecord
-from controller.core.submissions import RequestOptions
+from controller.core.requests.outcomes import Summary
+from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.znodes import paths
 from controller.znodes.outcomes import decode_outcome

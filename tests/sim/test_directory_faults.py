@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
-from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, LogDirs, TopicPartition
 from controller.core.options import EngineName, Options
+from controller.core.pacing.controls import Pause, Pauses
 from tests.sim import codes
 from tests.sim.brokers import SimBroker
 from tests.sim.directories import SimDirectories, placing

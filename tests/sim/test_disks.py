@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.model import BlockedBy, BrokerId, LogDirs, MinFree, TopicPartition
 from controller.core.options import EngineName, Options
-from controller.core.partition.retarget import NO_ROOM
+from controller.core.reassignments.retarget import NO_ROOM
 from controller.core.records import BlockedRecord, Change, PhaseRecord
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

@@ -17,7 +17,7 @@ import pytest
 
 from controller.core.model import TopicPartition
 from controller.core.options import LegacyMode, TenurePolicy
-from controller.core.partition.context import PartitionContext
+from controller.core.reassignments.partition_context import PartitionContext
 from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from tests.sim.faults import Weights

@@ -26,7 +26,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.reassignments import Reassignment
+from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Decision
 from controller.core.state.tenure import Tenure
 from controller.core.view import ClusterView

@@ -8,13 +8,6 @@ from typing import Final
 
 import pytest
 
-from controller.core.applied_throttles import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    broker_entity,
-    topic_entity,
-)
-from controller.core.controls import Limits, Pause, Pauses
 from controller.core.events import ControllerClaimed
 from controller.core.model import (
     BrokerId,
@@ -30,8 +23,15 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Part, Summary
-from controller.core.submissions import RequestOptions
+from controller.core.pacing.applied_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    broker_entity,
+    topic_entity,
+)
+from controller.core.pacing.controls import Limits, Pause, Pauses
+from controller.core.requests.outcomes import Part, Summary
+from controller.core.requests.submissions import RequestOptions
 from controller.reactor.ports import Check, Delete
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths

@@ -9,9 +9,9 @@ import pytest
 
 from controller.core.model import BrokerId, RefusalReason, RequestId, TopicPartition
 from controller.core.options import Options
-from controller.core.outcomes import Summary
 from controller.core.records import Change
-from controller.core.submissions import CancelScope, RequestOptions
+from controller.core.requests.outcomes import Summary
+from controller.core.requests.submissions import CancelScope, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.ports import WriteError
 from controller.znodes import paths

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.core.controls import Controls, Limits, Pause, Pauses
 from controller.core.events import (
     CancellationRead,
     ControlsRead,
@@ -12,7 +11,8 @@ from controller.core.events import (
     SubmissionsRead,
 )
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.submissions import CancelScope, RequestOptions
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.requests.submissions import CancelScope, RequestOptions
 from controller.reactor.ports import ZnodeFamily
 from tests.sim.builders import Recorder
 from tests.sim.schedule import BEGAN_AT_UNIX_S

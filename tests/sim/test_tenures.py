@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.controllership.deletion_yields import DELETION_PATIENCE_S
-from controller.core.controllership.tenure import PROGRESS_PATIENCE_S
-from controller.core.controls import Pause, Pauses
+from controller.core.deletions.deletion_yields import DELETION_PATIENCE_S
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import Options
-from controller.core.tenure_reset import REJECTED_RETRY_S
+from controller.core.pacing.controls import Pause, Pauses
+from controller.core.role.claims_and_resignations import PROGRESS_PATIENCE_S
+from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from controller.znodes import paths
 from tests.sim.histories import is_finished, reactors
 from tests.sim.seeds import seeds

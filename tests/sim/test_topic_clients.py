@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core import topic_requests
-from controller.core.model import PartitionAssignment, TopicPartition, ZkVersion
-from controller.core.options import TenurePolicy
-from controller.core.topic_requests import (
+from controller.core.calls import topic_requests
+from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreatePartitionsResponse,
     CreateTopics,
@@ -22,6 +20,8 @@ from controller.core.topic_requests import (
     TopicDefaults,
     TopicResult,
 )
+from controller.core.model import PartitionAssignment, TopicPartition, ZkVersion
+from controller.core.options import TenurePolicy
 from controller.reactor.ports import Check, Create, SetData
 from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import TenurePolicy
-from controller.core.protocol_versions import BEFORE_FEATURES
 from controller.reactor.ports import LeaderAndIsr
 from controller.znodes import paths
 from controller.znodes.topics import encode_topic

@@ -14,18 +14,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from controller.core import topic_requests
-from controller.core.applied_throttles import Entity, EntityConfig
-from controller.core.model import (
-    NO_LEADER,
-    BrokerId,
-    Replicas,
-    TopicAssignment,
-    TopicConfig,
-    TopicPartition,
-    ZkVersion,
-)
-from controller.core.topic_requests import (
+from controller.core.calls import topic_requests
+from controller.core.calls.topic_requests import (
     BY_DEFAULT,
     CreatePartitions,
     CreateTopics,
@@ -35,6 +25,16 @@ from controller.core.topic_requests import (
     TopicAsk,
     TopicDefaults,
 )
+from controller.core.model import (
+    NO_LEADER,
+    BrokerId,
+    Replicas,
+    TopicAssignment,
+    TopicConfig,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.pacing.applied_throttles import Entity, EntityConfig
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config, encode_entity_config
 from tests.sim.asked_controllers import SimEndpoint

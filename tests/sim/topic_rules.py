@@ -15,8 +15,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from controller.core import topic_requests
-from controller.core.applied_throttles import EntityConfig
+from controller.core.calls import topic_requests
+from controller.core.calls.topic_requests import (
+    BY_DEFAULT,
+    CreateTopics,
+    MorePartitions,
+    NewTopic,
+    TopicAnswer,
+    TopicAsk,
+    TopicResult,
+)
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -26,15 +34,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.topic_requests import (
-    BY_DEFAULT,
-    CreateTopics,
-    MorePartitions,
-    NewTopic,
-    TopicAnswer,
-    TopicAsk,
-    TopicResult,
-)
+from controller.core.pacing.applied_throttles import EntityConfig
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config
 from tests.sim.decoded import read_state, read_topic

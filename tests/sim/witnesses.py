@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core.events import Event
 from controller.core.model import BrokerId
-from controller.core.phases import Ended
+from controller.core.reassignments.phases import Ended
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.reactor.commits import RACES

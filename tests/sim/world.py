@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from controller.core.controls import Limits, Pauses
 from controller.core.model import (
     NO_DIRS,
     BrokerId,
@@ -29,7 +28,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.submissions import Cancellation, CancelScope, RequestOptions
+from controller.core.pacing.controls import Limits, Pauses
+from controller.core.requests.submissions import Cancellation, CancelScope, RequestOptions
 from controller.errors import ReassignmentConflictError
 from controller.znodes import paths
 from controller.znodes.cancellations import encode_cancellation, joined

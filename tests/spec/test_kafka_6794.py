@@ -6,8 +6,8 @@ import pytest
 
 from controller.core.model import BrokerId
 from controller.core.options import Options
+from controller.core.reassignments.steps import next_step, steps_to
 from controller.core.records import AssignmentRecord, StateRecord
-from controller.core.steps import next_step, steps_to
 from tests.core.builders import Driver, replicas, tp
 
 

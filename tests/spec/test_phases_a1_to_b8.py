@@ -7,7 +7,7 @@ from itertools import pairwise
 from controller.core.effects import SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
 from controller.core.model import BrokerId, PartitionAssignment
 from controller.core.options import Options
-from controller.core.phases import Shrinking, Stopping, Syncing
+from controller.core.reassignments.phases import Shrinking, Stopping, Syncing
 from tests.core.builders import Driver, replicas, tp
 
 ALL = Options(step_size=None)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from controller.core.cached_znodes import Topic
 from controller.core.events import Event, TopicsRead
 from controller.core.model import (
     BrokerId,
@@ -25,10 +24,18 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import EngineName, Options
-from controller.core.phases import AwaitingController, Pending, Phase, Starting, Syncing
-from controller.core.reassignments import Reassignment, Request
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.phases import (
+    AwaitingController,
+    Pending,
+    Phase,
+    Starting,
+    Syncing,
+)
 from controller.core.records import PhaseRecord
+from controller.core.requests.model import Request
 from controller.core.state.tenure import Tenure
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental
 from tests.core.builders import broker, replicas, tp

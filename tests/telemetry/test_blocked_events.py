@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.model import Blocked, BlockedBy, Instant
-from controller.core.phases import Syncing
+from controller.core.reassignments.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.cluster_health import EVERY_S, BlockedEvents

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, TopicPartition
-from controller.core.phases import AwaitingController, Syncing
+from controller.core.reassignments.phases import AwaitingController, Syncing
 from controller.telemetry.cluster_counts import ClusterCounts, cluster_counts, role_of, work_counts
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state, run_to_end

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from controller.core.applied_throttles import (
+from controller.core.events import SizesRead
+from controller.core.model import BrokerId, Instant, ZkVersion
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.pacing.applied_throttles import (
     FOLLOWER_RATE,
     LEADER_RATE,
     AppliedThrottle,
     Entity,
     EntityConfig,
 )
-from controller.core.events import SizesRead
-from controller.core.model import BrokerId, Instant, ZkVersion
-from controller.core.observe import observe
-from controller.core.options import Options
-from controller.core.reassignments import Load
+from controller.core.reassignments.model import Load
 from controller.core.records import (
     AppliedThrottleEndedRecord,
     AppliedThrottleRecord,

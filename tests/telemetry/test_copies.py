@@ -7,7 +7,7 @@ from dataclasses import replace
 from controller.core.events import Event, SizesRead, StatesRead, TopicsRead
 from controller.core.model import BrokerId, Instant
 from controller.core.options import EngineName
-from controller.core.phases import (
+from controller.core.reassignments.phases import (
     LABELS,
     AwaitingController,
     Ended,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import EngineName
-from controller.core.phases import AwaitingController, Syncing
+from controller.core.reassignments.phases import AwaitingController, Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes, volumes_of
 from tests.core.builders import replicas, tp

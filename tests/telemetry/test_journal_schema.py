@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.core.controls import Limits, Pause, Pauses
 from controller.core.events import SizesRead
 from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
+from controller.core.pacing.controls import Limits, Pause, Pauses
 from controller.core.records import Record
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.telemetry.journal import (

@@ -16,7 +16,7 @@ from controller.core.model import (
     RefusalReason,
     RequestId,
 )
-from controller.core.phases import Starting
+from controller.core.reassignments.phases import Starting
 from controller.core.records import AssignmentRecord, PhaseRecord, RefusalRecord
 from controller.telemetry.json_values import iso_time, json_fields, json_value
 from tests.core.builders import replicas, tp

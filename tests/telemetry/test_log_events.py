@@ -39,8 +39,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.outcomes import Summary
-from controller.core.phases import Syncing
+from controller.core.reassignments.phases import Syncing
 from controller.core.records import (
     BlockedRecord,
     Change,
@@ -62,6 +61,7 @@ from controller.core.records import (
     StateRecord,
     YieldedRecord,
 )
+from controller.core.requests.outcomes import Summary
 from controller.core.view import ClusterView
 from controller.telemetry.log_events import LINES_MAX, Level, LogEvent, LogEvents, change_events
 from tests.core.builders import broker, plan, replicas, tp

@@ -31,9 +31,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import EngineName
-from controller.core.outcomes import Summary
-from controller.core.phases import Ended, Expanding, Starting, Syncing
-from controller.core.reassignments import Request
+from controller.core.reassignments.phases import Ended, Expanding, Starting, Syncing
 from controller.core.records import (
     Change,
     Decision,
@@ -43,6 +41,8 @@ from controller.core.records import (
     SpecEndedRecord,
     StateRecord,
 )
+from controller.core.requests.model import Request
+from controller.core.requests.outcomes import Summary
 from controller.reactor.ports import Observer, StopReplica, WriteError
 from controller.telemetry.journal import Journal
 from controller.telemetry.log_events import LogEvent

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from controller.core.cached_znodes import PlanNode
 from controller.core.model import Blocked, BlockedBy, TopicPartition, ZkVersion, Zxid
 from controller.core.options import EngineName
-from controller.core.phases import Syncing
+from controller.core.reassignments.phases import Syncing
+from controller.core.requests.model import PlanNode
 from controller.core.view import ClusterView
 from controller.telemetry.partition_documents import (
     IN_FLIGHT,

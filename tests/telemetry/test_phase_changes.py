@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from controller.core.model import Instant, LeaderEpoch
-from controller.core.phases import AwaitingController, Ended, Expanding, Phase, Starting, Syncing
+from controller.core.reassignments.phases import (
+    AwaitingController,
+    Ended,
+    Expanding,
+    Phase,
+    Starting,
+    Syncing,
+)
 from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.telemetry.phase_changes import PhaseMemory
 from tests.core.builders import replicas, tp

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Instant, RequestId, Route
-from controller.core.reassignments import Request
+from controller.core.requests.model import Request
 from controller.telemetry.copies import Received
 from controller.telemetry.copy_volumes import Volume, Volumes
 from controller.telemetry.progress import (

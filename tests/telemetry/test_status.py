@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from controller.core.controls import Controls, Limits, Pause, Pauses, QueueOrder
 from controller.core.events import Orphan
 from controller.core.model import (
     Blocked,
@@ -24,10 +23,11 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import EngineName, Options
-from controller.core.outcomes import Part
-from controller.core.phases import Starting, Stopping, Syncing
-from controller.core.reassignments import Request
-from controller.core.submissions import Submission
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, QueueOrder
+from controller.core.reassignments.phases import Starting, Stopping, Syncing
+from controller.core.requests.model import Request
+from controller.core.requests.outcomes import Part
+from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
 from controller.telemetry.partition_documents import Clocks, progress, steps_between

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.model import BrokerId, Instant
-from controller.core.phases import Syncing
+from controller.core.reassignments.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import SLICE
 from controller.telemetry.partition_documents import Filter

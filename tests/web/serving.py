@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.server_tls import ServerTls

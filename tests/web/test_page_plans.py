@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings

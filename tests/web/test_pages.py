@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
-from controller.core.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -20,8 +19,9 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import EngineName
-from controller.core.phases import Syncing
-from controller.core.submissions import RequestOptions
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
+from controller.core.reassignments.phases import Syncing
+from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.copy_volumes import volumes_of

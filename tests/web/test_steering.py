@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from controller.core.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.model import RequestId, ZkVersion, Zxid
-from controller.core.outcomes import RequestHistory, Summary
-from controller.core.submissions import Submission
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
+from controller.core.requests.outcomes import RequestHistory, Summary
+from controller.core.requests.submissions import Submission
 from controller.errors import CancellationPendingError, InvalidInputError
 from controller.setting_sources import load_settings
 from controller.settings import Settings

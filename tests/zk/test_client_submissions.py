@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from controller.core.client_requests import SubmittedReassignments
+from controller.core.calls.client_requests import SubmittedReassignments
 from controller.core.effects import SubmitReassignments
 from controller.core.events import Event, ReassignmentsSubmitted
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.submissions import Cancellation
+from controller.core.requests.submissions import Cancellation
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.zk import client_submissions
 from controller.zk.client_submissions import ClientSubmissions

@@ -7,7 +7,7 @@ from kazoo.exceptions import SystemZookeeperError
 
 from controller.core.events import BrokersRead, HistoryRead, LogDirEventsRead, SpecsRead
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.outcomes import Part
+from controller.core.requests.outcomes import Part
 from controller.reactor.ports import ZnodeFamily
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader, watch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.core.model import AcceptedEntry, BrokerId, RequestId, TopicPartition, Zxid
-from controller.core.outcomes import Part
+from controller.core.requests.outcomes import Part
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader
 from controller.znodes import paths

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from controller.core.applied_throttles import (
+from controller.core.events import Orphan
+from controller.core.model import BrokerId, TopicPartition, ZkVersion, Zxid
+from controller.core.pacing.applied_throttles import (
     FOLLOWER_RATE,
     LEADER_RATE,
     LEADER_REPLICAS,
@@ -16,8 +18,6 @@ from controller.core.applied_throttles import (
     broker_entity,
     topic_entity,
 )
-from controller.core.events import Orphan
-from controller.core.model import BrokerId, TopicPartition, ZkVersion, Zxid
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Operation
 from controller.zk.connections import Connection

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
-from controller.core.applied_throttles import EntityConfig, topic_entity
 from controller.core.events import (
     BrokersRead,
     EntityConfigsRead,
@@ -20,6 +19,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
+from controller.core.pacing.applied_throttles import EntityConfig, topic_entity
 from controller.reactor.ports import ZnodeFamily
 from controller.zk.watches import CHUNK, Watches
 from controller.znodes import paths

@@ -7,7 +7,7 @@ import json
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
-from controller.core.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
+from controller.core.requests.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
 
 SCALARS = (
     st.none()

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import ZkVersion
+from controller.core.pacing.applied_throttles import (
+    AppliedThrottle,
+    Entity,
+    broker_entity,
+    topic_entity,
+)
 from controller.znodes.entity_configs import decode_applied_throttle, encode_applied_throttle
 from controller.znodes.paths import APPLIED_THROTTLES, applied_throttle_path
 from tests.znodes.strategies import ANY_BYTES, BROKERS, TOPICS, WORDS, document

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.submissions import Cancellation, CancelScope
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation
 from tests.znodes.strategies import ANY_BYTES, PARTITIONS, REQUESTS, TOPICS, WORDS, document
 

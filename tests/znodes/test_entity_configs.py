@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.applied_throttles import EntityConfig, broker_entity, topic_entity
 from controller.core.model import BrokerId, ZkVersion
+from controller.core.pacing.applied_throttles import EntityConfig, broker_entity, topic_entity
 from controller.znodes.entity_configs import (
     decode_entity_config,
     encode_announcement,

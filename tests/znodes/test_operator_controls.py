@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.controls import (
+from controller.core.model import BrokerId, RequestId
+from controller.core.pacing.controls import (
     BrokerLimits,
     Limits,
     Pause,
@@ -17,8 +18,7 @@ from controller.core.controls import (
     RequestLimits,
     UnderMinIsr,
 )
-from controller.core.model import BrokerId, RequestId
-from controller.core.submissions import Window
+from controller.core.requests.submissions import Window
 from controller.znodes.operator_controls import (
     decode_limits,
     decode_pauses,

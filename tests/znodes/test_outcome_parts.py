@@ -18,7 +18,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.outcomes import Part
+from controller.core.requests.outcomes import Part
 from controller.znodes.outcome_parts import (
     decode_accepted,
     decode_ended,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import OutcomeKind, Refusal, RefusalReason, RequestId
-from controller.core.outcomes import Summary
+from controller.core.requests.outcomes import Summary
 from controller.znodes.outcomes import (
     OUTCOME_MAX_BYTES,
     RAW_MAX_BYTES,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.applied_throttles import broker_entity, topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.pacing.applied_throttles import broker_entity, topic_entity
 from controller.znodes import paths
 from tests.znodes.strategies import PARTITIONS
 

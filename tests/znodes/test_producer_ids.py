@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.broker_requests import ProducerIdBlock
+from controller.core.calls.broker_requests import ProducerIdBlock
 from controller.core.model import BrokerId
 from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from controller.core.submissions import Window
+from controller.core.requests.submissions import Window
 from controller.znodes.windows import read_window
 from tests.znodes.strategies import JSON, WINDOWS
 

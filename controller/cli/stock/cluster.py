@@ -16,7 +16,7 @@ from controller.cli.context import CommandContext
 from controller.cli.request_state import read_request
 from controller.cli.submitting import await_daemon
 from controller.core import model
-from controller.core.submissions import Cancellation, RequestOptions
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import RequestTimeoutError
 from controller.previews.plan_files import Plan
 from controller.zk.operator_client import OperatorClient

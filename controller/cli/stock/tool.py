@@ -24,7 +24,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.errors import (
     BrokerUnreachableError,

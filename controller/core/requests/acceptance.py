@@ -13,14 +13,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from controller.core import approvals, cycle, model, outcomes, records
-from controller.core.cached_znodes import PlanNode
-from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, Route, TopicPartition
-from controller.core.partition.gates import ids
-from controller.core.reassignments import Reassignment, kind_of
+from controller.core import model, records
+from controller.core.disks import log_directories
+from controller.core.model import (
+    BrokerId,
+    LogDirs,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+)
+from controller.core.reassignments.gates import ids
+from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change
-from controller.core.scheduling import log_directories
+from controller.core.requests import approvals, outcomes
+from controller.core.requests.model import PlanNode, kind_of
 from controller.core.view import ClusterView
+
+SHARES = 10
+"""The share of a long cycle that is left while it delays other requests."""
 
 
 def legacy_request_id(czxid: model.Zxid) -> RequestId:
@@ -213,7 +224,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
         )
         return outcome
     outcome.changes += malformed(view, request, plan.refused)
-    chunk = cycle.cycle_share(view, view.options.acceptance_chunk)
+    chunk = cycle_share(view, view.options.acceptance_chunk)
     for partition, target in plan.entries.items():
         if len(outcome.changes) >= chunk:
             outcome.is_complete = False
@@ -468,3 +479,18 @@ def _original_of_entry(
     if seen is not None and not is_older and set(seen) | set(target) == set(original):
         return seen
     return None if written > plan else original
+
+
+def cycle_share(view: ClusterView, most: int) -> int:
+    """
+    Reduce a per-cycle limit while other requests wait to be accepted.
+
+    Long cycles have more throughput; a single request, or one that was accepted long ago, waits
+    for no cycle.
+    """
+    unread = (view.session.submissions_listed or frozenset()) - view.session.submissions.keys()
+    named = (n for n in view.session.submissions if n not in view.session.left_submissions)
+    asking = len({view.session.submissions[name].request for name in named}) + bool(unread)
+    if view.intake.legacy is not None and len(view.intake.legacy.entries) > view.work.other_routes:
+        asking += 1
+    return most if asking <= 1 else max(most // SHARES, 1)

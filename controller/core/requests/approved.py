@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core import approvals, records
+from controller.core import records
 from controller.core.model import LogDirs, Replicas, TopicPartition
-from controller.core.requests import atomic, submission_parts
-from controller.core.submissions import Submission
+from controller.core.requests import approvals, atomic, submission_parts
+from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from controller.core import approvals, model, records
+from controller.core import model, records
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.partition.orphans import left_where_it_stands
-from controller.core.reassignments import AtomicCheck, Reassignment, TopicCheck
-from controller.core.requests import acceptance, submission_parts
-from controller.core.submissions import Submission
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.orphan_records import left_where_it_stands
+from controller.core.requests import acceptance, approvals, submission_parts
+from controller.core.requests.model import AtomicCheck, TopicCheck
+from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 
 

@@ -21,13 +21,13 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
-from controller.core import approvals, model, options, outcomes, records
+from controller.core import model, options, records
 from controller.core.model import Instant, RequestId, Route, TopicPartition
-from controller.core.partition import gates, orphans
-from controller.core.reassignments import Reassignment
+from controller.core.reassignments import gates, orphan_records
+from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Decision
-from controller.core.requests import legacy_plan, submission_parts, undo
-from controller.core.submissions import Cancellation, CancelScope, Submission
+from controller.core.requests import approvals, legacy_plan, outcomes, submission_parts, undo
+from controller.core.requests.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
 
 CHUNK: Final = 2000
@@ -224,7 +224,7 @@ def _end_unbegun(
         spec.request, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
     )
     written: tuple[records.Record, ...] = (
-        *orphans.left_where_it_stands(view, partition, reassignment),
+        *orphan_records.left_where_it_stands(view, partition, reassignment),
         records.SpecEndedRecord(
             partition, spec.version, spec.request, model.OutcomeKind.CANCELLED, stands=True
         ),

@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from controller.core import effects, outcomes, records
+from controller.core import effects, records
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
-from controller.core.reassignments import Request
+from controller.core.requests import outcomes
+from controller.core.requests.model import Request
 from controller.core.requests.submission_parts import shares_name
 from controller.core.view import ClusterView
 

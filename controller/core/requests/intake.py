@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from controller.core import events, outcomes, request_records
-from controller.core.cached_znodes import PlanNode
-from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
+from controller.core import events
 from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
-from controller.core.reassignments import Request, kind_of
-from controller.core.throttling.throttle_records import note_all_throttles
+from controller.core.pacing.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
+from controller.core.pacing.throttle_records import note_all_throttles
+from controller.core.requests import outcomes, request_records
+from controller.core.requests.model import PlanNode, Request, kind_of
 from controller.core.view import ClusterView
 
 Intake = (

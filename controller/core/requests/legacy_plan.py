@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.core import effects, foreign, options, records, topic_configs
-from controller.core.cached_znodes import PlanNode, Topic
+from controller.core import effects, options, records
+from controller.core.disks import log_directories
 from controller.core.model import Instant, Refusal, RefusalReason, Route, TopicPartition
-from controller.core.partition.orphans import left_where_it_stands
-from controller.core.reassignments import Reassignment
+from controller.core.reassignments import foreign
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.orphan_records import left_where_it_stands
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, completion
-from controller.core.scheduling import log_directories
+from controller.core.requests.model import PlanNode
+from controller.core.topics import topic_configs
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core import outcomes, records
+from controller.core import records
 from controller.core.model import Refusal, RefusalReason, RequestId, TopicPartition
+from controller.core.requests import outcomes
 from controller.core.requests.acceptance import malformed, summary_of_unreadable
-from controller.core.submissions import Submission
+from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 
 

@@ -13,19 +13,22 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 
-from controller.core import approvals, cycle, effects, model, records, topic_configs
-from controller.core.foreign import refusal_for_foreign, waits_for_foreign
+from controller.core import effects, model, records
+from controller.core.disks import log_directories
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, Route, TopicPartition
+from controller.core.reassignments.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.records import Change, Decision
 from controller.core.requests import (
     acceptance,
+    approvals,
     approved,
     atomic,
     cancellation,
     submission_parts,
 )
-from controller.core.scheduling import log_directories
-from controller.core.submissions import Submission
+from controller.core.requests.acceptance import cycle_share
+from controller.core.requests.submissions import Submission
+from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
 
 _SURE: Final = (
@@ -138,7 +141,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         waiting = [s for s in waiting if refused_as_whole(view, s) is None]
     if session.kill_switch or not waiting:
         return Decision(refused)
-    chunk = max(cycle.cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
+    chunk = max(cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
     asked: set[str] = set()
     brokers: set[BrokerId] = set()

@@ -17,11 +17,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from controller.core import effects, model, outcomes, records, submissions, topic_configs
-from controller.core.cached_znodes import Topic
+from controller.core import effects, model, records
 from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
+from controller.core.pacing.limits_in_force import own_throttle
+from controller.core.requests import outcomes, submissions
 from controller.core.requests.acceptance import refusal_of
-from controller.core.scheduling.limits import own_throttle
+from controller.core.topics import topic_configs
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 
 UNDO_PART: Final = str(2**31 - 1)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controller.core.applied_throttles import Entity, EntityConfig, ThrottleRefusal
 from controller.core.model import Instant, TopicPartition
+from controller.core.pacing.applied_throttles import Entity, EntityConfig, ThrottleRefusal
 
 
 @dataclass(slots=True)

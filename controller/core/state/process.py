@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.core import events, model, options
-from controller.core.model import BrokerId, Instant, Replicas, TopicPartition
-from controller.core.reassignments import START
+from controller.core.model import START, BrokerId, Instant, Replicas, TopicPartition
 
 
 class Departure(NamedTuple):

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from controller.core import events, model, reassignments
-from controller.core.cached_znodes import Topic
-from controller.core.model import Instant, RequestId, TopicPartition
-from controller.core.submissions import Submission
+from controller.core import events, model
+from controller.core.model import START, Instant, RequestId, TopicPartition
+from controller.core.requests.model import AtomicCheck
+from controller.core.requests.submissions import Submission
+from controller.core.topics.model import Topic
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ class SessionState:
     """
     config_answers: dict[str, model.ConfigQuestion] = field(default_factory=dict)
     """The request that each of ``configs`` answers."""
-    config_oldest: Instant = reassignments.START
+    config_oldest: Instant = START
     """No entry of ``config_answers`` was requested before this."""
     asked_configs: dict[str, model.ConfigQuestion] = field(default_factory=dict)
     """The newest request for each topic; once it is answered, its time is that of the answer."""
@@ -64,7 +65,7 @@ class SessionState:
     """Request znodes that could not be deleted; left alone for a while."""
     judged: dict[str, int] = field(default_factory=dict)
     """The number of entries of a submission that were accepted or refused, from the first on."""
-    atomic_checks: dict[RequestId, reassignments.AtomicCheck] = field(default_factory=dict)
+    atomic_checks: dict[RequestId, AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged acceptable as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
 

@@ -13,14 +13,13 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from controller.core import events, model
-from controller.core.broker_requests import PendingAsk
-from controller.core.client_requests import PendingClientAsk
-from controller.core.directory_ledger import DirectoryLedger
-from controller.core.disk_ledger import DiskLedger
-from controller.core.model import BrokerId, Instant, LeaderEpoch, TopicPartition
-from controller.core.pending_queue import PendingQueue
-from controller.core.protocol_versions import BEFORE_FEATURES
-from controller.core.reassignments import START
+from controller.core.calls.broker_requests import PendingAsk
+from controller.core.calls.client_requests import PendingClientAsk
+from controller.core.cluster.protocol_versions import BEFORE_FEATURES
+from controller.core.disks.directory_ledger import DirectoryLedger
+from controller.core.disks.disk_ledger import DiskLedger
+from controller.core.model import START, BrokerId, Instant, LeaderEpoch, TopicPartition
+from controller.core.pacing.pending_queue import PendingQueue
 
 
 @dataclass(frozen=True, slots=True)

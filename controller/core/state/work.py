@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from controller.core import events, model, outcomes, phases, submissions
-from controller.core.applied_throttles import AppliedThrottle, Entity
-from controller.core.cached_znodes import PlanNode
-from controller.core.controls import Controls
-from controller.core.model import FOREIGN, BrokerId, Instant, RequestId, Route, TopicPartition
-from controller.core.participants import Participants
-from controller.core.reassignments import START, Reassignment, Request, kind_of
+from controller.core import events, model
+from controller.core.model import (
+    FOREIGN,
+    START,
+    BrokerId,
+    Instant,
+    RequestId,
+    Route,
+    TopicPartition,
+)
+from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
+from controller.core.pacing.controls import Controls
+from controller.core.pacing.participants import Participants
+from controller.core.reassignments import phases
+from controller.core.reassignments.model import Reassignment
+from controller.core.requests import outcomes, submissions
+from controller.core.requests.model import PlanNode, Request, kind_of
 
 
 @dataclass(slots=True)

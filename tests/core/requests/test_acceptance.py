@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from controller.core import events, records
-from controller.core.controllership.invalidation import invalidate
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
@@ -22,9 +21,10 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.observe import observe
-from controller.core.outcomes import EndedHistory, OpenHistory, Part
 from controller.core.requests.completion import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
-from controller.core.submissions import Cancellation, RequestOptions
+from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part
+from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.role.invalidation import invalidate
 from controller.reactor.group_commit import Batcher
 from controller.zk.multis import too_large
 from controller.znodes import paths

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controller.core import events, model, records
-from controller.core.approvals import REQUIRED, plan_hash
-from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import RefusalReason, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.options import Options
-from controller.core.outcomes import OpenHistory
-from controller.core.requests.queue import queue_request_id
+from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.requests.approvals import REQUIRED, plan_hash
+from controller.core.requests.outcomes import OpenHistory
+from controller.core.requests.queue_draining import queue_request_id
 from controller.core.requests.submission_parts import part_of
-from controller.core.submissions import Cancellation, Submission
+from controller.core.requests.submissions import Cancellation, Submission
 from tests.core.builders import Driver, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

@@ -19,10 +19,10 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.outcomes import OpenHistory, Part
 from controller.core.records import RefusalRecord, SpecRecord, SubmissionEndedRecord
 from controller.core.requests.atomic import take_back
-from controller.core.submissions import RequestOptions
+from controller.core.requests.outcomes import OpenHistory, Part
+from controller.core.requests.submissions import RequestOptions
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

@@ -22,7 +22,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.records import AtomicCheckedRecord, SpecRecord
-from controller.core.submissions import Submission
+from controller.core.requests.submissions import Submission
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.counting_dicts import Looked
 from tests.core.requests.test_submitted import outcomes, submission

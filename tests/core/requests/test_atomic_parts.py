@@ -17,8 +17,8 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
-from controller.core.outcomes import OpenHistory, Part
-from controller.core.submissions import RequestOptions
+from controller.core.requests.outcomes import OpenHistory, Part
+from controller.core.requests.submissions import RequestOptions
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     ClaimController,
     DescribeTopicConfigs,
@@ -49,7 +48,8 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.outcomes import EndedHistory, OpenHistory, Part
+from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.limits_in_force import step_size_of, throttle_of, windows_of
 from controller.core.records import (
     CancellationEndedRecord,
     Change,
@@ -62,9 +62,15 @@ from controller.core.records import (
     SubmissionEndedRecord,
 )
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
+from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part
+from controller.core.requests.submissions import (
+    Cancellation,
+    CancelScope,
+    RequestOptions,
+    StepSize,
+    Window,
+)
 from controller.core.requests.undo import UNDO_PART
-from controller.core.scheduling.limits import step_size_of, throttle_of, windows_of
-from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
 from tests.core.builders import EPOCH, WALL_S, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

@@ -8,14 +8,15 @@ from typing import Final
 
 import pytest
 
-from controller.core import events, model, outcomes, records, submissions
-from controller.core.controls import Controls, Pause, Pauses
+from controller.core import events, model, records
 from controller.core.model import RequestId, Route, ZkVersion, Zxid
 from controller.core.options import Options
-from controller.core.partition.alter_entries import preconditions_of
+from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.reassignments.alter_entries import preconditions_of
+from controller.core.requests import outcomes, submissions
 from controller.core.requests.acceptance import legacy_request_id
 from tests.core.builders import Driver, plan, replicas, tp
-from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
+from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
 from tests.core.requests.test_cancellation import CANCEL, undo
 from tests.core.requests.test_submitted import outcomes as outcomes_of
 from tests.core.requests.test_submitted import submission, submit

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from controller.core.events import HistoryRead, TimerFired
 from controller.core.model import Instant
-from controller.core.outcomes import UNKNOWN_MS, OpenHistory, Part
+from controller.core.requests.outcomes import UNKNOWN_MS, OpenHistory, Part
 from tests.core.builders import Driver, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

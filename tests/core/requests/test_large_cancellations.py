@@ -7,8 +7,8 @@ from controller.core.model import AcceptedEntry, OutcomeKind, RequestId, ZkVersi
 from controller.core.options import Options
 from controller.core.records import Decision
 from controller.core.requests.cancellation import follow_cancellation
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.core.requests.undo import undo_finished
-from controller.core.submissions import Cancellation, CancelScope
 from tests.core.builders import Driver, replicas, tp
 from tests.core.counting_dicts import Looked, watch_reassignments
 from tests.core.requests.test_submitted import outcomes, submission, submit

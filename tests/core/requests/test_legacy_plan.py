@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from controller.core import events
-from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController
 from controller.core.model import (
     BrokerId,
@@ -27,8 +26,9 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import LegacyMode, Options
+from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.requests.legacy_plan import has_undecided
-from controller.core.submissions import Cancellation
+from controller.core.requests.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes
 

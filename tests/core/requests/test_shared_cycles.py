@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from controller.core.cycle import cycle_share, take_due
+from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import DescribeTopicConfigs
 from controller.core.events import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import PartRecord, SpecRecord
+from controller.core.requests.acceptance import cycle_share
 from tests.core.builders import Driver, plan, tp
 from tests.core.requests.test_submitted import submission, submit
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controller.core import events, records
-from controller.core.controls import Controls, Pause, Pauses
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadTopics
@@ -25,8 +24,9 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.outcomes import EndedHistory, OpenHistory, Part, Summary
-from controller.core.submissions import Cancellation, RequestOptions, Submission
+from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part, Summary
+from controller.core.requests.submissions import Cancellation, RequestOptions, Submission
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 Entries = Mapping[TopicPartition, Sequence[int]]

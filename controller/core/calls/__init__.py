@@ -1,0 +1,1 @@
+"""Requests of brokers and clients to the controller, and the answers."""

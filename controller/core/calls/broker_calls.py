@@ -1,0 +1,205 @@
+"""
+Answer what brokers ask of their controller.
+
+Level-triggered: a request stays in the view until every part of it can be answered from what is
+durable. A change that it asks for is written first; when that is durable, the same check finds
+nothing left to do, and the answer follows. So an answer that was lost, or a request that a broker
+sent twice, needs no rule of its own.
+
+A request that waits for a read too long is answered NOT_CONTROLLER: the broker sends it again. Of
+an AlterPartition the other partitions are answered; a leader asks again for those left out. So one
+partition that cannot be judged does not keep the ISRs of all others as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core import effects, wakeups
+from controller.core.calls import broker_requests, producer_id_blocks
+from controller.core.calls.broker_requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerAnswer,
+    BrokerAsk,
+    ControlledShutdown,
+    ControlledShutdownResponse,
+    IsrResult,
+    PendingAsk,
+    ProducerIdsResponse,
+)
+from controller.core.leadership import controlled_shutdown, isr_changes, lost_requests
+from controller.core.leadership.cluster_loading import reads_of
+from controller.core.model import Instant, TopicPartition
+from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
+from controller.core.view import ClusterView
+
+JUDGED_AFTER_S: Final = 5.0
+"""
+How long a request waits before an answer is final that the leader does not expect.
+
+The reads of topics and states may be older than what the leader knows.
+"""
+AGAIN_S: Final = 1.0
+"""How soon waiting requests are examined again."""
+PATIENCE_S: Final = 20.0
+"""How long a request waits for reads; brokers wait 30 s for an answer."""
+
+
+def answer_brokers(
+    view: ClusterView, now: Instant, written: Collection[TopicPartition] = ()
+) -> Decision:
+    """
+    Return the answers that are known, and the writes and reads that the others need first.
+
+    Args:
+        view: Everything known.
+        now: The present instant.
+        written: The partitions whose state the same cycle writes otherwise: they come next time.
+
+    """
+    if not view.tenure.asks and not view.tenure.lost_asks:
+        return Decision()
+    found = _Found(set(written))
+    timers: list[Instant] = []
+    for ticket, pending in view.tenure.asks.items():
+        answer = _refusal(view, pending, now)
+        if answer is None:
+            answer = _answer(view, ticket, pending, now, found)
+        if answer is None:
+            timers.append(Instant(now + AGAIN_S))
+        else:
+            done = AskAnsweredRecord(ticket, answer)
+            found.changes.append(Change((done,), (effects.Respond(ticket, answer),)))
+    handed_out = producer_id_blocks.hand_out(view, found.producer_ids)
+    if handed_out is not None:
+        found.changes.append(handed_out)
+    timers += lost_requests.due_at(view)
+    following: list[effects.Effect] = []
+    if found.unknown:
+        following += reads_of(view, tuple(found.unknown), effects.ReadPurpose.CONFLICT)
+    if timers:
+        following.append(effects.SetTimer(wakeups.ASKS_TIMER, min(timers)))
+    return Decision(tuple(found.changes), tuple(following))
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a pass over the requests found."""
+
+    taken: set[TopicPartition]
+    """Partitions whose state this cycle writes."""
+    changes: list[Change] = field(default_factory=list)
+    producer_ids: dict[int, AllocateProducerIds] = field(default_factory=dict)
+    """Requests for producer ids, by ticket."""
+    unknown: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions whose state has to be read."""
+
+
+def refused(request: BrokerAsk, error: int) -> BrokerAnswer:
+    """Return the answer that consists of an error."""
+    match request:
+        case AlterPartition():
+            return AlterPartitionResponse(error)
+        case AllocateProducerIds():
+            return ProducerIdsResponse(error)
+        case ControlledShutdown():
+            return ControlledShutdownResponse(error)
+
+
+def _answer(
+    view: ClusterView, ticket: int, pending: PendingAsk, now: Instant, found: _Found
+) -> BrokerAnswer | None:
+    """Return the answer to a request; None: writes or reads precede it."""
+    match pending.request:
+        case AlterPartition():
+            return _isr_answer(view, pending, now, found)
+        case ControlledShutdown() as request:
+            shutdown = controlled_shutdown.answer_shutdown(view, request)
+            if isinstance(shutdown, Change):
+                found.changes.append(shutdown)
+                return None
+            return shutdown
+        case AllocateProducerIds() as request:
+            found.producer_ids[ticket] = request
+            return None
+
+
+def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnswer | None:
+    """Return the error that concerns the whole request, if there is one."""
+    tenure, request = view.tenure, pending.request
+    is_controller = view.is_controller
+    if not is_controller or tenure.resigning or tenure.fenced is not None:
+        return refused(request, broker_requests.NOT_CONTROLLER)
+    if now >= pending.since + PATIENCE_S:
+        return refused(request, broker_requests.NOT_CONTROLLER)
+    if isinstance(request, ControlledShutdown):
+        return None
+    broker = view.cluster.brokers.get(request.broker)
+    if broker is None and isinstance(request, AllocateProducerIds):
+        return refused(request, broker_requests.BROKER_ID_NOT_REGISTERED)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return refused(request, broker_requests.STALE_BROKER_EPOCH)
+    return None
+
+
+def _isr_answer(
+    view: ClusterView, pending: PendingAsk, now: Instant, found: _Found
+) -> AlterPartitionResponse | None:
+    """Return the answer to an AlterPartition; None: writes or reads precede it."""
+    asked = pending.request
+    if not isinstance(asked, AlterPartition) or not view.tenure.accepted_by_broker:
+        return None
+    results: list[IsrResult] = []
+    is_patient = now < pending.since + JUDGED_AFTER_S
+    is_written = is_urgent = False
+    for change in asked.changes:
+        name = view.session.name_of(change.topic, change.topic_id)
+        judged = isr_changes.judge(view, asked, change, name)
+        match judged:
+            case IsrResult():
+                is_final = judged.leader_epoch >= 0 or not is_patient
+                results += [judged] if is_final else []
+                # Not judged again: the replica may be eligible by then, without its log.
+                is_urgent = is_urgent or judged.error in lost_requests.REFUSALS
+            case (
+                IsrRecord(partition=TopicPartition() as partition)
+                | Change(partition=TopicPartition() as partition)
+            ):
+                is_written = True
+                if partition not in found.taken:
+                    found.taken.add(partition)
+                    found.changes.append(_written(judged))
+            case isr_changes.Unknown(partition=TopicPartition() as partition, otherwise=otherwise):
+                if otherwise is not None and not is_patient and _was_read(view, partition, pending):
+                    results.append(otherwise)
+                elif partition not in found.taken and _is_to_be_read(view, partition, now):
+                    found.unknown[partition] = None
+            case _:
+                pass
+    is_whole = len(results) == len(asked.changes)
+    is_late = not is_patient and not is_written
+    return AlterPartitionResponse(0, tuple(results)) if is_whole or is_urgent or is_late else None
+
+
+def _was_read(view: ClusterView, partition: TopicPartition, pending: PendingAsk) -> bool:
+    """Return whether a read of a state that began after a request is answered."""
+    read = view.tenure.asks_read.get(partition)
+    return read is not None and read.is_answered and read.at >= pending.since
+
+
+def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -> bool:
+    read = view.tenure.asks_read.get(partition)
+    is_old = read is None or now >= read.at + AGAIN_S
+    return is_old and partition not in view.tenure.seeding
+
+
+def _written(record: IsrRecord | Change) -> Change:
+    """Return the change of an ISR; clients and the other brokers hear of it."""
+    if isinstance(record, Change):
+        return record
+    sent = effects.SendUpdateMetadata((record.partition,))
+    return Change((record,), (sent,), partition=record.partition)

@@ -1,0 +1,157 @@
+"""
+Elect leaders for clients, as Kafka's controller does (``KafkaController.electLeaders``).
+
+Elections of preferred leaders join those of this tenure, with their limits. An unclean one is held
+where a partition has no leader and a replica is live, whatever the settings of the topic are.
+Errors and texts are Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core.calls import client_requests
+from controller.core.calls.client_requests import (
+    ElectLeaders,
+    ElectLeadersResponse,
+    PartitionResult,
+    PendingClientAsk,
+)
+from controller.core.leadership import duties
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.records import Change, ElectionsAskedRecord
+from controller.core.requests import acceptance
+from controller.core.view import ClusterView
+
+PATIENCE_S: Final = 20.0
+"""How long a request waits for reads and elections, whatever its own limit."""
+_PREFERRED_STRATEGY: Final = "PreferredReplicaPartitionLeaderElectionStrategy"
+_UNCLEAN_STRATEGY: Final = "OfflinePartitionLeaderElectionStrategy(true)"
+
+
+def answer_elections(
+    view: ClusterView, ticket: int, pending: PendingClientAsk, asked: ElectLeaders, now: Instant
+) -> ElectLeadersResponse | Change | None:
+    """Return the results of the elections, or the record of what is asked; None: it waits."""
+    patience_s = min(asked.timeout_s, PATIENCE_S)
+    if pending.results is None:
+        partitions = tuple(
+            view.session.partitions() if asked.partitions is None else asked.partitions
+        )
+        unread = {p for p in partitions if _is_unread(view, p)}
+        # The other half of the time is for the elections.
+        if unread and now < pending.since + patience_s / 2:
+            return None
+        results, wanted = _elections(view, asked, (p for p in partitions if p not in unread))
+        timed_out = client_requests.REQUEST_TIMED_OUT
+        results += tuple(PartitionResult(p, timed_out) for p in sorted(unread))
+        if wanted:
+            return Change((ElectionsAskedRecord(ticket, wanted, results, asked.is_unclean),))
+        return ElectLeadersResponse(0, results)
+    is_late = now >= pending.since + patience_s
+    results = pending.results
+    for partition in sorted(pending.electing):
+        result = _election_result(view, partition, is_unclean=asked.is_unclean)
+        if result is None and not is_late:
+            return None
+        late = PartitionResult(partition, client_requests.REQUEST_TIMED_OUT)
+        results = (*results, result or late)
+    return ElectLeadersResponse(0, results)
+
+
+def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether the topic or the state of a partition is still to be read."""
+    tenure = view.tenure
+    if view.is_to_be_deleted(partition.topic):
+        return False
+    is_known = any(
+        partition in known for known in (tenure.states, tenure.stateless, tenure.unreadable_states)
+    )
+    return acceptance.is_undecidable(view, partition) or (
+        view.session.assignment(partition) is not None and not is_known
+    )
+
+
+def _elections(
+    view: ClusterView, asked: ElectLeaders, partitions: Iterable[TopicPartition]
+) -> tuple[tuple[PartitionResult, ...], tuple[TopicPartition, ...]]:
+    """Return the results that are known at once, and the partitions to elect for."""
+    results: list[PartitionResult] = []
+    wanted: list[TopicPartition] = []
+    for partition in partitions:
+        result = _unelectable(view, partition, is_unclean=asked.is_unclean)
+        if result is None:
+            wanted.append(partition)
+        elif asked.partitions is not None or result.error != client_requests.ELECTION_NOT_NEEDED:
+            results.append(result)
+    return tuple(results), tuple(wanted)
+
+
+def _unelectable(
+    view: ClusterView, partition: TopicPartition, *, is_unclean: bool
+) -> PartitionResult | None:
+    """Return why no leader is elected; None: one can be."""
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    if partition.topic in (view.session.deletions or ()):
+        deleted = "The topic is being deleted"
+        return PartitionResult(partition, client_requests.INVALID_TOPIC_EXCEPTION, deleted)
+    if assignment is None or state is None:
+        unknown = "The partition does not exist."
+        return PartitionResult(partition, client_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+    if is_unclean:
+        return _not_uncleanly(view, partition, state.leader)
+    return _not_preferred(view, partition, state.leader, assignment.replicas[0])
+
+
+def _not_preferred(
+    view: ClusterView, partition: TopicPartition, leader: BrokerId, preferred: BrokerId
+) -> PartitionResult | None:
+    """Return why the preferred leader is not elected; None: it can be."""
+    if leader == preferred:
+        needless = "Leader election not needed for topic partition."
+        return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
+    unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+    if partition in view.work.reassignments:
+        later = "It is being reassigned: its preferred leader is elected afterwards."
+        return PartitionResult(partition, unavailable, f"{_failed(partition)}. {later}")
+    if duties.elect_preferred(view, partition) is None:
+        return PartitionResult(partition, unavailable, _failed(partition))
+    return None
+
+
+def _failed(partition: TopicPartition, *, is_unclean: bool = False) -> str:
+    """Return what Kafka's tools print of an election without a result."""
+    strategy = _UNCLEAN_STRATEGY if is_unclean else _PREFERRED_STRATEGY
+    return f"Failed to elect leader for partition {partition} under strategy {strategy}"
+
+
+def _not_uncleanly(
+    view: ClusterView, partition: TopicPartition, leader: BrokerId
+) -> PartitionResult | None:
+    """Return why no unclean election is held; None: there is no leader, and one can be elected."""
+    if view.is_live(leader, partition):
+        needless = "Leader election not needed for topic partition."
+        return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
+    if not duties.has_candidate(view, partition):
+        unavailable = client_requests.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        return PartitionResult(partition, unavailable, _failed(partition, is_unclean=True))
+    return None
+
+
+def _election_result(
+    view: ClusterView, partition: TopicPartition, *, is_unclean: bool
+) -> PartitionResult | None:
+    """Return the result of an election; None while it is under way."""
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    if assignment is None or state is None or partition in view.tenure.preferred:
+        return None
+    if is_unclean:
+        if not view.is_live(state.leader, partition):
+            # The last replica may have died after the request was judged.
+            return _not_uncleanly(view, partition, state.leader)
+        return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None
+    if state.leader != assignment.replicas[0]:
+        unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+        return PartitionResult(partition, unavailable, _failed(partition))
+    return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None

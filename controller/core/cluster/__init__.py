@@ -1,0 +1,1 @@
+"""The cluster: its brokers, and the inter-broker protocol that requests follow."""

@@ -1,1 +1,0 @@
-"""The controller role: claim, resignation, choice of engine, duties to partitions and brokers."""

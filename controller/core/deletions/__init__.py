@@ -1,0 +1,1 @@
+"""Topic deletions: those that are requested, carried out or left to a broker."""

@@ -1,0 +1,371 @@
+"""
+Fold into the view what becomes of topic deletions, and forget topics that are gone.
+
+``pending_deletions`` has the questions that decisions ask about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from controller.core import effects, events, wakeups
+from controller.core.deletions.pending_deletions import (
+    is_carried_out,
+    is_leader_withheld,
+    replicas_of,
+)
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    BrokerId,
+    Instant,
+    LiveBroker,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+)
+from controller.core.pacing import isr_health
+from controller.core.records import PartitionZnodesDeletedRecord
+from controller.core.state.process import KnownSettings
+from controller.core.state.tenure import DeletedTopic, TopicDeletion
+from controller.core.topics.model import Topic
+from controller.core.view import ClusterView
+
+
+def deletion_begun(view: ClusterView, topic: str) -> None:
+    """Note that a deletion began: every replica is to be deleted."""
+    tenure = view.tenure
+    waiting: dict[BrokerId, set[int]] = {}
+    for partition, broker in replicas_of(view, topic):
+        waiting.setdefault(broker, set()).add(partition.partition)
+    live = set(view.cluster.brokers)
+    unsent = {broker: set(waiting.get(broker, ())) for broker in live | waiting.keys()}
+    informing = live if view.session.topics[topic].partitions else set()
+    tenure.deleting[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
+    tenure.being_deleted |= {topic}
+    tenure.topic_trees.pop(topic, None)
+
+
+def replica_left(view: ClusterView, orphan: events.Orphan) -> None:
+    """Have a replica deleted that is recorded as dropped while its topic is being deleted."""
+    name, number = orphan.partition
+    deletion, known = view.tenure.deleting.get(name), view.session.topics.get(name)
+    if deletion is not None and known is not None and known.czxid == orphan.topic_czxid:
+        deletion.waiting.setdefault(orphan.broker, set()).add(number)
+        deletion.unsent.setdefault(orphan.broker, set()).add(number)
+
+
+def replica_deleted(
+    view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
+) -> None:
+    """Note a broker's answer to the deletion of a replica whose topic is being deleted."""
+    deletion = view.tenure.deleting.get(partition.topic)
+    if deletion is None or broker not in deletion.waiting:
+        return
+    if partition.partition in deletion.unsent.get(broker, ()):
+        # Before it is sent again, an answer is to the request that it repeats.
+        return
+    if error:
+        deletion.errors[broker] = error
+    else:
+        deletion.waiting[broker].discard(partition.partition)
+        if deletion.waiting[broker]:
+            return
+        del deletion.waiting[broker]
+        deletion.errors.pop(broker, None)
+    _confirmed(view, partition.topic)
+
+
+def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
+    """Note that a broker refused a StopReplica as a whole: it is not repeated on this channel."""
+    for topic, deletion in view.tenure.deleting.items():
+        is_asked = broker in deletion.waiting or broker in deletion.informing
+        if is_asked and broker not in deletion.unsent:
+            deletion.errors[broker] = error
+            _confirmed(view, topic)
+
+
+def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> None:
+    """Note that a broker forgot topics: it answered what was sent after that."""
+    for partition, epoch, _delete, _error in event.results:
+        deletion = view.tenure.deleting.get(partition.topic)
+        if epoch != EPOCH_DURING_DELETE or deletion is None:
+            continue
+        if event.broker in deletion.informing - deletion.unsent.keys():
+            deletion.informing.discard(event.broker)
+            deletion.errors.pop(event.broker, None)
+            _confirmed(view, partition.topic)
+
+
+def _confirmed(view: ClusterView, topic: str) -> None:
+    """Wake what waits for brokers that delete a topic."""
+    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+    wakeups.asks_concerned(view)
+    if is_carried_out(view, topic):
+        # Its reassignments end: nothing is left of what they would move.
+        partitions = (TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
+        view.due.add(p for p in partitions if p in view.work.reassignments)
+
+
+def brokers_moved(
+    view: ClusterView, gone: AbstractSet[BrokerId], elsewhere: AbstractSet[BrokerId]
+) -> None:
+    """
+    Have every deletion wait for brokers that stopped, and repeat the requests that may be lost.
+
+    Args:
+        view: Everything known.
+        gone: Brokers whose registration ended: they have to confirm every deletion again.
+        elsewhere: Brokers whose channel is opened again.
+
+    """
+    if gone:
+        _serve_undeletable(view)
+    for topic, deletion in view.tenure.deleting.items():
+        if topic not in view.session.topics:
+            continue
+        for broker in gone:
+            deletion.waiting.pop(broker, None)
+        for partition, broker in replicas_of(view, topic) if gone else ():
+            if broker in gone:
+                deletion.waiting.setdefault(broker, set()).add(partition.partition)
+        # A broker that starts has no metadata to forget.
+        deletion.informing -= gone
+        deletion.unreached |= gone & deletion.waiting.keys()
+        awaited = deletion.waiting.keys() | deletion.informing
+        for broker in gone | elsewhere:
+            deletion.unsent.pop(broker, None)
+            deletion.errors.pop(broker, None)
+            if broker in awaited:
+                deletion.unsent[broker] = set(deletion.waiting.get(broker, ()))
+        _confirmed(view, topic)
+
+
+def trees_read(view: ClusterView, event: events.TopicTreesRead) -> None:
+    """Note the znodes of topics that are to be deleted; those of another topic are read again."""
+    tenure, session = view.tenure, view.session
+    for name, tree in event.trees.items():
+        tenure.trees_asked.discard(name)
+        if tenure.held is None or name not in (session.deletions or ()):
+            continue
+        tenure.topic_trees[name] = tree
+        known = session.topics.get(name)
+        is_other = known is not None and (
+            tree is None or (tree.czxid, tree.version) != (known.czxid, known.version)
+        )
+        if known is not None and is_other:
+            restart(view, name)
+            known.invalidate(tenure.claim_generation)
+            view.due.overtaken_topics.add(name)
+
+
+def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
+    """
+    Adapt to the markers that were read; a deletion that was revoked is stopped.
+
+    Brokers are sent the states of a revoked topic again. Some of its replicas may be deleted.
+
+    Args:
+        view: Everything known.
+        before: The topics that were to be deleted before.
+
+    """
+    tenure, session = view.tenure, view.session
+    now = session.deletions or frozenset()
+    for name in tenure.being_deleted - now:
+        _serve_again(view, name)
+    for name in before - now:
+        tenure.deletion_waits.pop(name, None)
+        tenure.topic_trees.pop(name, None)
+        if tenure.deleting.pop(name, None) is not None:
+            tenure.deletions_revoked.add(name)
+            partitions = (TopicPartition(name, n) for n in session.topics[name].partitions)
+            for partition in partitions:
+                if partition in tenure.states:
+                    view.due.seeded[partition] = None
+                else:
+                    tenure.unseeded[partition] = None
+            wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+    if tenure.held is None:
+        return
+    for name in (now - before) & session.topics.keys():
+        # Read before the claim, it may not be the present one.
+        if session.topics[name].read_in < tenure.claim_generation:
+            view.due.overtaken_topics.add(name)
+
+
+def marker_ended(view: ClusterView, topic: str) -> None:
+    """Note that the marker of a topic is deleted."""
+    view.session.deletions = (view.session.deletions or frozenset()) - {topic}
+    view.tenure.deletion_waits.pop(topic, None)
+    view.tenure.topic_trees.pop(topic, None)
+    # A topic of that name is a later one.
+    _serve_again(view, topic)
+
+
+def restart(view: ClusterView, topic: str) -> None:
+    """
+    Have a deletion begin again: the topic is not as it was.
+
+    Brokers are still sent nothing that would create a replica, so their confirmations stay valid.
+    """
+    if topic in view.tenure.deleting:
+        view.tenure.deleting[topic].has_begun = False
+    view.tenure.topic_trees.pop(topic, None)
+    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+
+
+def topic_changed(
+    view: ClusterView, topic: str, known: Topic | None, read: TopicAssignment
+) -> None:
+    """Have a deletion begin again if the topic znode was written since."""
+    if known is not None and read.version != known.version:
+        restart(view, topic)
+
+
+def znodes_deleted(view: ClusterView, record: PartitionZnodesDeletedRecord) -> None:
+    """Note which znodes of a topic are gone."""
+    tree = view.tenure.topic_trees.get(record.topic)
+    if tree is not None:
+        gone = set(record.paths)
+        left = tuple(path for path in tree.below if path not in gone)
+        view.tenure.topic_trees[record.topic] = tree._replace(below=left)
+
+
+def setting_read(view: ClusterView, event: events.BrokerSettingsRead) -> None:
+    """Note what a broker says of its settings."""
+    settings = view.cluster.broker_settings
+    known = settings.get(event.broker)
+    if known is not None and known.epoch == event.broker_epoch:
+        settings[event.broker] = known._replace(
+            deletes_topics=event.deletes_topics,
+            is_known=True,
+            protocol=event.protocol or known.protocol,
+        )
+    _serve_undeletable(view)
+
+
+def _serve_undeletable(view: ClusterView) -> None:
+    """Serve the topics to be deleted that get leaders again."""
+    for name in view.session.deletions or ():
+        if view.tenure.held is not None and not is_leader_withheld(view, name):
+            _serve_again(view, name)
+
+
+def _serve_again(view: ClusterView, topic: str) -> None:
+    """Send the metadata of a topic again and elect its leaders: no controller deletes it."""
+    view.tenure.being_deleted -= {topic}
+    known = view.session.topics.get(topic)
+    for number in known.partitions if known is not None else ():
+        partition = TopicPartition(topic, number)
+        view.due.refreshed[partition] = None
+        view.due.partitions[partition] = None
+
+
+def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Instant) -> None:
+    """Note that brokers were asked; those that are gone are forgotten."""
+    settings = view.cluster.broker_settings
+    for gone in settings.keys() - view.cluster.brokers.keys():
+        del settings[gone]
+    for broker in brokers:
+        before = settings.get(broker.id)
+        # One that did not answer is asked again, and stands for a refusal meanwhile.
+        has_failed = before is not None and before.epoch == broker.epoch and before.is_known
+        protocol = before.protocol if before is not None and before.epoch == broker.epoch else None
+        settings[broker.id] = KnownSettings(
+            broker.epoch, None, is_known=has_failed, asked_at=now, protocol=protocol
+        )
+
+
+def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:
+    """Note that a broker is sent the requests of a deletion."""
+    deletion = view.tenure.deleting.get(effect.partition.topic)
+    if deletion is None or effect.leader_epoch != EPOCH_DURING_DELETE:
+        return
+    deletion.unreached.discard(effect.broker)
+    # A replica that was recorded since the request was decided is still to be sent.
+    left = deletion.unsent.get(effect.broker, set())
+    if effect.delete:
+        left.discard(effect.partition.partition)
+    if not left:
+        deletion.unsent.pop(effect.broker, None)
+
+
+def topic_deleted(view: ClusterView, name: str) -> None:
+    """Forget a topic that this tenure deleted; reads of it that are under way will be ignored."""
+    session, tenure = view.session, view.tenure
+    view.cluster.read_generation += 1
+    deleted = DeletedTopic(session.topics[name].czxid, view.cluster.read_generation)
+    tenure.deleted[name] = deleted
+    forget_topic(view, name)
+    session.listed = (session.listed or frozenset()) - {name}
+    session.missing_topics.discard(name)
+    session.asked_topics.discard(name)
+    marker_ended(view, name)
+
+
+def forget_topic(view: ClusterView, name: str) -> None:
+    """Forget a topic that is gone, and everything about its partitions that is read again."""
+    session, tenure = view.session, view.tenure
+    topic = session.pop_topic(name)
+    tenure.deleting.pop(name, None)
+    tenure.deletion_waits.pop(name, None)
+    session.configs.pop(name, None)
+    session.config_answers.pop(name, None)
+    session.asked_configs.pop(name, None)
+    session.config_errors.pop(name, None)
+    tenure.offline = {(b, p) for b, p in tenure.offline if p.topic != name}
+    for number in topic.partitions if topic else ():
+        partition = TopicPartition(name, number)
+        view.cluster.before.pop(partition, None)
+        tenure.states.pop(partition, None)
+        tenure.distrusted.pop(partition, None)
+        tenure.watched.pop(partition, None)
+        tenure.stateless.discard(partition)
+        tenure.unreadable_states.pop(partition, None)
+        tenure.unseeded.pop(partition, None)
+        tenure.acked.pop(partition, None)
+        tenure.confirmed.pop(partition, None)
+        tenure.bounced.pop(partition, None)
+        tenure.whole_since.pop(partition, None)
+        tenure.lost_asks.pop(partition, None)
+        tenure.asking_anew.discard(partition)
+        tenure.asks_carried_out.pop(partition, None)
+        tenure.told_ineligible.pop(partition, None)
+        tenure.preferred.pop(partition, None)
+        tenure.leaderless.pop(partition, None)
+        isr_health.forget_health(view, partition)
+        if partition in view.work.reassignments:
+            view.due.add((partition,))
+
+
+def without_deleted(
+    view: ClusterView, read: Mapping[str, TopicAssignment | str | None]
+) -> Mapping[str, TopicAssignment | str | None]:
+    """Return the topics that were read, except as they were before this tenure deleted them."""
+    deleted = view.tenure.deleted
+    former = {
+        name
+        for name in deleted.keys() & read.keys()
+        if isinstance(topic := read[name], TopicAssignment) and topic.czxid <= deleted[name].czxid
+    }
+    view.session.asked_topics -= former
+    return {name: topic for name, topic in read.items() if name not in former} if former else read
+
+
+def present_states(
+    view: ClusterView, event: events.StatesRead
+) -> Iterator[tuple[TopicPartition, PartitionState | str | None]]:
+    """
+    Yield the states that were read, except those of topics that were deleted since.
+
+    There may be another topic of the name, whose states are read for themselves.
+    """
+    tenure = view.tenure
+    for partition, read in event.states.items():
+        deleted = tenure.deleted.get(partition.topic)
+        if deleted is None or event.read_generation >= deleted.read_generation:
+            yield partition, read
+        else:
+            tenure.seeding.discard(partition)
+            tenure.refreshing.discard(partition)

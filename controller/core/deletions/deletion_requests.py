@@ -1,0 +1,70 @@
+"""
+Request the deletion of topics for clients, as Kafka's controller does (``ZkAdminManager``).
+
+The request is the topic's znode in ``/admin/delete_topics``. It is durable: whichever controller
+comes next carries it out, also one that takes over at once. So it is answered when it is written.
+Then the endpoint waits until brokers have dropped that topic, which the ``czxid`` in the result
+names, as Kafka does (``DelayedDeleteTopics``). Logs and znodes may go much later: a broker with a
+replica may not be live.
+
+That the topic exists is checked in the transaction that writes the request. A topic that is named
+by its id has to be read in this tenure, too: from the claim on no other controller can have
+replaced it by one of the same name.
+"""
+
+from __future__ import annotations
+
+from controller.core.calls import topic_requests
+from controller.core.calls.client_requests import PendingClientAsk
+from controller.core.calls.topic_requests import (
+    AwaitDeletions,
+    DeletedTopic,
+    DeleteTopicsResponse,
+    TopicResult,
+)
+from controller.core.deletions.pending_deletions import is_dropped
+from controller.core.model import Instant, TopicPartition
+from controller.core.records import Change, DeletionRequestedRecord
+from controller.core.view import ClusterView
+
+
+def request_deletion(
+    view: ClusterView, ticket: int, asked: DeletedTopic
+) -> TopicResult | Change | None:
+    """Return the write of the request, or the result without one; None: the topic is read."""
+    name, session = asked.name, view.session
+    topic = session.topics.get(name)
+    if name in session.unreadable_topics:
+        unreadable = "Its znode is unreadable."
+        return TopicResult(name, topic_requests.UNKNOWN_SERVER_ERROR, unreadable)
+    is_listed = name in (session.listed or ())
+    # As with Kafka, a topic is unknown from the time on at which brokers do not know it any more.
+    if is_dropped(view, name, topic.czxid) if topic is not None else not is_listed:
+        return TopicResult(name, _unknown(asked))
+    if topic is None or topic.stale:
+        return None
+    if asked.topic_id not in {None, topic.topic_id}:
+        return TopicResult(name, _unknown(asked))
+    result = TopicResult(name, topic_requests.NONE, czxid=topic.czxid)
+    if name in (session.deletions or ()):
+        return result
+    first = TopicPartition(name, min(topic.partitions, default=0))
+    return Change((DeletionRequestedRecord(ticket, result),), partition=first)
+
+
+def answer_waiting(
+    view: ClusterView, pending: PendingClientAsk, asked: AwaitDeletions, now: Instant
+) -> DeleteTopicsResponse | None:
+    """Return which topics brokers do not know any more; None: some are still known."""
+    left = {name for name, czxid in asked.topics.items() if not is_dropped(view, name, czxid)}
+    if left and now < pending.since + asked.timeout_s:
+        return None
+    late, done = topic_requests.REQUEST_TIMED_OUT, topic_requests.NONE
+    results = (TopicResult(name, late if name in left else done) for name in asked.topics)
+    return DeleteTopicsResponse(topic_requests.NONE, tuple(results))
+
+
+def _unknown(asked: DeletedTopic) -> int:
+    if asked.topic_id is None:
+        return topic_requests.UNKNOWN_TOPIC_OR_PARTITION
+    return topic_requests.UNKNOWN_TOPIC_ID

@@ -1,0 +1,285 @@
+"""
+Delete topics during a tenure, as Kafka's controller does (``TopicDeletionManager``).
+
+The marker ``/admin/delete_topics/T`` is the durable intent; nothing else is recorded. A controller
+that takes over finds it and begins again, whatever was deleted by then.
+
+A deletion begins with a multi that writes nothing: it checks, under the claim, that the marker
+exists and that the topic znode is as it was read. Then all live brokers drop the topic from their
+metadata and delete its replicas; the others do so when they are back. Only when all have confirmed
+that in this tenure the znodes are deleted: without the marker, no later controller would repeat it.
+The topic znode, its settings and the marker go last and together, so that no topic is left without
+them and none of the same name is taken for it.
+
+From the begin on, no leader is elected, and no broker that was sent the deletion is sent a
+LeaderAndIsr of the topic, which would create its replica again. One that is back is sent both, in
+that order: it may have started without a failed disk, which only its answer to the former shows.
+Brokers are asked for ``delete.topic.enable``: unless all live ones say yes, the role is yielded
+(``deletion_yields``) and Kafka's controller decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from controller.core import effects, wakeups
+from controller.core.deletions import pending_deletions
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    START,
+    BrokerId,
+    Instant,
+    LiveBroker,
+    TopicPartition,
+    TopicTree,
+)
+from controller.core.records import (
+    Change,
+    Decision,
+    DeletionBegunRecord,
+    DeletionBlockedRecord,
+    DeletionMarkerEndedRecord,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+)
+from controller.core.state.tenure import TopicDeletion
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+PARTITIONS_AT_ONCE: Final = 2000
+"""Partitions of the topics whose deletion proceeds; others begin when some of them are deleted."""
+AWAY_S: Final = 600.0
+"""
+How long the znodes wait for a broker that is not live and has only orphans, in seconds.
+
+It may only restart. Later its log stays on the disk, as it does with Kafka's controller.
+"""
+ASK_AGAIN_S: Final = 30.0
+"""When a broker that did not answer is asked for its settings again, in seconds."""
+ASK_NEW_AGAIN_S: Final = 2.0
+"""The same for one that registered within that time: it may not listen yet."""
+
+
+def ask_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Ask the brokers whose settings are needed and not known."""
+    if not (due.deletions and view.role.leading):
+        return Decision()
+    wanted: list[LiveBroker] = []
+    again: list[Instant] = []
+    for broker in view.cluster.brokers.values():
+        if not (broker.has_features or view.session.deletions):
+            continue
+        known = view.cluster.broker_settings.get(broker.id)
+        if known is None or known.epoch != broker.epoch:
+            wanted.append(broker)
+        elif known.deletes_topics is None:
+            since = view.cluster.registered.get(broker.id)
+            is_new = since is not None and now < since + ASK_AGAIN_S
+            due_at = known.asked_at + (ASK_NEW_AGAIN_S if is_new else ASK_AGAIN_S)
+            if now >= due_at:
+                wanted.append(broker)
+            again.append(Instant(max(due_at, now + 1.0)))
+    timer = (effects.SetTimer(wakeups.SETTING_TIMER, min(again)),) if again else ()
+    asked = (effects.DescribeBrokerSettings(tuple(wanted)),) if wanted else ()
+    return Decision(effects=(*asked, *timer))
+
+
+# --- deciding ------------------------------------------------------------------------------------
+
+
+def delete_topics(  # noqa: C901 - one arm per state of a deletion
+    view: ClusterView, due: Worklist, now: Instant
+) -> Decision:
+    """Return the next changes and requests of every pending deletion that this tenure decides."""
+    if not due.deletions or not view.session.deletions or not pending_deletions.is_enabled(view):
+        return Decision()
+    changes: list[Change] = []
+    following: list[effects.Effect] = []
+    unlisted: list[str] = []
+    room = PARTITIONS_AT_ONCE - _at_work(view)
+    pending = view.session.deletions
+    for topic in sorted(pending - pending_deletions.left_to_a_broker(view, pending)):
+        wait = None
+        deletion = view.tenure.deleting.get(topic)
+        if topic in view.tenure.topic_trees and view.tenure.topic_trees[topic] is None:
+            # Whatever topic there is now was created after the marker.
+            changes.append(Change((DeletionMarkerEndedRecord(topic),)))
+        elif deletion is not None and deletion.has_begun:
+            following += _requests(view, topic, deletion)
+            awaited = _awaited(view, topic, deletion, now)
+            wait = _wait_of(view, topic, deletion, awaited)
+            if not awaited and not deletion.informing:
+                changes += _znodes(view, topic, unlisted)
+        elif topic in view.session.topics:
+            wait = _obstacle(view, topic)
+            if wait is None and room > 0 and _is_fresh(view, topic):
+                room -= len(view.session.topics[topic].partitions)
+                changes.append(_begin(view, topic))
+        elif topic not in (view.session.listed or ()) and _is_unlisted(view, topic):
+            unlisted.append(topic)
+        if wait != view.tenure.deletion_waits.get(topic):
+            changes.append(Change((DeletionBlockedRecord(topic, wait),)))
+    again = [at for t in view.tenure.deletion_waits if now < (at := _away_until(view, t))]
+    if again:
+        following.append(effects.SetTimer(wakeups.AWAY_TIMER, min(again)))
+    if unlisted:
+        following.append(effects.ReadTopicTrees(tuple(unlisted)))
+    return Decision(tuple(changes), tuple(following))
+
+
+def _at_work(view: ClusterView) -> int:
+    """Return the number of partitions whose deletion proceeds."""
+    tenure = view.tenure
+    return sum(
+        len(view.session.topics[topic].partitions)
+        for topic in tenure.deleting
+        if topic not in tenure.deletion_waits and topic in view.session.topics
+    )
+
+
+def _is_fresh(view: ClusterView, topic: str) -> bool:
+    """
+    Return whether the topic was read in this tenure, and nothing is known to be newer.
+
+    So were the states of its partitions, which brokers are sent then: their answers show replicas
+    in failed log directories.
+    """
+    known, tenure = view.session.topics[topic], view.tenure
+    if known.stale or known.read_in < tenure.claim_generation:
+        return False
+    partitions = (TopicPartition(topic, number) for number in known.partitions)
+    return not any(p in tenure.unseeded or p in tenure.seeding for p in partitions)
+
+
+def _obstacle(view: ClusterView, topic: str) -> str | None:
+    """Return why a deletion cannot begin: a reassignment in flight."""
+    moving = sorted(
+        number
+        for number, assignment in view.session.topics[topic].partitions.items()
+        if assignment.is_reassigning or _is_in_flight(view, TopicPartition(topic, number))
+    )
+    if not moving:
+        return None
+    why = f"partition {moving[0]} is being reassigned"
+    return why if len(moving) == 1 else f"{why}, and {len(moving) - 1} more"
+
+
+def _away_until(view: ClusterView, topic: str) -> Instant:
+    """Return until when a deletion waits for brokers with orphans: some only restart."""
+    return Instant(view.role.deletions_since.get(topic, START) + AWAY_S)
+
+
+def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:
+    reassignment = view.work.reassignments.get(partition)
+    return reassignment is not None and reassignment.in_flight
+
+
+def _awaited(
+    view: ClusterView, topic: str, deletion: TopicDeletion, now: Instant
+) -> AbstractSet[BrokerId]:
+    """Return the brokers that have to delete replicas before the znodes go."""
+    if now < _away_until(view, topic):
+        return deletion.waiting.keys()
+    partitions = view.session.topics[topic].partitions
+    return {
+        broker
+        for broker, numbers in deletion.waiting.items()
+        if broker in view.cluster.brokers
+        or any(n in partitions and broker in partitions[n].replicas for n in numbers)
+    }
+
+
+def _wait_of(
+    view: ClusterView, topic: str, deletion: TopicDeletion, awaited: AbstractSet[BrokerId]
+) -> str | None:
+    """Return what a deletion waits for when no live broker is left that carries it out."""
+    if not pending_deletions.is_carried_out(view, topic):
+        return None
+    dead = sorted(awaited - view.cluster.brokers.keys())
+    if dead:
+        return f"waits for broker {_ids(dead)}, which is not live and has a replica"
+    if deletion.errors:
+        broker, error = min(deletion.errors.items())
+        return f"broker {broker} cannot delete a replica (error {error}) before it restarts"
+    return None
+
+
+def _begin(view: ClusterView, topic: str) -> Change:
+    begun = DeletionBegunRecord(topic, view.session.topics[topic].version)
+    return Change((begun,), partition=TopicPartition(topic, 0))
+
+
+def _requests(
+    view: ClusterView, topic: str, deletion: TopicDeletion
+) -> Iterator[effects.SendLeaderAndIsr | effects.SendUpdateMetadata | effects.SendStopReplica]:
+    """
+    Yield the requests that are to be sent, first or again: brokers forget the topic, then stop it.
+
+    UpdateMetadata is not answered for each topic. A broker without a replica is sent a StopReplica
+    that stops nothing: its answer shows that it has the former.
+
+    The state of a partition whose leader restarted was sent to nobody when it was read, and no
+    newer one will be: it is sent now. A broker that started without a failed disk has to refuse it,
+    as it would confirm the deletion of a replica that it does not see.
+    """
+    brokers = tuple(sorted(deletion.unsent.keys() & view.cluster.brokers.keys()))
+    partitions = tuple(TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
+    for partition in partitions:
+        state = view.tenure.states.get(partition)
+        if state is not None and state.leader in view.tenure.bounced.get(partition, ()):
+            receivers = tuple(b for b in brokers if partition.partition in deletion.unsent[b])
+            if receivers:
+                yield effects.SendLeaderAndIsr(partition, receivers)
+    if brokers and partitions:
+        yield effects.SendUpdateMetadata(partitions, brokers)
+    for broker in brokers:
+        if broker not in deletion.waiting:
+            yield effects.SendStopReplica(partitions[0], broker, EPOCH_DURING_DELETE, delete=False)
+        for number in sorted(deletion.unsent[broker]):
+            for delete in (False, True):
+                yield effects.SendStopReplica(
+                    TopicPartition(topic, number), broker, EPOCH_DURING_DELETE, delete
+                )
+
+
+def _znodes(view: ClusterView, topic: str, unlisted: list[str]) -> Iterator[Change]:
+    """Yield the changes that delete the znodes of a topic without replicas."""
+    tree = _tree(view, topic, unlisted)
+    if tree is None:
+        return
+    partition = TopicPartition(topic, 0)
+    most = view.options.multi_operations
+    if len(tree.below) <= most:
+        yield Change((TopicDeletedRecord(topic),), partition=partition)
+        return
+    for start in range(0, len(tree.below) - most, most):
+        some = tree.below[start : start + most]
+        yield Change((PartitionZnodesDeletedRecord(topic, some),), partition=partition)
+
+
+def _tree(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | None:
+    """Return the listed znodes of the topic that is deleted; None: they are, or will be, listed."""
+    known = view.session.topics.get(topic)
+    tree = view.tenure.topic_trees.get(topic)
+    is_same = (
+        tree is not None
+        and known is not None
+        and not known.stale
+        and (tree.czxid, tree.version) == (known.czxid, known.version)
+    )
+    if is_same:
+        return tree
+    if topic not in view.tenure.trees_asked:
+        unlisted.append(topic)
+    return None
+
+
+def _is_unlisted(view: ClusterView, topic: str) -> bool:
+    """Return whether the znodes of an unknown topic were not listed since its marker was read."""
+    return topic not in view.tenure.topic_trees and topic not in view.tenure.trees_asked
+
+
+def _ids(brokers: list[BrokerId]) -> str:
+    return ", ".join(map(str, brokers))

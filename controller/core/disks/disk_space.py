@@ -1,0 +1,247 @@
+"""
+The space guard: a step that copies begins only where log directories keep ``min_free``.
+
+A directory has room for a copy if this holds, with everything as of the last report::
+
+    usable - reserved - growth * time  >=  min_free
+
+``reserved`` are the bytes that copies still take, with those of this cycle and the new one;
+``growth`` is what producers add to the directory and to these copies; ``time`` is the age of the
+report and the time that the copies of the broker need at its throttle. ``disk_budget`` judges that
+as steps are planned, and ``disk_reservations`` follows the copies; here, reports are folded in.
+
+A dropped log frees nothing before a report shows it: brokers keep deleted logs for a while.
+
+Where the free space of a directory falls below a floor nevertheless, as other logs grow, the copies
+in progress are taken back that could fill it (``retarget``). They wait then like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from controller.core import wakeups
+from controller.core.disks import disk_ledger
+from controller.core.disks.partition_sizes import has_answered
+from controller.core.events import SizesRead
+from controller.core.model import (
+    START,
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    LogDir,
+    MinFree,
+    TopicPartition,
+)
+from controller.core.view import ClusterView
+
+REPORTS_VALID: Final = 3
+"""A report is too old after so many ``size_refresh``."""
+FLOOR_SHARE: Final = 0.5
+"""The share of ``min_free`` that is the floor of a directory."""
+NEARLY_DONE_SHARE: Final = 0.5
+"""Below the floor, copies continue that together take less than this share of the free bytes."""
+
+
+def is_guarded(view: ClusterView) -> bool:
+    """Return whether copies leave space free."""
+    return view.options.min_free is not None
+
+
+def invalidate_disks(view: ClusterView) -> None:
+    """Have disks measured now: something happened that the reports do not include."""
+    if is_guarded(view):
+        view.work.measure_at = START
+        wakeups.wake(view.due, wakeups.Finding.DISKS_INVALIDATED)
+
+
+# --- the directory that takes a copy -------------------------------------------------------------
+
+
+def directory_for(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> str | None:
+    """Return the directory that takes a copy; None: the broker chooses one of several."""
+    disk = view.tenure.disks.brokers.get(broker)
+    copy = None if disk is None else disk.copies.get(partition)
+    if copy is not None and copy.directory is not None:
+        return copy.directory
+    reassignment = view.work.reassignments.get(partition)
+    named = None if reassignment is None else reassignment.spec.directory_of(broker)
+    return named or (None if disk is None else disk.only)
+
+
+def volume_of(directory: LogDir, directories: Iterable[LogDir]) -> tuple[str, ...]:
+    """Return the directories that seem to share the volume of this one, with itself."""
+    if directory.total is None or directory.usable is None:
+        return (directory.path,)
+    usable = directory.usable
+    return tuple(
+        d.path
+        for d in directories
+        if d is directory
+        or (
+            d.total == directory.total
+            and d.usable is not None
+            and abs(d.usable - usable) < disk_ledger.SAME_VOLUME_BYTES
+        )
+    )
+
+
+def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
+    """
+    Return that the free space of a broker is to be measured first.
+
+    A broker that refuses the query, for lack of a permission, is not guarded: that keeps no
+    partition from moving. One that does not answer may have full disks.
+    """
+    ledger = view.tenure.disks
+    disk, registered = ledger.brokers.get(broker), view.cluster.brokers.get(broker)
+    report = None if disk is None else disk.report
+    why = ledger.silent.get(broker)
+    cause = "" if why is None else f": {why}"
+    if report is None:
+        if broker in ledger.unable:
+            return None
+        detail = f"the disks of broker {broker} are being measured{cause}"
+        return Blocked(BlockedBy.DISK_UNKNOWN, detail)
+    valid_s = REPORTS_VALID * view.options.size_refresh_s
+    is_of_registration = registered is not None and registered.epoch == report.epoch
+    if is_of_registration and now - report.at <= valid_s:
+        return None
+    detail = f"the disks of broker {broker} are being measured again{cause}"
+    return Blocked(BlockedBy.DISK_UNKNOWN, detail)
+
+
+def unseen(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
+    """Return that deleted logs may take space which the estimate of a broker omits."""
+    ledger = view.tenure.disks
+    disk = ledger.brokers.get(broker)
+    if now >= ledger.unseen_until or disk is None:
+        return None
+    if not any(d.is_estimate for d in disk.directories):
+        return None
+    what = "reports no free space, and may still keep logs deleted before the takeover"
+    detail = f"broker {broker} {what}"
+    return Blocked(BlockedBy.DISK_UNKNOWN, detail)
+
+
+def unguarded(view: ClusterView) -> dict[BrokerId, str]:
+    """Return the live brokers whose free space is not known, and why."""
+    ledger, found = view.tenure.disks, {}
+    if not is_guarded(view):
+        return {}
+    for broker in sorted(view.cluster.brokers):
+        disk = ledger.brokers.get(broker)
+        if disk is None or disk.report is None:
+            if broker in ledger.unable:
+                found[broker] = ledger.unable[broker]
+        elif any(d.usable is None for d in disk.directories):
+            found[broker] = "it does not report its free space, and disk_capacities omits it"
+    return found
+
+
+def reserved_in(disk: disk_ledger.BrokerDisk, directory: LogDir) -> int:
+    """Return the bytes that copies still take in a directory, or may take."""
+    known = disk.reserved.get(directory.path)
+    return disk.unplaced.bytes + (0 if known is None else known.bytes)
+
+
+# --- copies to be taken back ---------------------------------------------------------------------
+
+
+def has_no_room(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> bool:
+    """Return whether a copy in progress would fill a directory that fell below its floor."""
+    disk = view.tenure.disks.brokers.get(broker)
+    return disk is not None and partition in disk.without_room
+
+
+def _without_room(disk: disk_ledger.BrokerDisk, min_free: MinFree) -> Iterator[TopicPartition]:
+    """Yield the copies that have no room, as of the report; those nearly done continue."""
+    for directory in disk.directories:
+        if disk.report is None or directory.usable is None:
+            continue
+        usable = directory.usable
+        if directory.is_estimate:
+            usable -= disk.still_kept(disk.report.at)
+        if usable >= FLOOR_SHARE * min_free.of(directory.total):
+            continue
+        room = NEARLY_DONE_SHARE * usable
+        for left, partition in disk.left_in(volume_of(directory, disk.directories)):
+            room -= left
+            if room < 0:
+                yield partition
+
+
+# --- what is folded into the view ----------------------------------------------------------------
+
+
+def disks_read(view: ClusterView, event: SizesRead) -> None:
+    """Take the reports of brokers; those from before the claim say nothing of copies since."""
+    min_free = view.options.min_free
+    if min_free is None:
+        return
+    ledger, held_since = view.tenure.disks, view.tenure.held
+    ledger.sizeless |= {p for p in event.unmeasured if _all_answered(view, p, event)}
+    ledger.sizeless.difference_update(event.sizes)
+    _resize(view, ledger)
+    for broker, why in event.errors.items():
+        (ledger.unable if broker in event.unable else ledger.silent)[broker] = why
+    for broker, report in event.disks.items():
+        if held_since is not None and report.at < held_since.since:
+            continue
+        ledger.silent.pop(broker, None)
+        ledger.unable.pop(broker, None)
+        disk = ledger.of(broker)
+        held = {p: event.replicas.get(p, {}).get(broker, c.held) for p, c in disk.copies.items()}
+        placed = {
+            p: event.placed[p][broker] for p in disk.copies if broker in event.placed.get(p, {})
+        }
+        moves = [(p, c) for p, c in disk.copies.items() if c.is_move]
+        for partition, copy in moves:
+            # The answer names the directory where the replica still is.
+            move = view.tenure.directories.moves.get((broker, partition))
+            is_older = move is not None and move.since <= report.at
+            held[partition] = move.size if move is not None and is_older else copy.held
+            if copy.directory is not None:
+                placed[partition] = copy.directory
+        is_complete = all(p in event.sizes or p in event.unmeasured for p in disk.copies)
+        disk.reported(report, held, placed, is_complete=is_complete)
+        disk.without_room = set(_without_room(disk, min_free))
+        view.due.add(disk.without_room)
+    for broker in [b for b in ledger.brokers if b not in view.cluster.brokers]:
+        if not (ledger.brokers[broker].copies or ledger.brokers[broker].leaving):
+            del ledger.brokers[broker]
+    wakeups.wake(view.due, wakeups.Finding.DISKS_READ)
+
+
+def _all_answered(view: ClusterView, partition: TopicPartition, event: SizesRead) -> bool:
+    assignment = view.session.known_assignment(partition)
+    replicas = () if assignment is None else assignment.replicas
+    return all(has_answered(view, event, r) for r in replicas)
+
+
+def _resize(view: ClusterView, ledger: disk_ledger.DiskLedger) -> None:
+    """Take the present sizes and growth of what is copied."""
+    for partition, brokers in ledger.receivers.items():
+        size, growth = view.work.sizes.get(partition), view.work.growth.get(partition, 0.0)
+        for broker in brokers:
+            copy = ledger.brokers[broker].copies[partition]
+            copy.size, copy.growth = copy.size if size is None else size, growth
+    for disk in ledger.brokers.values():
+        disk.recount()
+
+
+# --- the order -----------------------------------------------------------------------------------
+
+
+def fill_of_brokers(view: ClusterView) -> dict[BrokerId, float] | None:
+    """Return how full the fullest directory of each broker is; None unless all are known."""
+    filled: dict[BrokerId, float] = {}
+    for broker in view.cluster.brokers:
+        disk = view.tenure.disks.brokers.get(broker)
+        good = () if disk is None else disk.directories
+        if not good or any(d.usable is None or not d.total for d in good):
+            return None
+        filled[broker] = max(1 - (d.usable or 0) / (d.total or 1) for d in good)
+    return filled

@@ -1,0 +1,124 @@
+"""
+Load the cluster in a tenure: topic znodes and first states, and send brokers what was found.
+
+Accepted work is read first, the rest in the background, one bounded read at a time.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+
+from controller.core import effects, records
+from controller.core.leadership import duties
+from controller.core.leadership.duties import leader_bounced, send_leader_and_isr
+from controller.core.model import Instant, TopicPartition
+from controller.core.reassignments import phases
+from controller.core.records import Change, Decision
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+NAMES_AT_ONCE = 200
+"""Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""
+SEED_TIMER = "seed"
+HEAD_START_S = 0.5
+
+
+def read_topics(view: ClusterView, due: Worklist) -> Decision:
+    """Read topics that are listed and not known yet, and those to be read again now."""
+    session = view.session
+    wanted = set(due.overtaken_topics)
+    if due.listed_topics and session.listed is not None:
+        known = session.topics.keys() | session.asked_topics | session.unreadable_topics.keys()
+        wanted |= session.listed - known
+    return Decision(effects=(effects.ReadTopics(tuple(sorted(wanted))),) if wanted else ())
+
+
+def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """
+    Read the states this tenure has not read: the work first, the rest in the background.
+
+    Each after its topic, of which nothing is decided before it was read in this tenure. The rest
+    waits a moment where there is work: reading thousands of states keeps a processor busy.
+    """
+    tenure = view.tenure
+    if not tenure.unseeded or tenure.held is None:
+        return Decision()
+    first: dict[TopicPartition, None] = {}
+    if due.claimed or due.plan:
+        plan = view.intake.legacy.entries if view.intake.legacy is not None else {}
+        first = dict.fromkeys(
+            p
+            for p in chain(view.work.reassignments, plan)
+            if p in tenure.unseeded and p not in tenure.seeding
+        )
+    if not first and not tenure.seeding:
+        ready_at = Instant(tenure.held.since + HEAD_START_S)
+        if now < ready_at and (view.intake.legacy is not None or view.work.reassignments):
+            return Decision(effects=(effects.SetTimer(SEED_TIMER, ready_at),))
+        first = dict.fromkeys(islice(tenure.unseeded, view.options.seed_chunk))
+    if not first:
+        return Decision()
+    return Decision(effects=reads_of(view, tuple(first), effects.ReadPurpose.SEED))
+
+
+def reads_of(
+    view: ClusterView, partitions: tuple[TopicPartition, ...], purpose: effects.ReadPurpose
+) -> tuple[effects.Effect, ...]:
+    """Return the reads of states, and before them of their topics that are invalid."""
+    topics, being_read = view.session.topics, view.tenure.reading_topics
+    named = dict.fromkeys(p.topic for p in partitions if p.topic not in being_read)
+    invalid = tuple(name for name in named if name in topics and topics[name].stale)
+    read = effects.ReadStates(partitions, purpose)
+    return (effects.ReadTopics(invalid), read) if invalid else (read,)
+
+
+def send_reads(view: ClusterView, due: Worklist) -> Decision:
+    """
+    Send first reads to the brokers concerned, and ISR changes of leaders to all brokers.
+
+    Brokers ignore an epoch they have; others may lack it, as the former controller died before it
+    sent. The answers are also the only source for offline log directories.
+    """
+    tenure = view.tenure
+    following: list[effects.Effect] = []
+    for partition in due.seeded:
+        if partition in tenure.states and not leader_bounced(view, due, partition):
+            replicas = view.receivers(view.serving_replicas(partition), partition)
+            following += send_leader_and_isr(view, partition, replicas)
+    changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in tenure.states)
+    if changed:
+        following.append(effects.SendUpdateMetadata(changed))
+    return Decision(effects=tuple(following))
+
+
+def follow_watches(view: ClusterView, due: Worklist) -> Decision:
+    """Read the states whose watch fired and that a reassignment waits for."""
+    work = view.work
+    wanted = tuple(
+        p
+        for p in sorted(due.changed)
+        if p in work.reassignments and isinstance(work.reassignments[p].phase, phases.Syncing)
+    )
+    return Decision(
+        effects=(effects.ReadStates(wanted, effects.ReadPurpose.WATCH),) if wanted else ()
+    )
+
+
+def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
+    """Handle the notifications of leaders and brokers, and delete them."""
+    tenure = view.tenure
+    following: list[effects.Effect] = []
+    notified = tuple(p for p in due.notified if p in tenure.states)
+    if notified:
+        following.append(effects.ReadStates(notified, effects.ReadPurpose.REFRESH))
+    for broker in sorted(due.log_dir_brokers):
+        for partition in tenure.states:
+            is_served = broker in view.serving_replicas(partition)
+            if is_served and not leader_bounced(view, due, partition):
+                following += duties.send_leader_and_isr(view, partition, (broker,))
+    changes = [
+        Change((records.NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
+        for kind, names in view.cluster.notifications.items()
+        for start in range(0, len(names), NAMES_AT_ONCE)
+    ]
+    return Decision(tuple(changes), tuple(following))

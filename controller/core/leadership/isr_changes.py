@@ -1,0 +1,184 @@
+"""
+ISR changes that leaders ask for (AlterPartition; KIP-497, KIP-704, KIP-841).
+
+From inter-broker protocol 2.7-IV2 on, a leader asks the controller to change the ISR. Below that it
+writes the partition state itself. Either way the decision is the leader's, so it is written as the
+leader would: leader, leader epoch and controller epoch stay. Nothing that the engines infer depends
+on who wrote it:
+
+- A dropped replica is deleted only after the leader acknowledged the epoch that excluded it. From
+  then on the leader does not add it. A request that it sent before carries a lower leader epoch,
+  and is fenced.
+- The controller epoch in the state says who decided the leader epoch. It stays, so that an
+  acknowledgement of an earlier controller's epoch is never taken for one of ours.
+
+The leader waits for the next LeaderAndIsr after most errors, with an ISR that cannot change. So an
+error is returned only where the view proves it: leader epoch and version of a state only grow, so
+what is below an older state is below the present one. Everything else is read first.
+
+The order of the checks is that of KafkaController.alterPartitions (3.9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from controller.core import model
+from controller.core.calls import broker_requests
+from controller.core.calls.broker_requests import AlterPartition, IsrChange, IsrResult
+from controller.core.leadership.duties import is_epoch_withheld, may_have_asked_before, next_epoch
+from controller.core.model import BrokerId, LeaderEpoch, Replicas, TopicPartition, ZkVersion
+from controller.core.records import Change, IsrRecord
+from controller.core.view import ClusterView
+
+NO_STATE: Final = model.PartitionState(
+    BrokerId(-1), LeaderEpoch(-1), (), model.ControllerEpoch(-1), ZkVersion(-1)
+)
+"""What an error about an unknown partition carries."""
+FIRST_TO_JUDGE_REPLICAS: Final = 1
+"""Before this version, leaders know no error for a member that cannot be in sync."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """
+    A change cannot be judged before the state of its partition, or its topic, is read.
+
+    Or before the leader epoch is raised, which fences the change.
+    """
+
+    partition: TopicPartition | None
+    """None where the topic is not known."""
+    otherwise: IsrResult | None = None
+    """The answer if a read that began after the request shows the same; None: there is none."""
+
+
+def judge(
+    view: ClusterView, asked: AlterPartition, change: IsrChange, name: str | None
+) -> IsrResult | IsrRecord | Change | Unknown:
+    """
+    Return the answer for a partition, the write that precedes it, or what has to be read first.
+
+    The write is a ``Change`` where it is the next leader epoch, which fences the request.
+
+    Args:
+        view: Everything known.
+        asked: The leader's request.
+        change: One of its partitions.
+        name: The name of its topic; None: no known topic has its id.
+
+    """
+    if name is None or name not in view.session.topics:
+        return _without_topic(change, name) if is_gone(view, name) else Unknown(None)
+    partition = TopicPartition(name, change.partition)
+    state, is_invalid = view.tenure.states.get(partition), view.session.topics[name].stale
+    if state is None or is_invalid:
+        # A leader of a deleted topic that was created again with fewer partitions.
+        unknown = result(change, broker_requests.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
+        is_missing = partition in view.tenure.stateless and not is_invalid
+        return Unknown(partition, unknown if is_missing else None)
+    is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
+    error = None if is_behind else _error_of(view, asked, change, partition, state)
+    if error is not None:
+        return result(change, error, state)
+    if is_behind:
+        # Below version 2, which has topic ids, a leader may ask for a topic of the same name that
+        # was deleted since.
+        invalid = result(change, broker_requests.INVALID_UPDATE_VERSION, state)
+        return Unknown(partition, invalid)
+    fence: Change | Unknown | None = None
+    if view.awaits_repair(partition) or may_have_asked_before(view, partition, state):
+        fence = Unknown(partition)
+    elif asked.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
+        view, partition, change.isr, state
+    ):
+        fence = next_epoch(view, partition, state) or Unknown(partition)
+    return fence or IsrRecord(partition, state, change.isr, change.leader_recovery_state)
+
+
+def _without_topic(change: IsrChange, name: str | None) -> IsrResult:
+    """Return the answer for a topic that does not exist; None: it was named by its id."""
+    by_id, by_name = broker_requests.UNKNOWN_TOPIC_ID, broker_requests.UNKNOWN_TOPIC_OR_PARTITION
+    return result(change, by_id if name is None else by_name, NO_STATE)
+
+
+def _error_of(  # noqa: PLR0911 - one return per case
+    view: ClusterView,
+    asked: AlterPartition,
+    change: IsrChange,
+    partition: TopicPartition,
+    state: model.PartitionState,
+) -> int | None:
+    """Return the error of a change, NONE where it is durable already; None: it is to be written."""
+    if change.leader_epoch < state.leader_epoch or asked.broker != state.leader:
+        return broker_requests.FENCED_LEADER_EPOCH
+    recovery = change.leader_recovery_state
+    if set(change.isr) == set(state.isr) and recovery == state.leader_recovery_state:
+        return broker_requests.NONE
+    if change.partition_epoch < state.version:
+        return broker_requests.INVALID_UPDATE_VERSION
+    if asked.version < FIRST_TO_JUDGE_REPLICAS:
+        return None
+    is_recovering = recovery != model.RECOVERED
+    if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == model.RECOVERED):
+        return broker_requests.INVALID_REQUEST
+    others = (broker for broker in change.isr if broker != state.leader)
+    if not all(_is_eligible(view, partition, broker) for broker in others):
+        if asked.version == FIRST_TO_JUDGE_REPLICAS:
+            return broker_requests.OPERATION_NOT_ATTEMPTED
+        return broker_requests.INELIGIBLE_REPLICA
+    return None
+
+
+def _is_to_be_fenced(
+    view: ClusterView, partition: TopicPartition, isr: Replicas, state: model.PartitionState
+) -> bool:
+    """
+    Return whether an ISR adds a member that cannot be in sync, and the leader knows no such error.
+
+    Kafka's controller writes it, and removes the member later. Until then another controller would
+    take a member that is back without its log for one in sync.
+    """
+    added = (broker for broker in isr if broker not in state.isr)
+    return not is_epoch_withheld(view, partition, state) and not all(
+        _is_eligible(view, partition, broker) for broker in added
+    )
+
+
+def _is_eligible(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:
+    """
+    Return whether a follower may be in the ISR.
+
+    The leader may, also one that shuts down, unlike in Kafka: its leadership moves only if others
+    enter the ISR.
+    """
+    is_staying = broker in view.cluster.brokers and broker not in view.tenure.shutting_down
+    return is_staying and broker in view.serving_replicas(partition)
+
+
+def is_gone(view: ClusterView, name: str | None) -> bool:
+    """Return whether a topic is known not to exist; None: a topic of which only the id is known."""
+    session = view.session
+    if session.listed is None:
+        return False
+    if name is not None:
+        return name not in session.listed
+    return all(
+        listed in session.topics and not session.topics[listed].stale for listed in session.listed
+    )
+
+
+def result(change: IsrChange, error: int, state: model.PartitionState) -> IsrResult:
+    """Return the answer for a partition with its durable state."""
+    return IsrResult(
+        topic=change.topic,
+        topic_id=change.topic_id,
+        partition=change.partition,
+        error=error,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        leader_recovery_state=state.leader_recovery_state,
+        partition_epoch=state.version,
+    )

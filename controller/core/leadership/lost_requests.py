@@ -1,0 +1,132 @@
+"""
+Leaders that wait for an answer that they will not get, and requests that arrive after their answer.
+
+Up to Kafka 2.8, a leader may get a new leader epoch while a request of the former one is under way.
+When that request is answered, the leader drops the next one unsent. It changes no ISR until it gets
+another leader epoch (KAFKA-12686). So another one is written a moment after such an answer, unless
+the leader asks for a change meanwhile. The same where a leader epoch was written just after an
+answer, which may arrive later on another connection, and after a claim: another controller may
+have answered. In these two cases a live replica has to be outside the ISR.
+
+A leader that was told that its request is not carried out takes back the ISR it asked for. A copy
+of the request may still arrive, and the replica may be eligible by then. The next leader epoch
+fences it (``duties.may_have_asked_before``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core import wakeups
+from controller.core.calls.broker_requests import (
+    FENCED_LEADER_EPOCH,
+    INELIGIBLE_REPLICA,
+    NONE,
+    OPERATION_NOT_ATTEMPTED,
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerAnswer,
+    BrokerAsk,
+)
+from controller.core.model import Instant, PartitionState, TopicPartition
+from controller.core.state.tenure import LostAsk, LostCause
+from controller.core.view import ClusterView
+
+ANEW_S: Final = 2.0
+"""How long the leader has to handle the answer and to ask by itself."""
+LATE_S: Final = 5.0
+"""How late an answer may arrive, so that a later leader epoch overtakes it."""
+REFUSALS: Final = frozenset({INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED})
+"""The errors after which a leader takes back the ISR it asked for."""
+FORGETTING: Final = 0
+"""The version of the request in the releases that forget; others have it as well."""
+
+
+def due_at(view: ClusterView) -> list[Instant]:
+    """Return when leaders will have had their time."""
+    return [Instant(lost.since + ANEW_S) for lost in view.tenure.lost_asks.values()]
+
+
+# --- folding in ----------------------------------------------------------------------------------
+
+
+def answered(view: ClusterView, request: BrokerAsk, answer: BrokerAnswer, now: Instant) -> None:
+    """Note what may follow from the answer to a leader."""
+    if not isinstance(request, AlterPartition) or not isinstance(answer, AlterPartitionResponse):
+        return
+    tenure = view.tenure
+    for result in answer.results:
+        name = view.session.name_of(result.topic, result.topic_id)
+        if name is None or result.leader != request.broker:
+            continue
+        partition = TopicPartition(name, result.partition)
+        if result.error in REFUSALS:
+            tenure.told_ineligible[partition] = result.leader_epoch
+        if request.version > FORGETTING:
+            continue
+        if result.error == FENCED_LEADER_EPOCH:
+            _note(view, partition, LostCause.FENCED, now)
+        elif result.error == NONE:
+            tenure.asks_carried_out[partition] = now
+
+
+def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: Instant) -> None:
+    view.tenure.lost_asks[partition] = LostAsk(now, cause)
+    wakeups.wake(view.due, wakeups.Finding.ASK_CONCERNED)
+
+
+def first_read(
+    view: ClusterView, partition: TopicPartition, state: PartitionState, now: Instant
+) -> None:
+    """Note a partition whose leader may have asked another controller before the claim."""
+    if view.options.endpoint is not None and _lacks_a_replica(view, partition, state):
+        _note(view, partition, LostCause.CLAIM, now)
+
+
+def _lacks_a_replica(view: ClusterView, partition: TopicPartition, state: PartitionState) -> bool:
+    """Return whether a live replica is outside the ISR."""
+    assignment = view.session.known_assignment(partition)
+    replicas = () if assignment is None else assignment.replicas
+    return any(r not in state.isr and view.is_live(r, partition) for r in replicas)
+
+
+def written(
+    view: ClusterView,
+    partition: TopicPartition,
+    before: PartitionState | None,
+    state: PartitionState,
+    now: Instant,
+) -> None:
+    """
+    Note that a state is written: the leader asked for it, or hears of its leader epoch.
+
+    A leader may hear of an epoch before the answer to its former request. Then it forgets the
+    request of that epoch, too.
+    """
+    tenure = view.tenure
+    tenure.asking_anew.discard(partition)
+    lost = tenure.lost_asks.get(partition)
+    has_asked = before is not None and before.leader_epoch == state.leader_epoch
+    if lost is not None and (has_asked or lost.cause is LostCause.CLAIM):
+        del tenure.lost_asks[partition]
+    if has_asked:
+        return
+    answered_at = tenure.asks_carried_out.pop(partition, None)
+    if answered_at is not None and now < answered_at + LATE_S and partition not in tenure.lost_asks:
+        _note(view, partition, LostCause.OVERTAKEN, now)
+
+
+def time_passed(view: ClusterView, now: Instant) -> None:
+    """Have the next leader epoch written where the leader had its time."""
+    tenure = view.tenure
+    for partition, lost in list(tenure.lost_asks.items()):
+        if now < lost.since + ANEW_S:
+            continue
+        del tenure.lost_asks[partition]
+        state = tenure.states.get(partition)
+        is_owed = lost.cause is LostCause.FENCED or (
+            state is not None and _lacks_a_replica(view, partition, state)
+        )
+        if is_owed:
+            tenure.asking_anew.add(partition)
+            view.due.add((partition,))

@@ -1,0 +1,171 @@
+"""
+Hold preferred elections: those that were requested, and those that balance leaderships.
+
+Elections are limited, because each disturbs clients.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from controller.core import effects, records, wakeups
+from controller.core.leadership import duties
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.pacing.budget import Budget
+from controller.core.records import Change, Decision
+from controller.core.view import ClusterView
+
+BALANCE_TIMER = "leader_balance"
+
+
+def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
+    """
+    Move leaderships to the first assigned replicas at a limited rate, then end the request.
+
+    The change that writes an election removes it from the list: if the write is rejected the
+    election is decided again, and only after all of them the request is deleted.
+    """
+    tenure = view.tenure
+    ready = [p for p in tenure.preferred if p not in view.work.reassignments]
+    if not ready:
+        if tenure.preferred_version is not None and not tenure.preferred and not tenure.unseeded:
+            return Decision(
+                (Change((records.PreferredElectionEndedRecord(tenure.preferred_version),)),)
+            )
+        return Decision()
+    if now < view.cluster.preferred_at + 1.0:
+        return Decision(
+            effects=(
+                effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),
+            )
+        )
+    changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
+    held = tuple(islice(changes, view.options.preferred_elections_per_second))
+    # Also for the last ones: their write may be rejected.
+    return Decision(held, (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),))
+
+
+def _election(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> Change | None:
+    """Return the change that removes an election from the list; None while it has to wait."""
+    tried = records.PreferredTriedRecord((partition,), now)
+    if _is_out_of_question(view, partition):
+        return Change((tried,))
+    if partition not in view.tenure.states or view.session.assignment(partition) is None:
+        return None
+    if view.awaits_repair(partition):
+        return None
+    elected = duties.elect_preferred(view, partition)
+    if elected is None:
+        return Change((tried,))
+    moved = _moved_leader(view, elected, now, budget)
+    return None if moved is None else replace(elected, records=(*elected.records, moved, tried))
+
+
+def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Return whether an election of the partition is impossible or excluded.
+
+    It has no state, or its topic is to be deleted: Kafka's controller refuses elections of topics
+    that are queued for deletion. A state or topic that is being read is still undecided.
+    """
+    session, tenure = view.session, view.tenure
+    name, number = partition
+    topic = session.topics.get(name)
+    if name in (session.deletions or ()) or name in session.unreadable_topics:
+        return True
+    if topic is None:
+        return session.listed is not None and name not in session.listed
+    if topic.stale or partition in tenure.states:
+        return False
+    is_awaited = (
+        partition in tenure.unseeded
+        or partition in tenure.seeding
+        or partition in tenure.distrusted
+    )
+    return number not in topic.partitions or not is_awaited
+
+
+def _moved_leader(
+    view: ClusterView, elected: Change, now: Instant, budget: Budget
+) -> records.LeaderMovedRecord | None:
+    """Return the record of the leader move; None where a broker's limit is reached."""
+    (write,) = [r for r in elected.records if isinstance(r, records.StateRecord)]
+    old = view.tenure.states[write.partition].leader
+    if budget.leader_gate(old, write.leader) is not None:
+        return None
+    budget.move_leader(old, write.leader)
+    return records.LeaderMovedRecord((old, write.leader), now)
+
+
+def balance_leaders(view: ClusterView, now: Instant) -> Decision:
+    """
+    Schedule preferred elections for brokers that lead too few of the partitions preferring them.
+
+    As Kafka's controller does with ``auto.leader.rebalance.enable``
+    (``checkAndTriggerAutoLeaderRebalance``), with two differences. The first check comes an
+    interval after the claim, not seconds: the balance is no concern of a short tenure. And Kafka
+    elects none while any partition is reassigned, which is nearly always so while we have the role;
+    here only partitions with a reassignment are left out.
+    """
+    if not view.options.auto_leader_rebalance or view.tenure.held is None:
+        return Decision()
+    interval_s = view.options.leader_imbalance_check_interval_s
+    check_at = Instant(max(view.cluster.balanced_at, view.tenure.held.since) + interval_s)
+    if now < check_at:
+        return Decision(effects=(effects.SetTimer(BALANCE_TIMER, check_at),))
+    checked = records.LeadersBalancedRecord(tuple(_unbalanced(view)), now)
+    again = effects.SetTimer(BALANCE_TIMER, Instant(now + interval_s))
+    return Decision((Change((checked,)),), (again,))
+
+
+def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
+    """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
+    session = view.session
+    preferring: Counter[BrokerId] = Counter()
+    led_by_others: dict[BrokerId, list[TopicPartition]] = {}
+    for partition in session.partitions():
+        assignment, state = session.assignment(partition), view.tenure.states.get(partition)
+        if assignment is None or partition.topic in (session.deletions or ()):
+            continue
+        preferred = assignment.replicas[0]
+        preferring[preferred] += 1
+        if state is not None and state.leader != preferred:
+            led_by_others.setdefault(preferred, []).append(partition)
+    percentage = view.options.leader_imbalance_per_broker_percentage
+    for broker, partitions in led_by_others.items():
+        if 100 * len(partitions) > percentage * preferring[broker]:
+            yield from (p for p in partitions if _may_be_balanced(view, p))
+
+
+def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
+    return (
+        partition not in view.work.reassignments
+        and duties.elect_preferred(view, partition) is not None
+    )
+
+
+def order_elections(view: ClusterView, now: Instant) -> Decision:
+    """Have the cluster's controller elect preferred leaders, at a limited rate."""
+    ready = [p for p in view.tenure.preferred if p not in view.work.reassignments]
+    if not ready:
+        return Decision()
+    if now < view.cluster.preferred_at + 1.0:
+        return Decision(
+            effects=(
+                effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),
+            )
+        )
+    tried = tuple(ready[: view.options.preferred_elections_per_second])
+    again = (
+        ()
+        if len(tried) == len(ready)
+        else (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),)
+    )
+    ordered = tuple(p for p in tried if p.topic not in (view.session.deletions or ()))
+    following = (effects.ElectPreferred(ordered), *again) if ordered else again
+    return Decision((Change((records.PreferredTriedRecord(tried, now),)),), following)

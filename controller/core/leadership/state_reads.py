@@ -1,0 +1,160 @@
+"""
+Fold reads of partition states into the view.
+
+A read that was under way at a claim, or that a write of ours overtook, is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from controller.core import events, model, wakeups
+from controller.core.deletions import deletion_facts
+from controller.core.leadership import lost_requests, unclean_election
+from controller.core.model import Instant, TopicPartition
+from controller.core.pacing import isr_health
+from controller.core.view import ClusterView
+
+UNTREATED_S: Final = 60.0
+"""How long before a claim a restart may have been that the former controller did not treat."""
+
+
+def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
+    """Fold in partition states: leader, ISR, epochs, or that there is none."""
+    tenure = view.tenure
+    if tenure.held is None or event.read_generation < tenure.claim_generation:
+        # A read that was under way at a claim is requested again in the tenure.
+        return
+    for partition, read in deletion_facts.present_states(view, event):
+        if event.read_generation < tenure.distrusted.get(partition, 0):
+            # It was under way when a write of ours was rejected; another one follows.
+            continue
+        was_distrusted = tenure.distrusted.pop(partition, None) is not None
+        _note_watch(view, partition, read, event.armed)
+        _note_asked(view, partition, event.read_generation)
+        # An unreadable state was not sent to any broker.
+        fresh = partition in tenure.seeding or partition in tenure.unreadable_states
+        tenure.seeding.discard(partition)
+        tenure.unseeded.pop(partition, None)
+        if partition in tenure.refreshing:
+            tenure.refreshing.discard(partition)
+            view.due.refreshed[partition] = None
+        if partition.topic not in view.session.topics:
+            continue
+        if fresh:
+            view.due.seeded[partition] = None
+        if isinstance(read, model.PartitionState):
+            tenure.stateless.discard(partition)
+            tenure.unreadable_states.pop(partition, None)
+            known = tenure.states.get(partition)
+            if known is not None and read.version < known.version:
+                continue
+            tenure.states[partition] = _since_its_epoch(read, known)
+            if known is None:
+                _state_appeared(view, partition, None if was_distrusted else read, now)
+            unclean_election.note_leader(view, partition, known)
+            isr_health.note_isr(view, partition, known, read, now)
+            if known is not None and not set(read.isr) <= set(known.isr):
+                view.note_progress(partition, now)
+            isr_health.judge(view, partition)
+            wakeups.orphans_concerned(view, partition)
+        elif read is None:
+            tenure.stateless.add(partition)
+            tenure.unreadable_states.pop(partition, None)
+            tenure.states.pop(partition, None)
+            tenure.leaderless.pop(partition, None)
+            isr_health.forget_health(view, partition)
+        else:
+            tenure.stateless.discard(partition)
+            tenure.unreadable_states[partition] = read
+        view.due.partitions[partition] = None
+    wakeups.asks_concerned(view)
+
+
+def _since_its_epoch(
+    read: model.PartitionState, known: model.PartitionState | None
+) -> model.PartitionState:
+    """
+    Return a state as read, with the older transaction where its leader epoch was known before.
+
+    What fences requests is the leader epoch; its leader may have changed the ISR since.
+    """
+    if known is None or known.leader_epoch != read.leader_epoch:
+        return read
+    if known.mzxid == model.UNKNOWN_ZXID or read.mzxid <= known.mzxid:
+        return read
+    return replace(read, mzxid=known.mzxid)
+
+
+def _state_appeared(
+    view: ClusterView, partition: TopicPartition, first: model.PartitionState | None, now: Instant
+) -> None:
+    """
+    Note a state that was not known.
+
+    Args:
+        view: Everything known.
+        partition: The partition.
+        first: The state; None: it was known earlier in the tenure, before a rejected write.
+        now: The present instant.
+
+    """
+    if partition in view.work.reassignments:
+        # A cancellation that waited for this state precedes the partition's next step.
+        wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
+    if first is not None and view.is_controller:
+        lost_requests.first_read(view, partition, first, now)
+        note_untreated(view, partition, first)
+
+
+def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
+    """Note that a read is answered that a request of a broker waits for."""
+    asked = view.tenure.asks_read.get(partition)
+    if asked is not None and read_generation >= asked.read_generation:
+        view.tenure.asks_read[partition] = asked._replace(is_answered=True)
+
+
+def note_untreated(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+) -> None:
+    """
+    Note the members of the ISR that restarted, where no controller wrote the state since.
+
+    The controller before the claim may not have known it yet; a broker that was dead at the claim
+    may be back before its death is treated. A restart long before the claim is left: a Kafka
+    controller that takes over treats none, and after a restart of the whole cluster each ISR would
+    shrink to its leader.
+    """
+    held, cluster = view.tenure.held, view.cluster
+    if held is None or not cluster.registered or state.mzxid == model.UNKNOWN_ZXID:
+        return
+    since = min(view.role.claimed_at, held.since - UNTREATED_S)
+    members = {state.leader, *state.isr} & cluster.brokers.keys()
+    untreated = {
+        broker
+        for broker in members & cluster.registered.keys()
+        if cluster.registered[broker] >= since and cluster.brokers[broker].epoch > state.mzxid
+    }
+    if untreated:
+        view.tenure.bounced.setdefault(partition, set()).update(untreated)
+
+
+def _note_watch(
+    view: ClusterView,
+    partition: TopicPartition,
+    read: model.PartitionState | str | None,
+    armed: frozenset[TopicPartition] | None,
+) -> None:
+    """
+    Note whether the watch is set: only a watched state may be taken for the present one.
+
+    Where the watch fired before the rest was read, the result is outdated and is requested again; a
+    missing or unreadable state has no watch.
+    """
+    if partition not in view.tenure.watched or armed is None:
+        return
+    if partition in armed:
+        view.tenure.watched[partition] = True
+    elif not isinstance(read, model.PartitionState):
+        del view.tenure.watched[partition]

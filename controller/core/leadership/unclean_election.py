@@ -1,0 +1,59 @@
+"""
+Unclean elections: conditions for electing a replica that is not in the ISR.
+
+Kafka's controller reads ``unclean.leader.election.enable`` in every offline election. So only an
+answer to a request for settings counts that is newer than the loss of the leader, and newer than
+the last broker or disk that came back. A client's request for an unclean election (KIP-460) needs
+no setting; it counts until it is answered, so that no election follows a refusal.
+"""
+
+from __future__ import annotations
+
+from controller.core.calls.client_requests import ElectLeaders
+from controller.core.model import NO_LEADER, PartitionState, TopicPartition
+from controller.core.view import ClusterView
+
+
+def permits_unclean(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether the topic's settings permit an unclean election of the partition now."""
+    since = view.tenure.leaderless.get(partition)
+    answers = view.session.config_answers.get(partition.topic)
+    if since is None or answers is None or answers.number <= since:
+        return False
+    return view.session.configs[partition.topic].unclean_leader_election
+
+
+def is_requested(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether a client waits for an unclean election of the partition."""
+    return partition in view.tenure.electing and any(
+        isinstance(pending.request, ElectLeaders)
+        and pending.request.is_unclean
+        and partition in pending.electing
+        for pending in view.tenure.client_asks.values()
+    )
+
+
+def note_leader(
+    view: ClusterView, partition: TopicPartition, before: PartitionState | None
+) -> None:
+    """
+    Note the settings request after which an unclean election may be permitted.
+
+    Args:
+        view: Everything known.
+        partition: The partition whose state changed.
+        before: Its former state.
+
+    """
+    leaderless = view.tenure.leaderless
+    state = view.tenure.states.get(partition)
+    if state is None or state.leader != NO_LEADER:
+        leaderless.pop(partition, None)
+    elif partition not in leaderless or before is None or before.leader != NO_LEADER:
+        leaderless[partition] = view.cluster.config_question.number
+
+
+def note_candidate(view: ClusterView, partition: TopicPartition) -> None:
+    """Have an unclean election wait for a new settings request."""
+    if partition in view.tenure.leaderless:
+        view.tenure.leaderless[partition] = view.cluster.config_question.number

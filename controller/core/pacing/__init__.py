@@ -1,0 +1,1 @@
+"""Concurrency limits: limits, pauses, windows, the health of the cluster, throttles."""

@@ -1,0 +1,135 @@
+"""
+Live controls of operators: pauses, limits and the throttle; durable and shared by all daemons.
+
+Each is one znode below ``/reassigner/control`` that the command line edits and the daemon watches.
+A value that is not set there is taken from the daemon's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from controller.core.model import BrokerId, RequestId
+from controller.core.requests.submissions import StepSize, Window
+
+PAUSES: Final = "/reassigner/control/pauses"
+LIMITS: Final = "/reassigner/control/limits"
+THROTTLE: Final = "/reassigner/control/throttle"
+UNTHROTTLED: Final = 2**63 - 1
+"""A throttle that means none: Kafka's default rate, which every release can read."""
+
+
+class QueueOrder(StrEnum):
+    """The order among pending partitions of equal priority."""
+
+    SUBMITTED = "submitted"
+    """Round robin between requests, within a request as it lists them."""
+    SMALL_FIRST = "small_first"
+    LARGE_FIRST = "large_first"
+    MOST_USEFUL_FIRST = "most_useful_first"
+    """First the one that relieves the fullest broker."""
+
+
+class UnderMinIsr(StrEnum):
+    """The effect of partitions below min.insync.replicas, without a reassignment, on new steps."""
+
+    WAIT = "wait"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause: no new step begins, steps in flight end."""
+
+    reason: str = ""
+    by: str = ""
+    since_ms: int = 0
+    """Milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """``/reassigner/control/pauses``."""
+
+    everything: Pause | None = None
+    requests: Mapping[RequestId, Pause] = field(default_factory=dict)
+    brokers: Mapping[BrokerId, Pause] = field(default_factory=dict)
+    """No step begins that copies to or from these brokers."""
+
+    def adding(
+        self, new: Pause, requests: Iterable[RequestId] = (), brokers: Iterable[BrokerId] = ()
+    ) -> Pauses:
+        """Pause requests and brokers, or everything; pauses that exist stay as they are."""
+        own, of_brokers = dict.fromkeys(requests, new), dict.fromkeys(brokers, new)
+        if not own and not of_brokers:
+            return replace(self, everything=self.everything or new)
+        return replace(
+            self, requests={**own, **self.requests}, brokers={**of_brokers, **self.brokers}
+        )
+
+    def removing(
+        self, requests: Iterable[RequestId] = (), brokers: Iterable[BrokerId] = ()
+    ) -> Pauses:
+        """Remove the pauses of requests and brokers, or the general pause."""
+        ended, free = frozenset(requests), frozenset(brokers)
+        if not ended and not free:
+            return replace(self, everything=None)
+        return replace(
+            self,
+            requests={r: pause for r, pause in self.requests.items() if r not in ended},
+            brokers={b: pause for b, pause in self.brokers.items() if b not in free},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLimits:
+    """Limits of one broker; None: the limit of all brokers."""
+
+    max_incoming: int | None = None
+    max_outgoing: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """Options of a request that were changed after submission; None: as submitted."""
+
+    priority: int | None = None
+    step_size: StepSize | None = None
+    max_partitions_in_flight: int | None = None
+    throttle: int | None = None
+    """Bytes per second and broker; ``UNTHROTTLED`` lifts any throttle of the request or of all."""
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``/reassigner/control/limits``; None: as in the settings."""
+
+    max_partitions_in_flight: int | None = None
+    max_incoming_per_broker: int | None = None
+    max_outgoing_per_broker: int | None = None
+    max_bytes_in_flight: int | None = None
+    max_leader_moves_per_broker_per_second: int | None = None
+    step_size: StepSize | None = None
+    order: QueueOrder | None = None
+    under_min_isr: UnderMinIsr | None = None
+    window: Window | None = None
+    """The window of all requests."""
+    brokers: Mapping[BrokerId, BrokerLimits] = field(default_factory=dict)
+    requests: Mapping[RequestId, RequestLimits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """Everything below ``/reassigner/control``."""
+
+    pauses: Pauses = field(default_factory=Pauses)
+    limits: Limits = field(default_factory=Limits)
+    throttle: int | None = None
+    """Bytes per second and broker for every request without a throttle of its own."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Path and reason of each unreadable control; its former value stays in force."""

@@ -1,0 +1,254 @@
+"""
+The brake: no step begins whose copies could harm partitions below their min ISR.
+
+Candidates are partitions without a reassignment whose ISR is smaller than their replica set; only
+their topics' settings are requested. What harms one depends on what it lacks:
+
+- A live replica that is not in the ISR, or an election: it recovers by itself, and every copy may
+  slow that down. No step that copies begins.
+- Only replicas that are not live: nothing recovers before their broker is back or a plan replaces
+  them, so waiting would forbid the repair. Only copies to and from the brokers that still serve it
+  wait, as its last replicas are there. A step that replaces replicas out of the ISR is itself a
+  repair, and does not wait for such partitions.
+- All of its ISR: it is offline, and no copy can harm it.
+
+A partition with a reassignment holds no other: that may be the remedy. States that this tenure has
+not read are not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from controller.core import model, wakeups
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, TopicPartition
+from controller.core.pacing import controls, limits_in_force
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+NAMED_MAX: Final = 5
+
+
+def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
+    """Return the topics of shrunk partitions whose settings are needed."""
+    tenure = view.tenure
+    is_ignored = limits_in_force.under_min_isr(view) is controls.UnderMinIsr.IGNORE
+    if is_ignored or not (due.health or due.timer):
+        return set()
+    return tenure.unjudged_topics | {p.topic for p in tenure.under_min_isr}
+
+
+def health_gate(view: ClusterView) -> Blocked | None:
+    """Return why no step that copies may begin; the same for all, so computed once per cycle."""
+    tenure = view.tenure
+    if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
+        return None
+    if tenure.recovering:
+        detail = (
+            f"below min.insync.replicas, and live replicas catch up: {_counted(tenure.recovering)}"
+        )
+        return _held(detail, tenure.recovering)
+    unknown = sorted(t for t in tenure.unjudged_topics if t not in view.session.config_errors)
+    if unknown:
+        return Blocked(
+            BlockedBy.CLUSTER_HEALTH,
+            f"the min.insync.replicas of {_named(unknown)} is being read",
+            obstacle=tuple(unknown[: NAMED_MAX + 1]),
+        )
+    return None
+
+
+def exposure_gate(
+    view: ClusterView, partition: TopicPartition, brokers: Iterable[BrokerId]
+) -> Blocked | None:
+    """Return why a step may not copy to or from these brokers: they serve what must not shrink."""
+    exposed = view.tenure.exposed
+    if not exposed or limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
+        return None
+    broker = next((b for b in brokers if b in exposed), None)
+    if broker is None or _repairs(view, partition):
+        return None
+    return _held(
+        f"broker {broker} serves partitions below min.insync.replicas whose other replicas are not "
+        f"live: {_counted(exposed[broker])}",
+        exposed[broker],
+    )
+
+
+def _repairs(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether the next step replaces replicas that are not in the ISR."""
+    state = view.tenure.states.get(partition)
+    assignment = view.session.known_assignment(partition)
+    if state is None or assignment is None:
+        return False
+    return not set(assignment.origin_replicas) <= set(state.isr)
+
+
+def _held(detail: str, partitions: Mapping[TopicPartition, None]) -> Blocked:
+    obstacle = (len(partitions), *islice(partitions, NAMED_MAX))
+    return Blocked(BlockedBy.CLUSTER_HEALTH, detail, obstacle=obstacle)
+
+
+def under_min_isr_sentence(view: ClusterView) -> str:
+    """Name the partitions under min ISR without a reassignment, and what waits for them."""
+    tenure = view.tenure
+    if not tenure.under_min_isr:
+        return ""
+    sentence = f"below min.insync.replicas: {_counted(tenure.under_min_isr)}"
+    if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
+        return sentence
+    if tenure.recovering:
+        is_some = len(tenure.recovering) < len(tenure.under_min_isr)
+        which = f" of {_counted(tenure.recovering)}" if is_some else ""
+        return f"{sentence}; every copy waits until live replicas{which} have caught up"
+    if tenure.exposed:
+        brokers = _named([str(b) for b in islice(sorted(tenure.exposed), NAMED_MAX + 1)])
+        return f"{sentence}; copies to and from brokers {brokers} wait, except repairs"
+    return f"{sentence}; no copy waits for them"
+
+
+def _counted(partitions: Mapping[TopicPartition, None]) -> str:
+    named = _named([str(p) for p in islice(partitions, NAMED_MAX + 1)])
+    return f"{len(partitions)} partition{'s' if len(partitions) > 1 else ''}, {named}"
+
+
+def _named(names: list[str]) -> str:
+    more = ", ..." if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
+
+
+# --- what is folded into the view --------------------------------------------------------------
+
+
+def judge(view: ClusterView, partition: TopicPartition) -> None:
+    """Judge a partition again after a change of any fact about it."""
+    tenure = view.tenure
+    state = tenure.states.get(partition)
+    assignment = view.session.known_assignment(partition)
+    is_shrunk = (
+        state is not None
+        and assignment is not None
+        and partition not in view.work.reassignments
+        # Its deletion does not wait for replicas, and its recovery is not awaited.
+        and partition.topic not in (view.session.deletions or ())
+        and (state.leader == model.NO_LEADER or len(state.isr) < len(assignment.replicas))
+    )
+    if not is_shrunk or state is None or assignment is None:
+        forget_health(view, partition)
+        return
+    tenure.shrunk[partition] = None
+    config = view.session.configs.get(partition.topic)
+    if config is None:
+        _note(view, partition, None)
+        if partition.topic not in tenure.unjudged_topics:
+            tenure.unjudged_topics.add(partition.topic)
+            wakeups.wake(view.due, wakeups.Finding.HEALTH_UNKNOWN)
+        return
+    # With fewer replicas than min.insync.replicas it cannot be better.
+    floor = min(config.min_insync_replicas, len(assignment.replicas))
+    is_below = state.leader == model.NO_LEADER or len(state.isr) < floor
+    _note(view, partition, _exposure(view, partition, state, assignment) if is_below else None)
+
+
+def judge_again(view: ClusterView) -> None:
+    """Judge the partitions below min ISR again: brokers came or went."""
+    for partition in tuple(view.tenure.under_min_isr):
+        judge(view, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exposure:
+    """What could harm a partition below its min ISR."""
+
+    is_recovering: bool
+    serving: frozenset[BrokerId] = model.NO_BROKERS
+
+
+def _exposure(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: model.PartitionState,
+    assignment: model.PartitionAssignment,
+) -> _Exposure:
+    live = view.live(assignment.replicas, partition)
+    serving = frozenset(r for r in live if r in state.isr)
+    if not serving:
+        return _Exposure(is_recovering=False)
+    if state.leader not in serving or len(serving) < len(live):
+        return _Exposure(is_recovering=True)
+    return _Exposure(is_recovering=False, serving=serving)
+
+
+def _note(view: ClusterView, partition: TopicPartition, found: _Exposure | None) -> None:
+    """Keep what could harm a partition; None: it is not known to be below its min ISR."""
+    tenure = view.tenure
+    if found is None and partition not in tenure.under_min_isr:
+        return
+    was_below, was_recovering = partition in tenure.under_min_isr, partition in tenure.recovering
+    had = {b for b, exposed in tenure.exposed.items() if partition in exposed}
+    for broker in had - (model.NO_BROKERS if found is None else found.serving):
+        del tenure.exposed[broker][partition]
+        if not tenure.exposed[broker]:
+            del tenure.exposed[broker]
+    if found is None:
+        tenure.under_min_isr.pop(partition, None)
+    else:
+        tenure.under_min_isr[partition] = None
+        for broker in found.serving:
+            tenure.exposed.setdefault(broker, {})[partition] = None
+    if found is not None and found.is_recovering:
+        tenure.recovering[partition] = None
+    else:
+        tenure.recovering.pop(partition, None)
+    is_recovering = partition in tenure.recovering
+    serving = model.NO_BROKERS if found is None else found.serving
+    if (was_recovering and not is_recovering) or not had <= serving:
+        wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
+    if found is not None and not was_below:
+        wakeups.wake(view.due, wakeups.Finding.HEALTH_UNKNOWN)
+
+
+def judge_topic(view: ClusterView, topic: str) -> None:
+    """Judge a topic's partitions again: its settings, or an error instead, were read."""
+    known = view.session.topics.get(topic)
+    if known is None:
+        view.tenure.unjudged_topics.discard(topic)
+        return
+    if topic in view.session.configs:
+        view.tenure.unjudged_topics.discard(topic)
+    for number in known.partitions:
+        if TopicPartition(topic, number) in view.tenure.shrunk:
+            judge(view, TopicPartition(topic, number))
+    wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
+
+
+def forget_health(view: ClusterView, partition: TopicPartition) -> None:
+    """Remove a partition from the lists: it is healthy, gone, or being reassigned."""
+    tenure = view.tenure
+    if partition not in tenure.shrunk:
+        return
+    del tenure.shrunk[partition]
+    _note(view, partition, None)
+    if partition.topic in tenure.unjudged_topics:
+        known = view.session.topics.get(partition.topic)
+        others = () if known is None else known.partitions
+        if not any(TopicPartition(partition.topic, n) in tenure.shrunk for n in others):
+            tenure.unjudged_topics.discard(partition.topic)
+            wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
+
+
+def note_isr(
+    view: ClusterView,
+    partition: TopicPartition,
+    before: model.PartitionState | None,
+    after: model.PartitionState,
+    now: Instant,
+) -> None:
+    """Keep as evidence that a partition without a reassignment lost a replica from its ISR."""
+    if before is None or partition in view.work.reassignments:
+        return
+    if not set(before.isr) <= set(after.isr):
+        view.tenure.isr_losses.append(model.IsrLoss(partition, now))

@@ -1,0 +1,136 @@
+"""
+Fold the applied throttles into the view: read, written, ended, rejected.
+
+Called by ``observe`` and ``apply`` only; ``throttles`` decides what follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.core import effects, events, records, wakeups
+from controller.core.model import Instant, ZkVersion
+from controller.core.pacing import applied_throttles
+from controller.core.records import Change
+from controller.core.view import ClusterView
+
+
+def applied_throttles_read(view: ClusterView, event: events.AppliedThrottlesRead) -> None:
+    """Take the applied throttles as read; once known, only unconfirmed ones."""
+    work, own_records = view.work, view.own_records
+    read = dict(event.applied_throttles)
+    if own_records.applied_throttles_read:
+        for entity in own_records.unconfirmed_throttles:
+            if entity in read:
+                work.applied_throttles[entity] = read[entity]
+            else:
+                work.applied_throttles.pop(entity, None)
+    else:
+        work.applied_throttles = read
+    own_records.applied_throttles_read = True
+    own_records.unconfirmed_throttles.clear()
+    note_all_throttles(view)
+
+
+def entity_configs_read(view: ClusterView, event: events.EntityConfigsRead, now: Instant) -> None:
+    """Take settings as read, unless our own are newer; have changed ones examined."""
+    own_records = view.own_records
+    for entity, read in event.configs.items():
+        known = own_records.entity_configs.get(entity)
+        own_records.asked_entities[entity] = now
+        if isinstance(known, applied_throttles.EntityConfig) and _is_older(read, known):
+            continue
+        own_records.entity_configs[entity] = read
+        if read != known:
+            view.work.participants.note(entity)
+
+
+def _is_older(
+    read: applied_throttles.EntityConfig | str, known: applied_throttles.EntityConfig
+) -> bool:
+    if isinstance(read, str):
+        # It was readable before: the next compare-and-set decides.
+        return True
+    if read.version is None or known.version is None:
+        return False
+    return read.version < known.version
+
+
+def note_all_throttles(view: ClusterView) -> None:
+    """Note every throttle: what is wanted, or what is set, may have changed."""
+    view.work.participants.note_all(view.work.applied_throttles)
+
+
+def applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecord) -> None:
+    """Fold in an applied throttle and the settings written with it."""
+    applied = record.lease
+    view.work.applied_throttles[applied.entity] = replace(applied, version=_next(applied.version))
+    view.own_records.unconfirmed_throttles.discard(applied.entity)
+    config = applied_throttles.EntityConfig(dict(record.values), _next(record.expected_version))
+    view.own_records.entity_configs[applied.entity] = config
+    view.own_records.throttle_refusals.pop(applied.entity, None)
+    view.work.participants.note(applied.entity)
+
+
+def applied_throttle_ended(view: ClusterView, record: records.AppliedThrottleEndedRecord) -> None:
+    """Fold in the end of an applied throttle; the entity is read and decided again."""
+    view.work.applied_throttles.pop(record.entity, None)
+    view.own_records.unconfirmed_throttles.discard(record.entity)
+    _forget(view, record.entity)
+    view.own_records.throttle_refusals.pop(record.entity, None)
+    view.work.participants.note(record.entity)
+
+
+def throttles_settled(view: ClusterView, record: records.ThrottlesSettledRecord) -> None:
+    """Fold in settled entities: steps may begin on them."""
+    work, own_records = view.work, view.own_records
+    for settled in record.settled:
+        entity = settled.entity
+        if not work.participants.settle(entity, settled.note):
+            continue
+        if settled.kept:
+            own_records.kept_throttles[entity] = settled.kept
+        else:
+            own_records.kept_throttles.pop(entity, None)
+        if entity not in work.applied_throttles:
+            # It is not refreshed any more: next time it has to be read first.
+            _forget(view, entity)
+
+
+def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
+    view.own_records.entity_configs.pop(entity, None)
+    view.own_records.asked_entities.pop(entity, None)
+
+
+def applied_throttle_rejected(
+    view: ClusterView, record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
+) -> effects.Effect:
+    """Invalidate an entity whose write was rejected by a race; return the read of its settings."""
+    entity = _entity_of(record)
+    view.own_records.unconfirmed_throttles.add(entity)
+    _forget(view, entity)
+    view.work.participants.note(entity)
+    wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
+    return effects.ReadEntityConfigs((entity,))
+
+
+def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant) -> None:
+    """Note that an applied throttle cannot be written; it is retried later."""
+    for record in change.records:
+        if isinstance(record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord):
+            entity = _entity_of(record)
+            view.own_records.throttle_refusals[entity] = applied_throttles.ThrottleRefusal(why, now)
+            view.work.participants.note(entity)
+            wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
+
+
+def _entity_of(
+    record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord,
+) -> applied_throttles.Entity:
+    return (
+        record.lease.entity if isinstance(record, records.AppliedThrottleRecord) else record.entity
+    )
+
+
+def _next(version: ZkVersion | None) -> ZkVersion:
+    return ZkVersion(0) if version is None else ZkVersion(version + 1)

@@ -1,0 +1,140 @@
+"""
+The values of throttle settings: merged with those of others, and restored afterwards.
+
+Pure text processing of one setting at a time. The value of others is never replaced: their rate
+stays, ``*`` stays, a list gets our entries added and in the end only those removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controller.core.pacing import applied_throttles
+
+LISTS: Final = (applied_throttles.LEADER_REPLICAS, applied_throttles.FOLLOWER_REPLICAS)
+COPY_RATES: Final = (applied_throttles.LEADER_RATE, applied_throttles.FOLLOWER_RATE)
+RATES: Final = (*COPY_RATES, applied_throttles.MOVE_RATE)
+EVERY_REPLICA: Final = "*"
+LIST_BYTES_MAX: Final = 150_000
+"""A longer list becomes ``*``: two of them, and the record of both, share one multi of 1 MB."""
+
+Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """
+    One setting as wanted: the whole value, our part of it, and the part of others.
+
+    Without a part of ours it is as others set it, and absent where ``before`` is None.
+    """
+
+    value: str
+    ours: str
+    before: str | None
+
+
+def entries(text: str | None) -> tuple[str, ...]:
+    """Split a list of throttled replicas."""
+    return tuple(e for part in (text or "").split(",") if (e := part.strip()))
+
+
+def merged(
+    wanted: Iterable[str],
+    have: str | None,
+    ours: str | None,
+    before: str | None,
+    lifted: Collection[str] = (),
+) -> Setting | None:
+    """
+    Return a list with the wanted entries in it, and without lifted ones of ours.
+
+    Args:
+        wanted: The entries that must be listed, in order.
+        have: The present value.
+        ours: The part of it that we added; None: nothing.
+        before: The value before that.
+        lifted: Partitions, by number, whose copies have no throttle any more.
+
+    Returns:
+        None if nothing has to be changed, as every wanted entry is present or ``*`` is.
+
+    """
+    present = entries(have)
+    mine = set(entries(ours))
+    if EVERY_REPLICA in present:
+        narrowed = _narrowed(wanted, before) if lifted and have == ours else None
+        return None if narrowed is None or narrowed.value == have else narrowed
+    missing = set(wanted).difference(present)
+    surplus = mine.intersection(present).difference(wanted) if lifted else ()
+    if not missing and not any(e.partition(":")[0] in lifted for e in surplus):
+        return None
+    theirs = tuple(e for e in present if e not in mine)
+    had = have if ours is None else before
+    return _joined(theirs, wanted, ",".join(theirs) if theirs else None if had is None else "")
+
+
+def _narrowed(wanted: Iterable[str], before: str | None) -> Setting | None:
+    """Return the list that replaces a ``*`` of ours; None if the former value is ``*``, too."""
+    theirs = entries(before)
+    return None if EVERY_REPLICA in theirs else _joined(theirs, wanted, before)
+
+
+def _joined(theirs: tuple[str, ...], wanted: Iterable[str], before: str | None) -> Setting:
+    added = tuple(e for e in wanted if e not in set(theirs))
+    value = ",".join(theirs + added)
+    if len(value) > LIST_BYTES_MAX:
+        return Setting(EVERY_REPLICA, EVERY_REPLICA, before)
+    return Setting(value, ",".join(added), before)
+
+
+def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
+    """
+    Return a rate; None if it is set already, or a rate of others is.
+
+    A rate of ours that was removed by others is set again: the copies are still running.
+    """
+    text = str(wanted)
+    if have not in (None, ours) or have == text:
+        return None
+    return Setting(text, text, None)
+
+
+def restored(
+    applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
+) -> Settings | None:
+    """
+    Return an entity's settings without our part; None if none of ours is left.
+
+    Values that others changed since are left alone.
+    """
+    values = dict(config.values)
+    for key, ours in applied.ours.items():
+        rest = _rest(key, values.get(key), ours, applied.before.get(key))
+        if rest is None:
+            values.pop(key, None)
+        else:
+            values[key] = rest
+    if config.version is None or values == dict(config.values):
+        return None
+    return as_settings(values)
+
+
+def _rest(key: str, have: str | None, ours: str, before: str | None) -> str | None:
+    if have is None:
+        return None
+    if key in RATES or ours == EVERY_REPLICA:
+        return before if have == ours else have
+    mine = set(entries(ours))
+    present = entries(have)
+    theirs = tuple(e for e in present if e not in mine)
+    if len(theirs) == len(present):
+        return have
+    return ",".join(theirs) if theirs or before is not None else None
+
+
+def as_settings(values: Mapping[str, str]) -> Settings:
+    """Return settings in the form in which they are written."""
+    return tuple(sorted(values.items()))

@@ -1,0 +1,334 @@
+"""
+Replication throttles: which Kafka settings the open reassignments need, and which to lift.
+
+Level-triggered: the open reassignments define what is wanted, the applied throttles what we set,
+the settings what is in force; the difference is written, settings and record in one multi. A
+request's partitions are listed as long as one of them is open in the topic, so that nothing is
+rewritten as they end one by one. No step that copies begins before its throttle is in force.
+
+Invariants: a setting is changed only at the version it was read at; settings of others are left
+alone (``throttle_settings``); a throttle that is not needed any more is lifted by the leading
+daemon, in a tenure or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core import effects, model, records
+from controller.core.model import (
+    START,
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    Replicas,
+    TopicPartition,
+)
+from controller.core.pacing import applied_throttles, throttle_settings
+from controller.core.pacing.limits_in_force import move_throttle_of, throttle_of
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+from controller.errors import InvariantError
+
+THROTTLE_TIMER: Final = "throttles"
+RETRY_S: Final = 5.0
+"""The time after which a rejected write, or an unreadable setting, is tried again, in seconds."""
+CHANGES_MAX: Final = 200
+"""Entities written per cycle: notifications for thousands of topics take seconds."""
+READS_MAX: Final = 1000
+KEPT_SHOWN_MAX: Final = 60
+"""Characters of a value of others that are shown: a list may be very long."""
+
+
+def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
+    """Return what has to be read, set and lifted."""
+    work = view.work
+    if not (work.participants.unsettled or due.throttles or due.timer) or not _knows_enough(view):
+        return records.Decision()
+    changes: list[records.Change] = []
+    settled: list[records.Settled] = []
+    reads = _stale_throttles(view, now) if due.timer else []
+    for entity, note in work.participants.unsettled.items():
+        if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
+            break
+        answer = _look_at(view, entity, note, now)
+        if isinstance(answer, records.Change):
+            changes.append(answer)
+        elif isinstance(answer, records.Settled):
+            settled.append(answer)
+        elif _may_read(view, entity, now):
+            reads.append(entity)
+    if settled:
+        changes.append(records.Change((records.ThrottlesSettledRecord(tuple(settled)),)))
+    following: list[effects.Effect] = [effects.ReadEntityConfigs(tuple(reads))] if reads else []
+    if work.participants.unsettled:
+        following.append(effects.SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
+    elif work.applied_throttles:
+        following.append(
+            effects.SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s))
+        )
+    return records.Decision(tuple(changes), tuple(following))
+
+
+def _knows_enough(view: ClusterView) -> bool:
+    """Return whether the open reassignments, their requests and the applied throttles are known."""
+    return (
+        view.role.leading
+        and view.own_records.applied_throttles_read
+        and view.own_records.specs_read
+        and view.own_records.history_read
+        and view.intake.controls_known
+        and (view.tenure.held is not None or view.is_warm)
+    )
+
+
+def _stale_throttles(view: ClusterView, now: Instant) -> list[applied_throttles.Entity]:
+    """Return entities whose settings were read long ago: others may have cleared the throttle."""
+    refresh_s = view.options.config_refresh_s
+    return [
+        e
+        for e in view.work.applied_throttles
+        if now - view.own_records.asked_entities.get(e, START) >= refresh_s
+    ]
+
+
+def _may_read(view: ClusterView, entity: applied_throttles.Entity, now: Instant) -> bool:
+    """Return whether an entity's settings are unknown and not being read."""
+    if isinstance(view.own_records.entity_configs.get(entity), applied_throttles.EntityConfig):
+        return False
+    asked = view.own_records.asked_entities.get(entity)
+    return asked is None or now - asked >= RETRY_S
+
+
+# --- one topic or broker -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The wanted settings of an entity; empty: none."""
+
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rates: Mapping[str, int] = field(default_factory=dict)
+    lifted: frozenset[str] = frozenset()
+    """Open partitions of a topic, by number, that have no throttle: our entries are removed."""
+
+    def __bool__(self) -> bool:
+        return bool(self.lists) or bool(self.rates)
+
+
+def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
+    """
+    Return what the open reassignments of throttled requests want of a topic or a broker.
+
+    A topic lists their replicas; a broker has the lowest rates of the requests that concern it.
+    """
+    requests = view.work.participants.requests.get(entity)
+    rates = {r: rate for r in requests or () if (rate := throttle_of(view, r)) is not None}
+    kind, _, name = entity.partition("/")
+    if kind == "brokers":
+        wanted = dict.fromkeys(throttle_settings.COPY_RATES, min(rates.values())) if rates else {}
+        movers = view.work.participants.movers.get(entity, ())
+        moves = [rate for r in movers if (rate := move_throttle_of(view, r)) is not None]
+        return Wanted(rates=wanted | ({applied_throttles.MOVE_RATE: min(moves)} if moves else {}))
+    if not rates:
+        return Wanted()
+    participants = sorted(view.work.participants.topics.get(name, {}).items())
+    throttled = [
+        (n, participant) for n, participant in participants if participant.spec.request in rates
+    ]
+    return Wanted(
+        lists={
+            applied_throttles.LEADER_REPLICAS: _listed(
+                (n, participant.sources) for n, participant in throttled
+            ),
+            applied_throttles.FOLLOWER_REPLICAS: _listed(
+                (n, participant.receivers) for n, participant in throttled
+            ),
+        },
+        lifted=frozenset(
+            str(n) for n, participant in participants if participant.spec.request not in rates
+        ),
+    )
+
+
+def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
+    return tuple(f"{partition}:{broker}" for partition, ids in replicas for broker in sorted(ids))
+
+
+def _look_at(
+    view: ClusterView, entity: applied_throttles.Entity, note: int, now: Instant
+) -> records.Change | records.Settled | None:
+    """Return the write an entity needs, that it is settled, or None while a read is awaited."""
+    refusal = view.own_records.throttle_refusals.get(entity)
+    if refusal is not None and now - refusal.at < RETRY_S:
+        return None
+    applied = view.work.applied_throttles.get(entity)
+    wanted = wanted_of(view, entity)
+    # A dead broker gets the rate when it is back, and copies nothing before.
+    is_dead = bool(wanted) and not _is_live(view, entity)
+    if is_dead or (not wanted and applied is None):
+        return records.Settled(entity, note)
+    config = view.own_records.entity_configs.get(entity)
+    if not isinstance(config, applied_throttles.EntityConfig):
+        return None
+    return _difference(entity, wanted, applied, config) or records.Settled(
+        entity, note, _kept(wanted, applied, config)
+    )
+
+
+def _difference(
+    entity: applied_throttles.Entity,
+    wanted: Wanted,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
+) -> records.Change | None:
+    """Return the write that turns the present settings into the wanted ones; None if equal."""
+    if not wanted and applied is not None:
+        return _lifted(applied, config)
+    settings = dict(_changed(wanted, applied, config))
+    return _set(entity, applied, config, settings) if settings else None
+
+
+def _is_live(view: ClusterView, entity: applied_throttles.Entity) -> bool:
+    kind, _, name = entity.partition("/")
+    return kind != "brokers" or BrokerId(int(name)) in view.cluster.brokers
+
+
+def _changed(
+    wanted: Wanted,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
+) -> Iterator[tuple[str, throttle_settings.Setting]]:
+    """Yield each setting that has to be written."""
+    ours = {} if applied is None else applied.ours
+    before = {} if applied is None else applied.before
+    for key, listed in wanted.lists.items():
+        have = config.values.get(key)
+        setting = throttle_settings.merged(
+            listed, have, ours.get(key), before.get(key), wanted.lifted
+        )
+        if setting is not None:
+            yield key, setting
+    for key, rate in wanted.rates.items():
+        setting = throttle_settings.rated(rate, config.values.get(key), ours.get(key))
+        if setting is not None:
+            yield key, setting
+    for key in throttle_settings.RATES:
+        # A broker may have only one of the two throttles any longer.
+        have = config.values.get(key)
+        if wanted.rates and key not in wanted.rates and key in ours:
+            before_it = before.get(key) if have == ours[key] else have
+            yield key, throttle_settings.Setting("", "", before_it)
+
+
+def _set(
+    entity: applied_throttles.Entity,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
+    settings: Mapping[str, throttle_settings.Setting],
+) -> records.Change:
+    """Write settings together with the record of their former values."""
+    ours = {} if applied is None else dict(applied.ours)
+    before = {} if applied is None else dict(applied.before)
+    values = dict(config.values)
+    for key, setting in settings.items():
+        if setting.ours:
+            values[key], ours[key], before[key] = setting.value, setting.ours, setting.before
+            continue
+        ours.pop(key, None)
+        before.pop(key, None)
+        if setting.before is None:
+            values.pop(key, None)
+        else:
+            values[key] = setting.before
+    version = None if applied is None else applied.version
+    written = records.AppliedThrottleRecord(
+        applied_throttles.AppliedThrottle(entity, ours, before, version),
+        throttle_settings.as_settings(values),
+        config.version,
+    )
+    return records.Change((written,))
+
+
+def _lifted(
+    applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
+) -> records.Change:
+    if applied.version is None:
+        raise InvariantError(f"the throttle of {applied.entity} was never written")
+    values = throttle_settings.restored(applied, config)
+    version = None if values is None else config.version
+    return records.Change(
+        (records.AppliedThrottleEndedRecord(applied.entity, applied.version, values, version),)
+    )
+
+
+def _kept(
+    wanted: Wanted,
+    applied: applied_throttles.AppliedThrottle | None,
+    config: applied_throttles.EntityConfig,
+) -> tuple[str, ...]:
+    """Return the settings of others that replace a wanted one, as ``key=value``."""
+    ours = {} if applied is None else applied.ours
+    kept = []
+    for key in (
+        *(k for k in throttle_settings.LISTS if wanted.lists.get(k)),
+        *wanted.rates,
+    ):
+        have = config.values.get(key)
+        is_whole = (
+            key in throttle_settings.RATES
+            or key not in ours
+            or (have or "").strip() == throttle_settings.EVERY_REPLICA
+        )
+        if have is not None and is_whole and have != ours.get(key):
+            kept.append(f"{key}={have[:KEPT_SHOWN_MAX]}")
+    return tuple(kept)
+
+
+# --- the gate ----------------------------------------------------------------------------------
+
+
+def throttle_gate(
+    view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
+) -> Blocked | None:
+    """Return what keeps a step that copies from beginning: its throttle is not in force yet."""
+    work = view.work
+    if spec.route is model.Route.FOREIGN or throttle_of(view, spec.request) is None:
+        return None
+    if not view.own_records.applied_throttles_read or not work.participants.holds(partition, spec):
+        return Blocked(BlockedBy.THROTTLE, "the applied throttles are being read")
+    for entity in work.participants.entities(partition):
+        stands = entity in work.applied_throttles or entity in view.own_records.kept_throttles
+        if entity in work.participants.unsettled or (_is_live(view, entity) and not stands):
+            return Blocked(BlockedBy.THROTTLE, _why(view, entity))
+    return None
+
+
+def move_throttle_gate(
+    view: ClusterView, broker: BrokerId, spec: model.ReassignmentSpec
+) -> Blocked | None:
+    """Return what keeps a broker from moving a replica: its throttle is not in force yet."""
+    entity, work = applied_throttles.broker_entity(broker), view.work
+    if move_throttle_of(view, spec.request) is None:
+        return None
+    stands = entity in work.applied_throttles or entity in view.own_records.kept_throttles
+    if (
+        view.own_records.applied_throttles_read
+        and stands
+        and entity not in (work.participants.unsettled)
+    ):
+        return None
+    return Blocked(BlockedBy.THROTTLE, _why(view, entity))
+
+
+def _why(view: ClusterView, entity: applied_throttles.Entity) -> str:
+    refusal = view.own_records.throttle_refusals.get(entity)
+    if refusal is not None:
+        return f"the throttle of {entity} cannot be written: {refusal.why}"
+    config = view.own_records.entity_configs.get(entity)
+    if isinstance(config, str):
+        return f"the settings of {entity} cannot be read: {config}"
+    return f"the throttle of {entity} is being set"

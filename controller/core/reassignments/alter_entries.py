@@ -1,0 +1,95 @@
+"""
+Alter entries to the cluster's own controller: their preconditions and the back-off after them.
+
+The gates are a function of these facts: while none of them changes, their result holds. Where one
+changed before the request is sent, it is withdrawn and everything is decided again. For the same
+reason a request that was not carried out is never repeated unchanged: after the back-off everything
+is decided again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from controller.core import effects, model, wakeups
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, TopicPartition
+from controller.core.reassignments import phases
+from controller.core.records import Decision
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+
+class AlterPreconditions(NamedTuple):
+    """The facts about one partition."""
+
+    spec: model.ReassignmentSpec
+    assignment: model.PartitionAssignment
+    state: model.PartitionState
+    settings: model.TopicConfig | None
+    live: tuple[tuple[BrokerId, model.BrokerEpoch], ...]
+    """Live brokers that have, had or are to have a replica, with their registrations."""
+
+
+def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
+    """Return the facts; None where one is unknown, outdated, or of a former topic."""
+    reassignment = view.work.reassignments.get(partition)
+    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    if reassignment is None or assignment is None or state is None:
+        return None
+    if view.is_of_former_topic(partition):
+        # The present topic may be equal in all else.
+        return None
+    if view.tenure.watched.get(partition) is not True:
+        return None
+    spec = reassignment.spec
+    concerned = {*assignment.replicas, *spec.target, *(spec.original or ())}
+    live = (
+        (b, view.cluster.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition)
+    )
+    return AlterPreconditions(
+        spec, assignment, state, view.session.configs.get(partition.topic), tuple(live)
+    )
+
+
+# --- the back-off --------------------------------------------------------------------------------
+
+
+BACKOFF_S: Final = 5.0
+"""The back-off after an alter entry that was refused, or not answered, in seconds."""
+UNSENT_S: Final = 1.0
+"""The back-off where no controller received the request: the role changes hands."""
+UNDONE_S: Final = 60.0
+"""The back-off after a step that another client took back and is likely to take back again."""
+SEEN_S: Final = 10.0
+"""How long an accepted alter entry may take to appear in ZooKeeper, in seconds."""
+
+
+def backoff_of(phase: phases.AwaitingController) -> float:
+    """Return the back-off after an alter entry that was not carried out, in seconds."""
+    return UNSENT_S if phase.fate is model.AlterOutcome.UNSENT else BACKOFF_S
+
+
+def backing_off(phase: phases.Phase, now: Instant) -> Blocked | None:
+    """Return that the partition backs off after its last alter entry, and why."""
+    match phase:
+        case phases.Pending(not_before=until) if until is not None and now < until:
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
+        case phases.AwaitingController() if phase.error and now < phase.since + backoff_of(phase):
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
+        case _:
+            return None
+
+
+def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Set the timer of the next look at alter entries."""
+    if not (due.timer or due.answered):
+        return Decision()
+    following: list[effects.Effect] = []
+    times = [
+        max(phase.since + (backoff_of(phase) if phase.error else SEEN_S), now + UNSENT_S)
+        for phase in (r.phase for r in view.work.reassignments.values())
+        if isinstance(phase, phases.AwaitingController) and phase.error is not None
+    ]
+    if times:
+        following.append(effects.SetTimer(wakeups.SEEN_TIMER, Instant(min(times))))
+    return Decision(effects=tuple(following))

@@ -1,0 +1,267 @@
+"""
+Gates: whether a step may begin, and whether its dropped replicas may leave.
+
+The prerequisites of any step come last: the partition exists, its state is readable, its leader is
+live.
+
+A gate returns None (continue) or what is waited for, as a sentence. It is evaluated on the state
+that the next compare-and-set is conditional on; after a version conflict everything is decided
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from controller.core import model, options
+from controller.core.deletions import pending_deletions
+from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, TopicPartition
+from controller.core.reassignments.orphan_records import is_kept
+from controller.core.reassignments.steps import Step
+from controller.core.view import ClusterView
+
+IDS_MAX: Final = 50
+"""The most broker ids in a sentence."""
+
+
+def ids(replicas: Iterable[BrokerId]) -> str:
+    """Format broker ids for a sentence; of very many only the first."""
+    listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]
+    return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
+
+
+def isr_floor(view: ClusterView, topic: str, spec: model.ReassignmentSpec) -> int | None:
+    """
+    Return how many live ISR members must remain after a drop; None until settings are known.
+
+    max(1, min(min.insync.replicas, |FTR|)): Kafka's controller does not check it, and producers
+    fail.
+    """
+    config = view.session.configs.get(topic)
+    if config is None:
+        return None
+    return max(1, min(config.min_insync_replicas, len(spec.target)))
+
+
+def config_unknown(view: ClusterView, topic: str) -> Blocked:
+    """Return that the topic's settings are awaited, and why they are unknown."""
+    why = view.session.config_errors.get(topic, "not read yet")
+    return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
+
+
+def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
+    view: ClusterView,
+    partition: TopicPartition,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
+    current: Replicas,
+    step: Step,
+    *,
+    by_others: bool = False,
+) -> Blocked | None:
+    """
+    Return what keeps a step from beginning: settings, a dead broker, a replica out of the ISR.
+
+    A step that another controller carries out (``by_others``) need not wait for old copies, which
+    that controller fences, nor for deletions, as it has the role for both.
+    """
+    return (
+        (None if by_others else _deletion_gate(view, partition.topic))
+        or _settings_gate(view, partition)
+        or _live_gate(view, partition, step.adding)
+        or (None if by_others else _orphan_gate(view, partition, step.adding))
+        or _isr_gate(view, partition, spec, state, current, step)
+    )
+
+
+def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
+    """Return that a topic is to be deleted soon: a copy would delay its deletion."""
+    if topic not in (view.session.deletions or ()):
+        return None
+    if pending_deletions.left_to_a_broker(view, {topic}):
+        is_on_demand = view.options.tenure is options.TenurePolicy.ON_DEMAND
+        if topic in view.role.yielded or not is_on_demand:
+            return None
+    return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
+
+
+def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | None:
+    if partition.topic in view.session.configs:
+        return None
+    return config_unknown(view, partition.topic)
+
+
+def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+    dead = tuple(r for r in adding if not view.is_live(r, partition))
+    if not dead:
+        leaving = tuple(r for r in adding if not view.is_staying(r, partition))
+        if not leaving:
+            return None
+        detail = f"broker {ids(leaving)} of the target is shutting down"
+        return Blocked(BlockedBy.BROKER_DEAD, detail)
+    return _broker_dead(view, dead, f"broker {ids(dead)} of the target is not live")
+
+
+def _broker_dead(view: ClusterView, dead: Replicas, detail: str) -> Blocked:
+    """Return that replicas are not live; if brokers of them are, that their disks are not."""
+    offline = tuple(r for r in dead if r in view.cluster.brokers)
+    if offline:
+        detail = f"the log directory of the replica on broker {ids(offline)} is offline"
+    return Blocked(BlockedBy.BROKER_DEAD, detail)
+
+
+def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+    work = view.work
+    for broker in adding:
+        orphan = work.orphans.get((broker, partition))
+        if orphan is not None and view.is_undeletable(orphan):
+            # A second copy on another disk would keep the broker from starting with both disks.
+            return Blocked(
+                BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
+            )
+        if orphan is not None and orphan not in work.orphans_failed:
+            # A StopReplica may be under way, and below version 3 no epoch would fence it.
+            detail = f"broker {broker} is still deleting its old copy"
+            if is_kept(view, partition):
+                detail = (
+                    f"broker {broker} is to delete its old copy, which is kept until all live "
+                    "replicas are in the ISR"
+                )
+            return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
+    return None
+
+
+def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
+    view: ClusterView,
+    partition: TopicPartition,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
+    current: Replicas,
+    step: Step,
+) -> Blocked | None:
+    # A rollback is judged by the resulting ISR, not by whether every original replica is live.
+    lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
+    if lagging and not spec.rolls_back:
+        return _not_in_isr(view, partition, lagging)
+    return None
+
+
+def sync_gate(
+    view: ClusterView,
+    partition: TopicPartition,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
+    target: Replicas,
+) -> Blocked | None:
+    """
+    Return what keeps the step's target from being within the ISR.
+
+    A replica outside the final target is not awaited: if it died or lags, the next step drops it
+    first. Where all lagging replicas are live and being added, and their leader is live, the
+    partition is copying.
+    """
+    lagging = tuple(r for r in target if r in spec.target and r not in state.isr)
+    if not lagging:
+        return None
+    assignment = view.session.known_assignment(partition)
+    adding = () if assignment is None else assignment.adding_replicas
+    is_copying = view.is_live(state.leader, partition) and set(lagging) <= set(adding)
+    return _not_in_isr(view, partition, lagging, is_copying=is_copying)
+
+
+def _not_in_isr(
+    view: ClusterView, partition: TopicPartition, lagging: Replicas, *, is_copying: bool = False
+) -> Blocked:
+    dead = tuple(r for r in lagging if not view.is_live(r, partition))
+    if dead:
+        return _broker_dead(view, dead, f"replica {ids(dead)} is not live")
+    conflict = id_conflict(view, partition, lagging)
+    if conflict is not None:
+        return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, conflict)
+    detail = f"replica {ids(lagging)} is not in ISR"
+    return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, detail, is_copying)
+
+
+def id_conflict(
+    view: ClusterView, partition: TopicPartition, replicas: Iterable[BrokerId]
+) -> str | None:
+    """Return which of these brokers refuse the topic's id, as a sentence; None: none does."""
+    refusing = [b for b in replicas if (b, partition) in view.tenure.id_conflicts]
+    if not refusing:
+        return None
+    return (
+        f"broker {ids(refusing)} has a log of another topic of this name and refuses the topic id "
+        "(INCONSISTENT_TOPIC_ID)"
+    )
+
+
+def drop_gate(
+    view: ClusterView,
+    partition: TopicPartition,
+    spec: model.ReassignmentSpec,
+    state: model.PartitionState,
+    dropping: Replicas,
+) -> Blocked | None:
+    """Return what keeps the dropped replicas from leaving the ISR now."""
+    floor = isr_floor(view, partition.topic, spec)
+    if floor is None:
+        return config_unknown(view, partition.topic)
+    remaining = tuple(r for r in state.isr if r not in dropping and view.is_staying(r, partition))
+    if len(remaining) < floor:
+        return Blocked(
+            BlockedBy.MIN_ISR,
+            f"only {ids(remaining) or 'no replica'} would stay in sync without {ids(dropping)}, "
+            f"{floor} needed",
+        )
+    return None
+
+
+# --- prerequisites of any step ------------------------------------------------------------------
+
+
+def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Return whether the partition, or the one that its reassignment is for, is known not to exist.
+
+    A topic of the same name may have been created since.
+    """
+    topic = view.session.topics.get(partition.topic)
+    if topic is None:
+        return view.session.listed is not None and partition.topic not in view.session.listed
+    if view.is_of_former_topic(partition):
+        return True
+    return not topic.stale and partition.partition not in topic.partitions
+
+
+def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
+    """Return that the znodes of the partition are not known, and why."""
+    why = view.session.unreadable_topics.get(partition.topic)
+    if why is not None:
+        return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be decoded: {why}")
+    if partition in view.tenure.stateless:
+        return Blocked(
+            BlockedBy.STATE_UNKNOWN, "it has no state znode: no controller wrote one yet"
+        )
+    why = view.tenure.unreadable_states.get(partition)
+    if why is not None:
+        return Blocked(BlockedBy.STATE_UNKNOWN, f"its state znode cannot be decoded: {why}")
+    return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
+
+
+def leader_missing(state: model.PartitionState) -> Blocked:
+    """Return that the partition has no live leader, and which replicas could lead."""
+    if state.leader != model.NO_LEADER:
+        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
+    return Blocked(
+        BlockedBy.NO_LEADER, f"it has no leader: no member of its ISR ({ids(state.isr)}) is live"
+    )
+
+
+def leader_unassigned(state: model.PartitionState) -> Blocked:
+    """Return that the leader is not a replica: no LeaderAndIsr would reach it."""
+    return Blocked(
+        BlockedBy.NO_LEADER,
+        f"leader {state.leader} is not a replica any more, and no replica is live and in the ISR",
+    )

@@ -1,0 +1,235 @@
+"""
+Count reassignments in progress: begun, changed and dropped ones, and their steps in flight.
+
+The only place where the counts behind the limits change; each equals a recount. Throttles, sizes
+and health follow each reassignment that begins, changes or ends here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeVar
+
+from controller.core import wakeups
+from controller.core.disks import disk_reservations, log_directories, partition_sizes
+from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
+from controller.core.pacing import isr_health
+from controller.core.reassignments import foreign, phases
+from controller.core.reassignments.model import Load, Reassignment
+from controller.core.view import ClusterView
+
+Key = TypeVar("Key")
+
+
+def begin(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
+) -> None:
+    """Begin a reassignment and count it."""
+    request = view.work.request_of(reassignment.spec.request, now)
+    request.open += 1
+    request.settled.add(partition)
+    request.has_ended = False
+    if reassignment.spec.route is Route.FOREIGN:
+        request.route, request.kind = Route.FOREIGN, "foreign"
+        request.total += 1
+    view.work.reassignments[partition] = reassignment
+    view.work.other_routes += reassignment.spec.route is not Route.REQUEST
+    _count(view.work.topics_at_work, partition.topic, 1)
+    _count_rolling_back(view, reassignment.spec, 1)
+    _reflect_spec(view, partition, now)
+    if reassignment.in_flight:
+        count_in_flight(view, reassignment, 1)
+    elif reassignment.spec.rolls_back:
+        view.tenure.resumed[partition] = None
+    else:
+        view.tenure.waiting.add(partition, reassignment.spec.request)
+
+
+def change_spec(
+    view: ClusterView,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    spec: ReassignmentSpec,
+    now: Instant,
+) -> None:
+    """Give a reassignment another spec, of the same request or of another."""
+    tenure = view.tenure
+    moving = reassignment.in_flight
+    if moving:
+        count_in_flight(view, reassignment, -1)
+    if spec.request != reassignment.spec.request:
+        view.work.request_of(reassignment.spec.request, now).open -= 1
+        later = view.work.request_of(spec.request, now)
+        later.open += 1
+        later.settled.add(partition)
+        wakeups.wake(view.due, wakeups.Finding.REQUEST_REPLACED)
+    view.work.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
+    _count_rolling_back(view, reassignment.spec, -1)
+    reassignment.spec = spec
+    _count_rolling_back(view, spec, 1)
+    _reflect_spec(view, partition, now)
+    log_directories.reflect_spec(view, partition, now)
+    if moving:
+        count_in_flight(view, reassignment, 1)
+    elif spec.rolls_back:
+        # A rollback precedes what has not begun.
+        tenure.waiting.discard(partition)
+        tenure.resumed[partition] = None
+    elif partition in tenure.waiting:
+        tenure.waiting.add(partition, spec.request)
+
+
+def _count_rolling_back(view: ClusterView, spec: ReassignmentSpec, change: int) -> None:
+    if spec.cancelled_by is not None:
+        _count(view.work.rolling_back, spec.cancelled_by, change)
+
+
+def _count(counts: Counter[Key], key: Key, change: int) -> None:
+    """Count by key; a key without a count is removed."""
+    counts[key] += change
+    if not counts[key]:
+        del counts[key]
+
+
+def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
+    """Count a step that begins or ends, in total and for its request."""
+    if foreign.is_limited(view, reassignment.spec):
+        view.tenure.in_flight += change
+    request = view.work.requests.get(reassignment.spec.request)
+    if request is not None:
+        request.in_flight += change
+
+
+def restart_step(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
+) -> None:
+    """Continue a step from the topic znode, whatever this tenure did with a former one."""
+    assignment = view.session.known_assignment(partition)
+    view.tenure.acked.pop(partition, None)
+    view.tenure.watched.pop(partition, None)
+    unload(view, reassignment)
+    reassignment.inherited = True
+    view.due.add((partition,))
+    if assignment is not None and assignment.is_reassigning:
+        reassignment.enter(phases.Expanding(), now, partition, phases.PhaseCause.RESET)
+        _reflect_phase(view, partition, now)
+        return
+    reassignment.enter(phases.Pending(), now, partition, phases.PhaseCause.RESET)
+    _reflect_phase(view, partition, now)
+    count_in_flight(view, reassignment, -1)
+    view.tenure.resumed[partition] = None
+    wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
+
+
+def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    """Drop a reassignment that ended, or whose record turned out not to exist."""
+    work = view.work
+    reassignment = work.reassignments.pop(partition, None)
+    view.tenure.waiting.discard(partition)
+    view.tenure.resumed.pop(partition, None)
+    if reassignment is None:
+        return
+    disk_reservations.reserve(view, partition, now)
+    log_directories.reflect_end(view, partition, reassignment)
+    work.other_routes += reassignment.spec.route is not Route.REQUEST
+    _count(work.topics_at_work, partition.topic, -1)
+    _count_rolling_back(view, reassignment.spec, -1)
+    if reassignment.in_flight:
+        count_in_flight(view, reassignment, -1)
+    unload(view, reassignment)
+    request = work.requests.get(reassignment.spec.request)
+    if request is not None:
+        request.open -= 1
+    view.tenure.watched.pop(partition, None)
+    _reflect_end(view, partition)
+
+
+def reload(
+    view: ClusterView,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    before: phases.Phase,
+) -> None:
+    """Count the copies of the step that the present phase begins or finds, and no others."""
+    match reassignment.phase:
+        case phases.Starting() | phases.AwaitingController():
+            unload(view, reassignment)
+            load(view, partition, reassignment)
+        case phases.Syncing() if isinstance(before, phases.Expanding | phases.AwaitingController):
+            # Delegated: the topic znode shows the step, which an earlier daemon may have requested.
+            unload(view, reassignment)
+            if foreign.is_limited(view, reassignment.spec):
+                load(view, partition, reassignment)
+        case phases.Placing():
+            unload(view, reassignment)
+        case _:
+            pass
+
+
+def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
+    """Count what the step in flight copies against the limits."""
+    tenure = view.tenure
+    assignment = view.session.assignment(partition)
+    state = tenure.states.get(partition)
+    if assignment is None or state is None:
+        return
+    incoming = reassignment.receivers(assignment)
+    outgoing: BrokerId | None = state.leader if incoming else None
+    size = view.work.sizes.get(partition, 0) * len(incoming)
+    reassignment.load = Load(incoming, outgoing, size)
+    tenure.bytes_in_flight += size
+    for broker in incoming:
+        tenure.incoming[broker] = tenure.incoming.get(broker, 0) + 1
+    if outgoing is not None:
+        tenure.outgoing[outgoing] = tenure.outgoing.get(outgoing, 0) + 1
+
+
+def unload(view: ClusterView, reassignment: Reassignment) -> None:
+    """Release what the step in flight of a reassignment counted against the limits."""
+    load, reassignment.load = reassignment.load, None
+    if load is None:
+        return
+    wakeups.wake(view.due, wakeups.Finding.SLOT_FREED)
+    view.tenure.bytes_in_flight -= load.size
+    for broker in load.incoming:
+        view.tenure.incoming[broker] -= 1
+    if load.outgoing is not None:
+        view.tenure.outgoing[load.outgoing] -= 1
+
+
+def _reflect_phase(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    disk_reservations.reserve(view, partition, now)
+    log_directories.reflect_phase(view, partition, now)
+
+
+def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    """Update throttles, sizes and health for a reassignment that is new or has another spec."""
+    reflect_participants(view, partition)
+    partition_sizes.size_wanted(view, partition, now)
+    disk_reservations.reserve(view, partition, now)
+    isr_health.judge(view, partition)
+    wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
+
+
+def reflect_participants(view: ClusterView, partition: TopicPartition) -> None:
+    """Have throttles follow a reassignment; one of a former topic copies nothing."""
+    if view.is_of_former_topic(partition):
+        view.work.participants.drop(partition)
+        return
+    spec = view.work.reassignments[partition].spec
+    view.work.participants.put(partition, spec, view.session.known_assignment(partition))
+
+
+def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
+    """Update throttles, sizes and health for a reassignment that is gone."""
+    view.work.participants.drop(partition)
+    partition_sizes.forget_size(view, partition)
+    isr_health.judge(view, partition)
+    wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
+
+
+def first_phase(view: ClusterView, partition: TopicPartition) -> phases.Phase:
+    """Return the initial phase of a reassignment: a step in the topic znode is continued."""
+    assignment = view.session.assignment(partition)
+    begun = assignment is not None and assignment.is_reassigning
+    return phases.Expanding() if begun else phases.Pending()

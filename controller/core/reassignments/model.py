@@ -1,0 +1,154 @@
+"""
+The vocabulary of reassignments: one partition's reassignment, and its load.
+
+Held by the view and changed by ``observe`` and ``apply`` only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.core import model
+from controller.core.model import (
+    START,
+    Blocked,
+    BrokerId,
+    Instant,
+    Replicas,
+    TopicPartition,
+)
+from controller.core.reassignments import phases
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The load of the step in flight: brokers that receive a copy, and the one that serves it."""
+
+    incoming: Replicas
+    outgoing: BrokerId | None
+    size: int = 0
+    """Bytes to copy, as far as the partition's size is known."""
+
+
+@dataclass(slots=True)
+class Reassignment:
+    """One partition's reassignment: its durable spec and its progress."""
+
+    spec: model.ReassignmentSpec
+    since: Instant
+    phase: phases.Phase = field(default_factory=phases.Pending)
+    phase_since: Instant = START
+    step: int = 0
+    """Steps begun so far in this tenure; one that the tenure found in flight counts."""
+    blocked: Blocked | None = None
+    blocked_since: Instant | None = None
+    load: Load | None = None
+    part_way: bool = False
+    """Whether a tenure found it without a step in flight and away from its original replicas."""
+    inherited: bool = False
+    """Whether an earlier tenure, or another controller, took part in it."""
+    requested: Replicas | None = None
+    """Delegated: the target of the last alter entry, as far as this process knows."""
+    is_requested: bool = False
+    """Delegated: whether that request is under way or queued; no other is sent then."""
+    in_doubt: bool = False
+    """
+    Delegated: whether an unanswered alter entry may still be carried out, of this daemon or an
+    earlier one.
+    """
+    lost: frozenset[BrokerId] = model.NO_BROKERS
+    """Delegated: replicas that were dropped while their broker was dead."""
+    deleted: frozenset[BrokerId] = model.NO_BROKERS
+    """Dropped replicas whose deletion was confirmed in this tenure."""
+    rejoined: frozenset[BrokerId] = model.NO_BROKERS
+    """Added replicas whose broker registered since the partition's state was last written."""
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a step is in flight."""
+        return not isinstance(self.phase, phases.Pending | phases.Ended)
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether it is pending and to be considered again at a certain time only."""
+        return isinstance(self.phase, phases.Pending) and self.phase.not_before is not None
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether a step is in flight that waits only for its new replicas."""
+        return self.in_flight and self.blocked is not None and self.blocked.is_copying
+
+    @property
+    def may_be_made(self) -> bool:
+        """Delegated: whether the cluster's controller may still carry out a request for it."""
+        return self.is_requested or self.in_doubt
+
+    @property
+    def begun(self) -> bool:
+        """Whether any step of it may be in the topic znode."""
+        return self.step > 0 or self.in_flight
+
+    def receivers(self, assignment: model.PartitionAssignment) -> Replicas:
+        """Return the brokers to which the step in flight copies, or is to copy when it begins."""
+        removing, added = assignment.removing_replicas, assignment.adding_replicas
+        match self.phase:
+            case phases.Pending() | phases.Placing() | phases.Ended():
+                return ()
+            case phases.AwaitingController(target=target):
+                there = assignment.replicas
+                return tuple(r for r in target if r not in there or r in added)
+            case _:
+                return tuple(r for r in added if r not in removing)
+
+    def may_have_placed(self, assignment: model.PartitionAssignment) -> bool:
+        """
+        Return whether an earlier tenure or target may have had replicas moved between directories.
+
+        They ask for that when the topic znode is at the target.
+        """
+        placed = self.spec.placed_brokers if self.inherited else ()
+        return any(b in assignment.replicas for b in (*placed, *self.spec.unplaced))
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether it began its first step, in any tenure."""
+        return self.begun or self.part_way
+
+    def enter(
+        self,
+        phase: phases.Phase,
+        at: Instant,
+        partition: TopicPartition,
+        change: phases.PhaseCause = phases.PhaseCause.STEP,
+    ) -> None:
+        """
+        Enter a phase; the blocked reason of the former phase is cleared.
+
+        Raises:
+            InvariantError: the present phase may not be followed by it.
+
+        """
+        self.phase = phases.checked(self.phase, phase, change, partition)
+        self.phase_since = at
+        self.blocked = self.blocked_since = None
+
+    def update(self, phase: phases.Phase, partition: TopicPartition) -> None:
+        """
+        Change the fields of the present phase; its age and what it waits for stay.
+
+        Raises:
+            InvariantError: it is another phase, or one without such fields.
+
+        """
+        self.phase = phases.checked(self.phase, phase, phases.PhaseCause.UPDATE, partition)
+
+    def wait(self, blocked: Blocked | None, at: Instant) -> None:
+        """Note what it waits for; a new detail of the same reason does not restart the wait."""
+        before = self.blocked
+        if (
+            blocked is None
+            or before is None
+            or (before.by, before.is_copying) != (blocked.by, blocked.is_copying)
+        ):
+            self.blocked_since = at if blocked else None
+        self.blocked = blocked

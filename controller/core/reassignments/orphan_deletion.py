@@ -1,0 +1,154 @@
+"""
+Record the replicas that other controllers may have left on disks, and delete orphans.
+
+None of it delays a reassignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core import effects, events, model, records
+from controller.core.leadership import duties
+from controller.core.leadership.duties import leader_bounced
+from controller.core.model import Instant
+from controller.core.reassignments.orphan_records import is_kept, orphan_records
+from controller.core.records import Change, Decision
+from controller.core.state.process import Departure
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+LOST_WITHIN_S: Final = 5.0
+"""
+The time within which a broker carries out the StopReplica for a dropped replica, in seconds.
+
+One whose death is read within it after the drop may have missed the request.
+"""
+
+
+def announce_departures(view: ClusterView, due: Worklist) -> Decision:
+    """
+    Record the replicas that another controller dropped just before our claim: they may remain.
+
+    Recorded once: the record is deleted when the broker confirmed that no log is left. Where a
+    reassignment of ours continues, its own end records them.
+    """
+    work, cluster = view.work, view.cluster
+    changes = []
+    # Of other topics nothing new is known before a read.
+    for departure in cluster.departed if due.claimed or due.plan else ():
+        broker, partition, _ = departure
+        assignment = _assignment_since(view, departure)
+        if assignment is None or partition in work.reassignments:
+            continue
+        if broker not in assignment.replicas and (broker, partition) not in work.orphans:
+            left = ((broker, "dropped by another controller"),)
+            state = view.tenure.states.get(partition)
+            # Nothing is deleted before the leader confirmed the present epoch.
+            leader = (
+                (state.leader,) if state is not None and state.leader in cluster.brokers else ()
+            )
+            is_informed = not leader_bounced(view, due, partition)
+            following = duties.send_leader_and_isr(view, partition, leader) if is_informed else ()
+            written = orphan_records(view, partition, left)
+            changes.append(Change(written, partition=partition, effects=following))
+    return Decision(tuple(changes))
+
+
+def _assignment_since(view: ClusterView, departure: Departure) -> model.PartitionAssignment | None:
+    """Return the present assignment; None if it is not known, or of a later topic."""
+    topic = view.session.topics.get(departure.partition.topic)
+    if topic is None or topic.czxid != departure.topic_czxid:
+        return None
+    return view.session.assignment(departure.partition)
+
+
+def record_lost(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """
+    Record replicas that the cluster's controller dropped from brokers that prove to be dead.
+
+    A topic znode may be read before the registrations of brokers, though these changed first. The
+    controller sends StopReplica once; a broker that misses it keeps the log.
+    """
+    if not due.brokers_changed:
+        return Decision()
+    changes = []
+    for departure, seen in view.cluster.departed.items():
+        broker, partition, _ = departure
+        is_gone = broker not in view.cluster.brokers or broker in due.bounced
+        if not is_gone or now - seen > LOST_WITHIN_S:
+            continue
+        reassignment = view.work.reassignments.get(partition)
+        if reassignment is not None and broker in reassignment.lost:
+            continue
+        assignment = _assignment_since(view, departure)
+        if assignment is None or broker in assignment.replicas:
+            continue
+        if (broker, partition) not in view.work.orphans:
+            left = ((broker, "its broker died when the controller dropped the replica"),)
+            changes.append(Change(orphan_records(view, partition, left), partition=partition))
+    return Decision(tuple(changes))
+
+
+def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
+    """Delete orphans whose broker is back, if it is still safe."""
+    tenure = view.tenure
+    ended = set(due.buried)
+    following: list[effects.Effect] = []
+    if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
+        for orphan in view.work.orphans.values():
+            if _is_obsolete(view, orphan):
+                ended.add(orphan)
+                continue
+            if orphan in tenure.orphans_tried or view.is_undeletable(orphan):
+                continue
+            if orphan.broker in view.cluster.brokers and _is_deletable(view, orphan):
+                epoch = tenure.states[orphan.partition].leader_epoch
+                following += [
+                    effects.SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
+                    for delete in (False, True)
+                ]
+    changes = [Change((records.OrphanEndedRecord(orphan),)) for orphan in _in_order(ended)]
+    return Decision(tuple(changes), tuple(following))
+
+
+def _in_order(orphans: Iterable[events.Orphan]) -> list[events.Orphan]:
+    return sorted(orphans, key=lambda o: (o.broker, o.partition))
+
+
+def _is_obsolete(view: ClusterView, orphan: events.Orphan) -> bool:
+    """
+    Return whether a record will never be ours to delete.
+
+    The topic is gone, was recreated, or has a replica on that broker again. A kept record would be
+    endless work, and the role would be held for it.
+    """
+    name, number = orphan.partition
+    topic = view.session.topics.get(name)
+    if topic is None or topic.stale:
+        return view.session.listed is not None and name not in view.session.listed
+    assignment = topic.partitions.get(number)
+    again = assignment is not None and orphan.broker in assignment.replicas
+    return again or topic.czxid != orphan.topic_czxid
+
+
+def _is_deletable(view: ClusterView, orphan: events.Orphan) -> bool:
+    """
+    Return whether an orphan may be deleted.
+
+    Its very topic exists, has no replica on that broker, and the present leader confirmed the
+    present epoch in this tenure; and no live replica lacks its data.
+    """
+    topic = view.session.topics.get(orphan.partition.topic)
+    if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
+        return False
+    assignment = topic.partitions.get(orphan.partition.partition)
+    state = view.tenure.states.get(orphan.partition)
+    if assignment is None or state is None:
+        return False
+    if orphan.broker in assignment.replicas or orphan.broker in state.isr:
+        return False
+    if is_kept(view, orphan.partition):
+        return False
+    return view.tenure.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)

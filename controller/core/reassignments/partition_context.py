@@ -1,0 +1,243 @@
+"""
+One partition in one cycle: its facts, and the writes and sends that phases consist of.
+
+``native`` and ``delegated`` decide which of them are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Self
+
+from controller.core import effects, model, records
+from controller.core.leadership import leader_selection
+from controller.core.leadership.state_writes import state_record
+from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
+from controller.core.pacing.limits_in_force import step_size_of
+from controller.core.reassignments import gates, orphan_records, phases
+from controller.core.reassignments.model import Reassignment
+from controller.core.requests import approvals
+from controller.core.view import ClusterView
+
+
+class PartitionContext:
+    """One partition in one cycle: its facts, read once."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the facts of one partition
+        self,
+        view: ClusterView,
+        partition: TopicPartition,
+        reassignment: Reassignment,
+        assignment: model.PartitionAssignment,
+        state: model.PartitionState,
+        now: Instant,
+    ) -> None:
+        """Collect the partition's facts."""
+        self.view = view
+        self.partition = partition
+        self.reassignment = reassignment
+        self.spec = reassignment.spec
+        self.assignment = assignment
+        self.state = state
+        self.now = now
+
+    @classmethod
+    def of(
+        cls, view: ClusterView, partition: TopicPartition, now: Instant
+    ) -> Self | Blocked | None:
+        """
+        Return a partition's context, or which fact is unknown; None if there is nothing to do.
+
+        It is not reassigning, or its reassignment is of a former topic and ends when it is examined
+        (``decide``). Pending reassignments are considered before that.
+        """
+        reassignment = view.work.reassignments.get(partition)
+        if reassignment is None or view.is_of_former_topic(partition):
+            return None
+        assignment = view.session.assignment(partition)
+        state = view.tenure.states.get(partition)
+        if assignment is None or state is None:
+            return gates.state_unknown(view, partition)
+        return cls(view, partition, reassignment, assignment, state, now)
+
+    # --- small facts ---------------------------------------------------------------------------
+
+    def is_live(self, broker: BrokerId) -> bool:
+        """Return whether the replica is on a live broker and a good disk."""
+        return self.view.is_live(broker, self.partition)
+
+    def is_staying(self, broker: BrokerId) -> bool:
+        """Return whether the replica is live and its broker is not shutting down."""
+        return self.view.is_staying(broker, self.partition)
+
+    @property
+    def drops_first(self) -> bool:
+        """Whether a step may drop before it adds: no single jump, no foreign reassignment."""
+        return self.step_size is not None and self.spec.route is not Route.FOREIGN
+
+    @property
+    def step_size(self) -> int | None:
+        """The most replicas that a step adds; None is all at once."""
+        return step_size_of(self.view, self.spec)
+
+    def phase(self, phase: phases.Phase, cause: str) -> records.PhaseRecord:
+        """Return the record of a phase change."""
+        return records.PhaseRecord(self.partition, phase, self.now, cause)
+
+    def change(
+        self, *written: records.Record, effects: tuple[effects.Effect, ...] = ()
+    ) -> records.Change:
+        """Return a change of this partition."""
+        return records.Change(records=written, effects=effects, partition=self.partition)
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether another client changed the replicas of an approved entry before it began."""
+        return approvals.has_drifted(self.spec, self.assignment)
+
+    def refused_as_drifted(self) -> records.Change:
+        """
+        Return the end of an approved entry whose partition is not as it was approved.
+
+        Written only while the topic znode is unchanged: it may be as approved again.
+        """
+        spec, expected = self.spec, self.spec.expected or ()
+        name, version = spec.request, spec.version
+        refusal = model.Refusal(
+            name,
+            f"{self.partition} -> [{gates.ids(spec.target)}]",
+            model.RefusalReason.DRIFTED,
+            approvals.drift_text(expected, self.assignment),
+            self.partition,
+            was_accepted=True,
+        )
+        return self.change(
+            *orphan_records.left_where_it_stands(self.view, self.partition, self.reassignment),
+            records.SpecEndedRecord(self.partition, version, name, "drifted", stands=True),
+            records.RefusalRecord((refusal,)),
+        )
+
+    def approval_used(self) -> tuple[records.Record, ...]:
+        """
+        Return the record that the first step of an approved entry begins.
+
+        Part of the change that begins it: from then on the replicas differ from the approved ones.
+        """
+        if self.spec.expected is None:
+            return ()
+        begun = replace(self.spec, expected=None, asked=None)
+        return (records.SpecRecord(self.partition, begun),)
+
+    def listing(self) -> tuple[records.Record, ...]:
+        """Return the legacy entry that has to appear because the partition is in flight."""
+        view = self.view
+        if self.spec.route is not Route.LEGACY or view.intake.legacy is None:
+            return ()
+        if view.intake.legacy.entries.get(self.partition) == self.spec.target:
+            return ()
+        return (records.LegacyEntryRecord(self.partition, self.spec.target, self.spec.log_dirs),)
+
+    def state_record(self, leader: BrokerId, isr: Replicas) -> records.StateRecord:
+        """Return the compare-and-set of the state, with the leader epoch bumped."""
+        return state_record(self.view, self.partition, self.state, leader, isr)
+
+    def send_state(self, replicas: Replicas, new: Replicas) -> tuple[effects.Effect, ...]:
+        """Return LeaderAndIsr to these live replicas and UpdateMetadata to all (A2, B3)."""
+        live = self.view.receivers(replicas, self.partition)
+        return (
+            effects.SendLeaderAndIsr(self.partition, live, tuple(r for r in new if r in live)),
+            effects.SendUpdateMetadata((self.partition,)),
+        )
+
+    def drop_blocked(self, dropping: Replicas) -> Blocked | None:
+        """Return what keeps these replicas from leaving now; None also when there are none."""
+        if not dropping:
+            return None
+        return gates.drop_gate(self.view, self.partition, self.spec, self.state, dropping)
+
+    def keeps_copies(self, dropping: Replicas) -> bool:
+        """
+        Return whether enough good copies remain without these replicas, or none of these is one.
+
+        As many as the smaller of the original and the target assignment: a good copy leaves only
+        after its replacement is in sync. A dead or lagging replica may leave at any time.
+        """
+        good = self.view.live(self.state.isr, self.partition)
+        left = [r for r in good if r not in dropping]
+        copies = min(len(self.spec.original or self.spec.target), len(self.spec.target))
+        return len(left) >= copies or len(left) == len(good)
+
+    def uncopied(self, dropping: Replicas) -> Blocked | None:
+        """
+        Return what keeps good copies from leaving: the target must be in sync first.
+
+        A target replica that leaves as well replaces nothing: the ISR after the drop is judged. A
+        dead replica of the target does not delay a rollback: it may never return.
+        """
+        return self._uncopied(dropping, self.spec.target)
+
+    def uncopied_yet(self, dropping: Replicas, current: Replicas) -> Blocked | None:
+        """Return what keeps good copies from leaving: remaining replicas must catch up."""
+        return self._uncopied(dropping, tuple(r for r in self.spec.target if r in current))
+
+    def _uncopied(self, dropping: Replicas, awaited: Replicas) -> Blocked | None:
+        if self.keeps_copies(dropping):
+            return None
+        if self.spec.rolls_back:
+            awaited = self.view.live(awaited, self.partition)
+        left = replace(self.state, isr=tuple(r for r in self.state.isr if r not in dropping))
+        return gates.sync_gate(self.view, self.partition, self.spec, left, awaited)
+
+    def unsynced(self, target: Replicas) -> Blocked | None:
+        """Return which of these replicas are not in sync; a rollback awaits added ones only."""
+        if self.spec.rolls_back:
+            target = tuple(r for r in target if r in self.assignment.adding_replicas)
+        return gates.sync_gate(self.view, self.partition, self.spec, self.state, target)
+
+    def leader_within(self, target: Replicas) -> BrokerId | None:
+        """Return the leader among these replicas: the present one where possible."""
+        if self.state.leader in target and self.is_staying(self.state.leader):
+            return self.state.leader
+        return leader_selection.reassigned_leader(target, self.state.isr, self.is_staying)
+
+    def stop(self, brokers: Replicas) -> tuple[effects.Effect, ...]:
+        """Return StopReplica, first without and then with deletion (B4, B5)."""
+        epoch = self.state.leader_epoch
+        return tuple(
+            effects.SendStopReplica(self.partition, broker, epoch, delete)
+            for delete in (False, True)
+            for broker in brokers
+        )
+
+    def orphans(self, brokers: frozenset[BrokerId]) -> tuple[records.Record, ...]:
+        """Return a record for each replica whose deletion was not confirmed."""
+        return self.orphan_records(
+            (b, "not live" if b not in self.view.cluster.brokers else "not confirmed")
+            for b in sorted(brokers)
+        )
+
+    def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[records.Record, ...]:
+        """Return the records of replicas that may still be on disk, each with its reason."""
+        return orphan_records.orphan_records(self.view, self.partition, left)
+
+    def reduced(self) -> model.PartitionAssignment | None:
+        """
+        Return the assignment without the replicas a Kafka controller added beyond our step size.
+
+        Only replicas that are not in the ISR leave, and only where the original replicas are known.
+        """
+        size = self.step_size
+        original = self.spec.original
+        adding = self.assignment.adding_replicas
+        if size is None or original is None or not self.drops_first or len(adding) <= size:
+            return None
+        synced = tuple(r for r in adding if r in self.state.isr)
+        copying = tuple(r for r in adding if r not in self.state.isr)
+        surplus = copying[max(size - len(synced), 0) :]
+        if not surplus:
+            return None
+        staying = tuple(r for r in self.assignment.replicas if r not in surplus)
+        kept = tuple(r for r in original if r in staying)
+        kept += tuple(r for r in staying if r not in kept)
+        return model.PartitionAssignment(kept + surplus, adding, surplus)

@@ -1,0 +1,1 @@
+"""The controller role: claim, resignation, choice of engine, rejected writes."""

@@ -1,0 +1,286 @@
+"""
+Decide when to claim the controller role, and when to resign.
+
+Unless the endpoint serves clients, holding ``/controller`` stops topic administration through
+Kafka's API. So under ``on_demand`` the daemon holds it only while it has work, and yields once to
+each topic deletion that only Kafka's controller decides. The topic znodes are truthful at every
+instant, so the role can be given up with steps in flight: a Kafka controller carries out exactly
+those. No step that cannot end keeps the role from a pending deletion or from an operator who paused
+everything. The tenure of an engine that leaves the role with a broker lasts as long as the daemon
+leads.
+"""
+
+from __future__ import annotations
+
+from controller.core import effects, options, records
+from controller.core.calls import client_calls
+from controller.core.cluster import protocols
+from controller.core.deletions import deletion_yields, pending_deletions
+from controller.core.model import START, Blocked, BlockedBy, Instant, Route
+from controller.core.pacing.holds import next_opening, request_hold
+from controller.core.records import Change, Decision
+from controller.core.requests import cancellation, legacy_plan, submitted
+from controller.core.requests.queue_draining import is_standing_still
+from controller.core.role import broker_responses, eligibility, reachability
+from controller.core.role.engines import engine_of
+from controller.core.view import ClusterView
+
+CLAIM_TIMER = "claim"
+LINGER_TIMER = "linger"
+WINDOW_TIMER = "window"
+DELETION_TIMER = "deletion_patience"
+ORPHAN_TIMER = "orphans"
+PROGRESS_TIMER = "progress"
+CEDE_TIMER = "cede"
+ACCEPTANCE_TIMER = "broker_acceptance"
+ORPHAN_PATIENCE_S = 60.0
+"""How long orphans alone keep the role, in seconds."""
+PROGRESS_PATIENCE_S = 30.0
+"""
+How long steps in flight keep the role without progress, in seconds, if all else is held.
+
+Progress is another phase, a replica that enters the ISR, or bytes that a new replica copied.
+"""
+
+
+def has_work(view: ClusterView, now: Instant) -> bool:
+    """
+    Return whether anything needs the controller role now.
+
+    Held work does not, except its steps in flight while they make progress. Foreign reassignments
+    do not: a Kafka controller carries them out as well.
+    """
+    work = view.work
+    if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
+        return True
+    if pending_deletions.is_underway(view) or client_calls.is_underway(view):
+        return True
+    if view.tenure.held is not None and legacy_plan.would_be_started(view):
+        return True
+    held = {
+        name: request_hold(view, name, now) is not None
+        for name, request in work.requests.items()
+        if request.open and request.route is not Route.FOREIGN
+    }
+    if not all(held.values()) or _leads_back(view):
+        return True
+    if view.intake.legacy is not None and (
+        legacy_plan.has_undecided(view)
+        or not any(work.requests[name].route is Route.LEGACY for name in held)
+    ):
+        return True
+    return view.tenure.held is not None and (_has_elections(view) or now < _progress_ends(view))
+
+
+def _leads_back(view: ClusterView) -> bool:
+    """Return whether a rollback is due: only a pause of everything holds it."""
+    return bool(view.work.rolling_back) and view.intake.controls.pauses.everything is None
+
+
+def _has_cancellation(view: ClusterView) -> bool:
+    """Return whether a cancellation needs the role; a pause of everything holds its rollbacks."""
+    if view.intake.controls.pauses.everything is not None and not cancellation.is_choosing(view):
+        return False
+    return cancellation.needs_the_role(view)
+
+
+def _has_elections(view: ClusterView) -> bool:
+    """
+    Return whether preferred leaders can be elected now, or their request can be ended.
+
+    Partitions with a reassignment are elected afterwards. Outside a tenure a Kafka controller does
+    all of it.
+    """
+    if not view.tenure.preferred:
+        return view.tenure.preferred_version is not None
+    return any(p not in view.work.reassignments for p in view.tenure.preferred)
+
+
+def _progress_ends(view: ClusterView) -> Instant:
+    """Return until when a step of ours in flight is expected to make progress."""
+    if not view.is_moving_ours:
+        return START
+    return Instant(view.tenure.progress_at + PROGRESS_PATIENCE_S)
+
+
+def _has_submissions(view: ClusterView) -> bool:
+    """Return whether a request can be accepted or refused; refusing it as a whole needs no role."""
+    if view.session.kill_switch:
+        return False
+    is_choosing = cancellation.is_choosing(view)
+    return any(
+        submitted.is_due(view, s) and (is_choosing or submitted.refused_as_whole(view, s) is None)
+        for s in view.session.submissions.values()
+    )
+
+
+def _has_queue(view: ClusterView) -> bool:
+    queue = view.intake.queue
+    if queue is None:
+        return False
+    if queue.unreadable is not None or queue.refused or not queue.entries:
+        return True
+    return not is_standing_still(view)
+
+
+def has_orphans(view: ClusterView, now: Instant) -> bool:
+    """Return whether an orphan's broker is back, and it is time to try, or to await the answer."""
+    if view.tenure.held is None:
+        if now < view.role.orphans_after:
+            return False
+    elif now >= view.tenure.held.since + ORPHAN_PATIENCE_S:
+        return False
+    return any(view.is_in_reach(orphan) for orphan in view.work.orphans.values())
+
+
+def hold_of(view: ClusterView) -> Blocked | None:
+    """Return why no new step may begin now; None if it may."""
+    if view.role.stopping or view.tenure.resigning:
+        return Blocked(BlockedBy.DRAINING, "the controller role is being given up")
+    if view.is_controller and not view.tenure.accepted_by_broker:
+        return Blocked(
+            BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
+        )
+    if _owes_a_yield(view) and not deletion_yields.is_hurried(view):
+        topics = ", ".join(sorted(view.session.deletions or ())[:3])
+        return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
+    return None
+
+
+def _owes_a_yield(view: ClusterView) -> bool:
+    return view.is_native and deletion_yields.owes_a_yield(view)
+
+
+def consider_tenure(view: ClusterView, now: Instant) -> Decision:
+    """Return the claim, the resignation, or the timer of the next decision."""
+    considered = _consider(view, now)
+    opening = next_opening(view, now)
+    if opening is None:
+        return considered
+    again = effects.SetTimer(WINDOW_TIMER, opening)
+    return Decision(considered.changes, (*considered.effects, again))
+
+
+def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
+    tenure = view.tenure
+    if tenure.resigning:
+        return Decision()
+    if tenure.fenced is not None:
+        return Decision(effects=(effects.ResignController(tenure.fenced),))
+    if tenure.held is None:
+        chosen = _chosen(view)
+        return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
+    if view.role.stopping:
+        return _resign(view, "the daemon is stopping")
+    engine = engine_of(view)
+    refusals = engine.refusals(view)
+    if refusals:
+        return Decision(effects=(effects.ResignController(refusals[0]),))
+    if not view.is_native:
+        return Decision()
+    in_vain = broker_responses.refusal_by_brokers(view, now)
+    if in_vain is not None:
+        return _resign(view, in_vain, records.UpdateRefusedRecord(in_vain))
+    silent = reachability.silent_leaders(view, now)
+    if silent:
+        why = reachability.unreached(view, silent)
+        return _resign(view, why, records.EndpointUnreachedRecord(silent, why))
+    if not tenure.accepted_by_broker:
+        until = Instant(tenure.held.since + broker_responses.ACCEPTANCE_PATIENCE_S)
+        return Decision(effects=(effects.SetTimer(ACCEPTANCE_TIMER, until),))
+    return _hold(view, now)
+
+
+def _hold(view: ClusterView, now: Instant) -> Decision:
+    """Keep the role or give it up; brokers accept the requests of this tenure."""
+    if _owes_a_yield(view):
+        until = deletion_yields.yield_due(view)
+        is_at_work = view.is_moving_ours or (
+            deletion_yields.is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
+        )
+        if legacy_plan.has_undecided(view) or (is_at_work and now < until):
+            return Decision(
+                effects=(effects.SetTimer(DELETION_TIMER, until),) if now < until else ()
+            )
+        yielded = records.YieldedRecord(view.session.deletions or frozenset())
+        return _resign(view, "topic deletion is pending", yielded)
+    wanted = client_calls.is_role_wanted(view)
+    if wanted is not None and view.tenure.held is not None:
+        until = Instant(view.tenure.held.since + client_calls.CEDE_AFTER_S)
+        is_free = not legacy_plan.has_undecided(view) and client_calls.is_cede_due(view, now)
+        if now >= until and is_free:
+            ceded = records.RoleCededRecord(wanted)
+            return _resign(view, f"a broker has to carry out {wanted} for a client", ceded)
+        return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))
+    if view.options.tenure is options.TenurePolicy.PERMANENT:
+        return Decision()
+    return _linger(view, now)
+
+
+def _resign(view: ClusterView, reason: str, *last: records.Record) -> Decision:
+    """Give up the role in the middle of the work, leaving nothing for a broker to start."""
+    written = (*legacy_plan.unlisted(view), *last)
+    resign = effects.ResignController(reason)
+    if not written:
+        return Decision(effects=(resign,))
+    return Decision(changes=(Change(written, effects=(resign,)),))
+
+
+def _chosen(view: ClusterView) -> records.EngineRecord | None:
+    """
+    Return the choice of an engine, if there is one to make or to change.
+
+    None while a claim is under way: its tenure is one of the engine that claimed.
+    """
+    choice = None if view.tenure.claiming else eligibility.choice_of(view)
+    if choice is None or choice[0] is view.role.engine:
+        return None
+    return records.EngineRecord(*choice)
+
+
+def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
+    role = view.role
+    if role.stopping:
+        return () if view.tenure.claiming else (effects.Stop(),)
+    engine = engine_of(view)
+    if not (role.leading and view.is_warm) or view.tenure.claiming or engine.refusals(view):
+        return ()
+    wanted = (
+        not view.is_native
+        or view.options.tenure is options.TenurePolicy.PERMANENT
+        or has_work(view, now)
+        or has_orphans(view, now)
+    )
+    if not wanted:
+        # A quiet cluster has no events: the next try for orphans needs a timer.
+        waits = view.work.orphans and now < role.orphans_after
+        return (effects.SetTimer(ORPHAN_TIMER, role.orphans_after),) if waits else ()
+    until = deletion_yields.claim_due(view)
+    if view.is_native and now < until:
+        return (effects.SetTimer(DELETION_TIMER, until),)
+    until = max(role.retry_claim_at, protocols.awaited_until(view) if view.is_native else START)
+    if now < until:
+        return (effects.SetTimer(CLAIM_TIMER, until),)
+    return engine.begin(view, now)
+
+
+def _linger(view: ClusterView, now: Instant) -> Decision:
+    tenure = view.tenure
+    if has_work(view, now) or has_orphans(view, now):
+        until = _progress_ends(view)
+        again = (effects.SetTimer(PROGRESS_TIMER, until),) if now < until else ()
+        if tenure.idle_since is None:
+            return Decision(effects=again)
+        return Decision((Change((records.IdleRecord(None),)),), again)
+    if tenure.idle_since is None:
+        until = Instant(now + view.options.tenure_linger_s)
+        return Decision(
+            changes=(Change((records.IdleRecord(now),)),),
+            effects=(effects.SetTimer(LINGER_TIMER, until),),
+        )
+    # Computed as the timer was, or a rounding step would make it fire just too early.
+    if now >= tenure.idle_since + view.options.tenure_linger_s:
+        why = "what is left is held back" if view.work.reassignments else "nothing left to do"
+        return _resign(view, why)
+    until = Instant(tenure.idle_since + view.options.tenure_linger_s)
+    return Decision(effects=(effects.SetTimer(LINGER_TIMER, until),))

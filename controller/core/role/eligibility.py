@@ -1,0 +1,148 @@
+"""
+Eligibility: whether the role of controller is safe in this cluster, and the choice of engine.
+
+A wrong choice freezes the ISR of the whole cluster: leaders of protocol 2.7 and later ask the
+controller to change it, and without an endpoint the daemon does not answer. So anything unexpected
+is a refusal with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from controller.core.model import Endpoint, LiveBroker
+from controller.core.options import EngineName
+from controller.core.reassignments.gates import ids
+from controller.core.view import ClusterView
+
+
+def native_refusals(view: ClusterView) -> tuple[str, ...]:
+    """Return every reason against claiming ``/controller`` here; empty when there is none."""
+    endpoint = view.options.endpoint
+    reasons = list(_unserved(view) if endpoint is None else _unreachable(view, endpoint))
+    if view.options.engine is EngineName.AUTO and view.role.unreached is not None:
+        reasons.append(view.role.unreached)
+    if view.options.controller_id in view.cluster.brokers:
+        reasons.append(
+            f"controller id {view.options.controller_id} is the id of a broker: that broker would "
+            "consider itself the controller"
+        )
+    return (*reasons, *_kraft(view))
+
+
+def _unserved(view: ClusterView) -> Iterator[str]:
+    """Yield what shows that leaders send ISR changes to their controller, which are not served."""
+    modern = sorted(b.id for b in view.cluster.brokers.values() if b.has_features)
+    if modern:
+        yield (
+            f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration "
+            "carries features): leaders would send their ISR changes to the controller"
+        )
+    with_id = sorted(name for name, t in view.session.topics.items() if t.topic_id is not None)
+    if with_id:
+        others = f" and {len(with_id) - 1} others carry" if len(with_id) > 1 else " carries"
+        yield (
+            f"topic {with_id[0]}{others} a topic id, which only inter-broker protocol 2.8 or "
+            "later writes"
+        )
+    guards = view.session.guards
+    if guards is not None and guards.feature_enabled:
+        yield "/feature is enabled: the cluster runs inter-broker protocol 2.7 or later"
+
+
+def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
+    """Yield why brokers would not find the endpoint, or clients would."""
+    brokers = sorted(view.cluster.brokers.values(), key=lambda b: b.id)
+    unlisted = [why for own in endpoint.endpoints for why in _unlisted(brokers, own)]
+    yield from unlisted
+    single = [b.id for b in brokers if len(b.endpoints) == 1]
+    if single and not unlisted and not view.options.serves_clients:
+        yield (
+            f"broker {ids(single)} has only the listener {endpoint.endpoints[0].listener}: clients "
+            "would take the controller endpoint for a broker"
+        )
+
+
+def _unlisted(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator[str]:
+    """Yield why peers that use a listener of the endpoint would not find or understand it."""
+    without = [b.id for b in brokers if all(e.listener != own.listener for e in b.endpoints)]
+    if without:
+        yield (
+            f"broker {ids(without)} has no listener {own.listener}, under which peers would find "
+            "the controller endpoint"
+        )
+    others = {
+        e.security_protocol: b.id
+        for b in brokers
+        for e in b.endpoints
+        if e.listener == own.listener and e.security_protocol != own.security_protocol
+    }
+    for protocol, broker in sorted(others.items()):
+        yield (
+            f"the listener {own.listener} of broker {broker} has the protocol {protocol}, and the "
+            f"controller endpoint {own.security_protocol}: peers could not connect to it"
+        )
+
+
+def _kraft(view: ClusterView) -> tuple[str, ...]:
+    """Return the signs of a KRaft controller: the cluster is being migrated, or was."""
+    guards, reasons = view.session.guards, []
+    if guards is None:
+        return ()
+    if guards.migration is not None:
+        reasons.append(f"/migration: {guards.migration}")
+    if guards.controller_broker is not None and not guards.controller_is_ephemeral:
+        reasons.append("/controller is not an ephemeral znode: a KRaft controller holds it")
+    if guards.kraft_controller_epoch >= 0:
+        reasons.append("/controller names a KRaft controller epoch: the cluster is being migrated")
+    return tuple(reasons)
+
+
+def delegated_refusals(view: ClusterView) -> tuple[str, ...]:
+    """Return every reason against delegating to the cluster's own controller."""
+    reasons = _kraft(view)
+    return reasons if view.role.undelegable is None else (*reasons, view.role.undelegable)
+
+
+def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
+    """
+    Return the engine to work with and why; None where none is safe, or it cannot be chosen now.
+
+    Once delegated it stays delegated: during a rolling restart a cluster looks different from one
+    moment to the next.
+    """
+    wanted = view.options.engine
+    if not view.is_warm:
+        return None
+    if wanted is not EngineName.AUTO:
+        return None
+    native = native_refusals(view)
+    if not native and view.role.engine is not EngineName.DELEGATED:
+        why = "nothing shows inter-broker protocol 2.7 or later: leaders write ISR to ZooKeeper"
+        if view.options.endpoint is not None:
+            why = "the controller endpoint serves the brokers at any inter-broker protocol"
+        return EngineName.NATIVE, why
+    if delegated_refusals(view):
+        return None
+    return EngineName.DELEGATED, native[0] if native else "it was chosen before"
+
+
+def refusals(view: ClusterView) -> tuple[str, ...]:
+    """Return every reason against working on this cluster with the configured engine."""
+    match view.options.engine:
+        case EngineName.NATIVE:
+            return (*native_refusals(view), *_rejections(view))
+        case EngineName.DELEGATED:
+            return delegated_refusals(view)
+        case EngineName.AUTO:
+            native = native_refusals(view)
+            delegated = delegated_refusals(view) if native else ()
+            if not native:
+                return _rejections(view)
+            return (*native, *(d for d in delegated if d not in native)) if delegated else ()
+
+
+def _rejections(view: ClusterView) -> tuple[str, ...]:
+    """Return why brokers refuse requests; the role is claimed again only after a back-off."""
+    role = view.role
+    return tuple(why for why in (role.rejected_by_brokers, role.unreached) if why is not None)

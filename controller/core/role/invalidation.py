@@ -1,0 +1,224 @@
+"""
+Invalidate cached znodes after a rejected write and schedule re-reads.
+
+Another client was faster: the change was decided on outdated content. Until it is read again no
+decision uses it, otherwise the same write would be tried and rejected again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core import effects, records, wakeups
+from controller.core.deletions import deletion_facts
+from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
+from controller.core.pacing.throttle_records import applied_throttle_rejected, throttles_refused
+from controller.core.requests import request_records
+from controller.core.topics.topic_creation import note_topic
+from controller.core.view import ClusterView
+
+LEFT_TIMER: Final = "left_submissions"
+LEFT_S: Final = 60.0
+"""When the deletion of a submitted znode is tried again after a failure, in seconds."""
+_COMES_NEXT: Final = (
+    records.AssignmentRecord,
+    records.SpecEndedRecord,
+    records.PhaseRecord,
+    records.StateRecord,
+)
+"""A reassignment cannot continue without these records; its others belong to requests."""
+
+
+def invalidate(  # noqa: C901, PLR0912 - one arm per record
+    view: ClusterView, change: records.Change, overtaken: str | None = None
+) -> list[effects.Effect]:
+    """
+    Invalidate the basis of a rejected change; return the reads that restore it.
+
+    Args:
+        view: Everything known; what the change was decided from is invalid from now on.
+        change: The rejected change.
+        overtaken: The topic whose znode is not as the change expects it, if that is the reason.
+
+    """
+    session, cluster = view.session, view.cluster
+    cluster.read_generation += 1
+    keep_bounces(view, change)
+    topics: dict[str, None] = {} if overtaken is None else {overtaken: None}
+    states: dict[TopicPartition, None] = {}
+    following: list[effects.Effect] = []
+    for record in change.records:
+        match record:
+            case records.AssignmentRecord(partition=partition):
+                topics[partition.topic] = None
+            case records.TopicIdRecord(topic=topic):
+                topics[topic] = None
+            case records.DeletionRequestedRecord(result=result):
+                # The topic is gone, or its deletion is already requested.
+                topics[result.name] = None
+            case (
+                records.StateRecord(partition=partition)
+                | records.StateCreatedRecord(partition=partition)
+                | records.IsrRecord(partition=partition)
+            ):
+                _distrust(view, partition)
+                states[partition] = None
+            case (
+                records.SpecRecord(partition=partition)
+                | records.SpecEndedRecord(partition=partition)
+            ):
+                # The topic may have changed since the record was decided on it.
+                view.own_records.unconfirmed_specs.add(partition)
+                topics[partition.topic] = None
+            case records.NotificationsDeletedRecord(kind=kind, names=names):
+                # One of them is gone already: the rest is read with the next change.
+                left = cluster.notifications.get(kind, ())
+                cluster.notifications[kind] = tuple(n for n in left if n not in names)
+            case (
+                records.SubmissionReliedRecord(name=name) | records.SubmissionEndedRecord(name=name)
+            ):
+                # Its client changed it, which is not watched, or deleted it.
+                request_records.forget_submission(view, name)
+                wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
+            case records.TopicCreatedRecord(result=result):
+                _creation_rejected(view, result.name, exists=overtaken == result.name)
+            case (
+                records.DeletionBegunRecord(topic=topic)
+                | records.PartitionZnodesDeletedRecord(topic=topic)
+                | records.TopicDeletedRecord(topic=topic)
+            ):
+                # The marker is gone, or the topic or its znodes are others.
+                deletion_facts.restart(view, topic)
+                topics[topic] = None
+            case records.DeletionMarkerEndedRecord(topic=topic):
+                # It is gone, which the next read of the markers shows.
+                deletion_facts.marker_ended(view, topic)
+            case records.ProducerIdsRecord():
+                view.tenure.producer_ids = None
+            case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
+                following.append(applied_throttle_rejected(view, record))
+            case _:
+                pass
+    invalid = tuple(name for name in topics if name in session.topics)
+    for name in invalid:
+        session.topics[name].invalidate(cluster.read_generation)
+    if invalid:
+        following.append(effects.ReadTopics(invalid))
+    if states:
+        following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))
+    return following
+
+
+def _creation_rejected(view: ClusterView, name: str, *, exists: bool) -> None:
+    """Note that the topic exists, though its listing is late; or its settings do, or do not."""
+    tenure, session = view.tenure, view.session
+    tries = tenure.creations_rejected.get(name, 0) + 1
+    tenure.creations_rejected[name] = tries
+    if exists:
+        session.listed = (session.listed or frozenset()) | {name}
+        wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+    if exists or tries == 1:
+        wakeups.asks_concerned(view)
+
+
+def set_aside(
+    view: ClusterView, change: records.Change, path: str, why: str, now: Instant
+) -> list[effects.Effect]:
+    """
+    Note that a change was rejected for a reason that no read shows; return the effects of retrying.
+
+    Args:
+        view: Everything known; the change's partition is blocked from now on.
+        change: The rejected change.
+        path: The znode whose write was rejected.
+        why: ZooKeeper's reason.
+        now: The present instant.
+
+    """
+    tenure = view.tenure
+    throttles_refused(view, change, why, now)
+    keep_bounces(view, change)
+    moved = None if change.partition is None else view.work.reassignments.get(change.partition)
+    if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
+        detail = f"ZooKeeper rejects the write of {path}: {why}"
+        if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
+            wakeups.wake(view.due, wakeups.Finding.SLOT_FREED)
+        moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
+    following: list[effects.Effect] = []
+    for record in change.records:
+        match record:
+            case records.OrphanEndedRecord(orphan=orphan):
+                # Its broker is asked once more, and confirms again that no log is left.
+                tenure.orphans_tried.discard(orphan)
+            case records.PreferredTriedRecord(partitions=partitions):
+                # The role is not held for it. The znode stays for the next controller.
+                for partition in partitions:
+                    tenure.preferred.pop(partition, None)
+                tenure.preferred_version = None
+                wakeups.wake(view.due, wakeups.Finding.ELECTION_GIVEN_UP)
+            case (
+                records.TopicCreatedRecord(ticket=ticket, result=result)
+                | records.TopicGrownRecord(ticket=ticket, result=result)
+                | records.DeletionRequestedRecord(ticket=ticket, result=result)
+            ):
+                note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
+                wakeups.asks_concerned(view)
+            case (
+                records.PartitionZnodesDeletedRecord(topic=topic)
+                | records.TopicDeletedRecord(topic=topic)
+            ):
+                view.tenure.topic_trees.pop(topic, None)
+            case records.SubmissionEndedRecord(name=name):
+                # Nothing else waits for it, above all no cancellation.
+                view.session.left_submissions.add(name)
+                wakeups.wake(view.due, wakeups.Finding.SUBMISSION_LEFT)
+                following.append(effects.SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
+            case _:
+                pass
+    return following
+
+
+def invalidate_plans(view: ClusterView, *, legacy: bool, queue: bool, cancellation: bool) -> None:
+    """
+    Invalidate what operators' znodes contain after a rejected write; each is read before its use.
+
+    Args:
+        view: Everything known.
+        legacy: Whether the write of the legacy znode was rejected.
+        queue: Whether that of the queue was.
+        cancellation: Whether that of the cancellation was.
+
+    """
+    intake = view.intake
+    if legacy and intake.legacy is not None:
+        intake.legacy.stale = True
+    if queue and intake.queue is not None:
+        intake.queue.stale = True
+    intake.cancellation_stale = intake.cancellation_stale or cancellation
+
+
+def pass_over_shard(view: ClusterView, number: int) -> None:
+    """Skip the number of a shard that exists: outside a tenure it may have been used."""
+    view.tenure.shards = max(view.tenure.shards, number + 1)
+
+
+def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+    """Have what was rejected decided again, also what belongs to no partition."""
+    view.due.add(partitions)
+    wakeups.wake(view.due, wakeups.Finding.WRITES_RETRIED)
+
+
+def keep_bounces(view: ClusterView, change: records.Change) -> None:
+    """Keep the bounces of a change that is not written, for the next decision."""
+    if change.partition is not None and change.bounced:
+        view.tenure.bounced.setdefault(change.partition, set()).update(change.bounced)
+
+
+def _distrust(view: ClusterView, partition: TopicPartition) -> None:
+    """Forget a state; a read of it that is under way is ignored."""
+    tenure = view.tenure
+    tenure.states.pop(partition, None)
+    tenure.distrusted[partition] = view.cluster.read_generation
+    tenure.stateless.discard(partition)
+    tenure.unreadable_states.pop(partition, None)

@@ -1,0 +1,268 @@
+"""
+The reset of the view at the begin and the end of a tenure, and at the end of a session.
+
+The specs are durable and stay; what was only valid during a tenure or a session is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core import events, model, options
+from controller.core.calls import client_calls
+from controller.core.deletions.deletion_yields import begin_to_yield, note_yielded
+from controller.core.deletions.pending_deletions import is_leader_withheld
+from controller.core.disks import disk_reservations, disk_space
+from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
+from controller.core.reassignments import phases
+from controller.core.reassignments.in_flight import count_in_flight, drop, first_phase
+from controller.core.reassignments.model import Reassignment
+from controller.core.state.own_records import OwnRecords
+from controller.core.state.session import SessionState
+from controller.core.state.tenure import Tenure, TenureState
+from controller.core.view import ClusterView
+
+DEPARTED_S: Final = 60.0
+"""Replicas that another controller dropped longer before a claim have had their StopReplica."""
+REJECTED_RETRY_S: Final = 300.0
+"""The back-off before another claim when brokers refused the requests of a tenure, in seconds."""
+CEDED_S: Final = 10.0
+"""The back-off before another claim when the role was given back for a client's request."""
+ORPHAN_RETRY_S: Final = 60.0
+"""The back-off before another claim for orphans that a tenure could not delete."""
+ORPHAN_RETRY_MOST_S: Final = 600.0
+"""
+The upper bound of that back-off: it doubles with each tenure without success.
+
+Orphans may be kept for replicas that lag for days, or wait for a leader that is dead.
+"""
+VOID: Final = "the leadership was lost while the claim was under way"
+"""The reason for which the role of a void claim is given back."""
+
+
+def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instant) -> None:
+    """
+    Begin with no known states and brokers, and with everything due that follows a claim.
+
+    A void claim begins no tenure: the role is given back.
+    """
+    if view.tenure.is_void:
+        view.tenure.claiming = False
+        view.tenure.fenced = VOID
+        return
+    # The states that are read from now on include what the former controller made of them.
+    view.due.forget_brokers()
+    view.cluster.read_generation += 1
+    note_yielded(view, now)
+    if view.options.engine is options.EngineName.NATIVE:
+        view.role.unreached = None
+    before = view.tenure
+    view.tenure = TenureState(
+        held=Tenure(event.epoch, now),
+        claim_generation=view.cluster.read_generation,
+        progress_at=now,
+        being_deleted=frozenset(
+            t for t in view.session.deletions or () if is_leader_withheld(view, t)
+        ),
+        unseeded=dict.fromkeys(view.session.partitions()),
+        may_have_foreign=True,
+        # What came while the claim was under way.
+        bounced=_bounced_since_claim(view),
+        removed_entries=before.removed_entries,
+        shards=before.shards,
+        disks=before.disks.after_tenure(),
+    )
+    view.cluster.departed = {
+        d: seen for d, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
+    }
+    # Free space from before the claim says nothing of what was copied until then.
+    disk_space.invalidate_disks(view)
+    disk_reservations.miss_deletions(view, now)
+    _take_up(view, now)
+    _invalidate_topics(view)
+
+
+def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId]]:
+    """Return the brokers by partition that registered while the claim was under way."""
+    bounced = {}
+    brokers = view.registered_since(view.role.claimed_at)
+    for name, topic in view.session.topics.items() if brokers else ():
+        for number, assignment in topic.partitions.items():
+            concerned = brokers.intersection(assignment.replicas)
+            if concerned:
+                bounced[TopicPartition(name, number)] = concerned
+    return bounced
+
+
+def _take_up(view: ClusterView, now: Instant) -> None:
+    """Put every known reassignment where the topic znodes say it is."""
+    tenure, work = view.tenure, view.work
+    for request in work.requests.values():
+        request.in_flight = 0
+    for partition, reassignment in work.reassignments.items():
+        _reset(partition, reassignment, first_phase(view, partition), now)
+        reassignment.load = None
+        reassignment.inherited = True
+        reassignment.is_requested = False
+        # The previous daemon may have died before it had the answer to its request. If we take the
+        # controller role, unfinished requests of the former controller are void.
+        reassignment.in_doubt = not view.is_native
+        reassignment.deleted = reassignment.rejoined = model.NO_BROKERS
+        reassignment.part_way = _is_part_way(view, partition, reassignment)
+        # Remembered steps may be of an older record: another daemon may have ended that one and
+        # begun this one.
+        reassignment.step = int(reassignment.in_flight)
+        if reassignment.in_flight:
+            count_in_flight(view, reassignment, 1)
+            disk_reservations.reserve(view, partition, now)
+        elif reassignment.part_way or reassignment.spec.rolls_back:
+            tenure.resumed[partition] = None
+        else:
+            tenure.waiting.add(partition, reassignment.spec.request)
+    view.due.add(work.reassignments)
+
+
+def _reset(
+    partition: TopicPartition, reassignment: Reassignment, phase: phases.Phase, now: Instant
+) -> None:
+    """Put a reassignment into a phase; an unchanged phase keeps its time."""
+    since = reassignment.phase_since if reassignment.phase == phase else now
+    reassignment.enter(phase, since, partition, phases.PhaseCause.RESET)
+
+
+def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
+    """
+    Return whether steps of it were completed; another controller may have ended the last one.
+
+    Steps lead over replicas of the original assignment and of its targets; a partition with other
+    replicas was moved by another client.
+    """
+    assignment, spec = view.session.known_assignment(partition), known.spec
+    if known.in_flight or assignment is None or spec.original is None:
+        return False
+    replicas = set(assignment.replicas)
+    named = spec.abandoned.union(spec.original, spec.target)
+    return replicas != set(spec.original) and replicas <= named
+
+
+def _invalidate_topics(view: ClusterView) -> None:
+    """
+    Invalidate what was read before the claim; topics that something depends on are read first.
+
+    The former controller may have written after our read, or deleted a topic that was created again
+    with the same version; from the claim on no other controller does. A read that was under way at
+    the claim does not make it valid again, whatever its content.
+    """
+    if view.intake.legacy is not None:
+        view.intake.legacy.stale = True
+    for topic in view.session.topics.values():
+        topic.invalidate(view.tenure.claim_generation)
+    view.due.overtaken_topics |= _needed_topics(view) & view.session.topics.keys()
+
+
+def _needed_topics(view: ClusterView) -> set[str]:
+    """Return the topics with work; those without partitions are not read with their states."""
+    work, intake, session = view.work, view.intake, view.session
+    named = [*work.reassignments, *work.orphaned]
+    named += (d.partition for d in view.cluster.departed)
+    for plan in (intake.legacy, intake.queue):
+        named += () if plan is None else plan.entries
+    for submission in session.submissions.values():
+        named += submission.entries
+    needed = {p.topic for p in named} | (session.deletions or frozenset())
+    if intake.cancellation is not None:
+        needed |= intake.cancellation.topics | {p.topic for p in intake.cancellation.partitions}
+    return needed | {
+        name
+        for name, topic in session.topics.items()
+        if not topic.partitions or any(a.is_reassigning for a in topic.partitions.values())
+    }
+
+
+def end_tenure(view: ClusterView, now: Instant) -> None:
+    """
+    Forget everything that was only valid in the tenure.
+
+    Its end may be reported again while the next claim is under way. That claim has its own answer.
+    """
+    ended = view.tenure
+    # Back off before reclaiming a role that was taken or yielded. If it was given up for lack of
+    # work, it is claimed with the next plan, before a broker begins to carry that out.
+    is_idle = ended.resigning and ended.idle_since is not None
+    view.role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
+    is_native = view.options.engine is options.EngineName.NATIVE
+    is_unheeded = view.role.rejected_by_brokers is not None
+    # With auto, the delegated engine works from now on.
+    if ended.resigning and (is_unheeded or (is_native and view.role.unreached is not None)):
+        view.role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
+    if ended.resigning and client_calls.is_role_wanted(view) is not None:
+        view.role.retry_claim_at = Instant(now + CEDED_S)
+    if ended.held is not None:
+        begin_to_yield(view, now)
+        _postpone_orphans(view, now)
+    view.tenure = TenureState(
+        claiming=ended.claiming,
+        is_void=ended.claiming and ended.is_void,
+        disks=ended.disks.after_tenure(),
+    )
+    # The outcome of the last writes may be unknown.
+    view.own_records = OwnRecords()
+    _put_back(view, now)
+
+
+def _put_back(view: ClusterView, now: Instant) -> None:
+    """Have every reassignment wait for the next tenure; foreign ones are found again by then."""
+    work = view.work
+    for request in work.requests.values():
+        request.in_flight = 0
+    for partition, reassignment in list(work.reassignments.items()):
+        _reset(partition, reassignment, phases.Pending(), now)
+        reassignment.load = None
+        reassignment.requested = None
+        if reassignment.spec.route is Route.FOREIGN:
+            drop(view, partition, now)
+        else:
+            view.tenure.waiting.add(partition, reassignment.spec.request)
+
+
+def _postpone_orphans(view: ClusterView, now: Instant) -> None:
+    """Set when orphans alone justify another tenure, with back-off."""
+    role = view.role
+    left = {o: _in_isr(view, o) for o in view.work.orphans.values() if view.is_in_reach(o)}
+    got_nowhere = left == role.orphans_left
+    role.orphans_left = left
+    if not left:
+        return
+    longer = min(2 * role.orphans_retry_s, ORPHAN_RETRY_MOST_S) if got_nowhere else 0.0
+    role.orphans_retry_s = max(longer, ORPHAN_RETRY_S)
+    role.orphans_after = Instant(now + role.orphans_retry_s)
+
+
+def _in_isr(view: ClusterView, orphan: events.Orphan) -> Replicas:
+    """
+    Return all brokers ever seen in the ISR of an orphan's partition with a leader, in order.
+
+    A broker that enters the ISR may be the last that was awaited. One that leaves and enters again
+    is not news: otherwise flapping replicas would prevent any back-off.
+    """
+    state = view.tenure.states.get(orphan.partition)
+    isr = () if state is None or state.leader == model.NO_LEADER else state.isr
+    return tuple(sorted({*isr, *view.role.orphans_left.get(orphan, ())}))
+
+
+def end_session(view: ClusterView, now: Instant) -> None:
+    """
+    End the tenure and forget all reads: the watches are lost with the session.
+
+    A claim under way is void: another daemon may change everything that it was decided from, and
+    its answer may come before that is read again.
+    """
+    end_tenure(view, now)
+    view.tenure.is_void = view.tenure.claiming
+    view.session = SessionState()
+
+
+def begin_leadership(view: ClusterView, now: Instant) -> None:
+    """Have our own records read first: another daemon led meanwhile and may have changed them."""
+    view.role.leading, view.role.leading_since = True, now
+    view.own_records = OwnRecords()

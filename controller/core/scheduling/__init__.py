@@ -1,1 +1,0 @@
-"""Concurrency limits: limits, pauses, windows, the health of the cluster, sizes."""

@@ -1,1 +1,0 @@
-"""Throttles: what is set for which request, the former values, and their restoration."""

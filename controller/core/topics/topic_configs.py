@@ -1,0 +1,211 @@
+"""
+Settings of topics: which to request and when, how answers are folded in, and how long they count.
+
+``min.insync.replicas`` matters where something is reassigned, ``unclean.leader.election.enable``
+where only a replica out of sync could lead, both where a partition may be under min ISR. Of all
+other topics no settings are read.
+
+The rule of freshness: an answer is valid for ``config_refresh`` from the instant of its request
+(``forget_old_configs``). Settings in use are requested again at half that age, so that they do not
+become unknown between two answers. One request covers every topic concerned, never a single
+partition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from controller.core import effects, events, wakeups
+from controller.core.model import NO_LEADER, ConfigQuestion, Instant, TopicConfig, TopicPartition
+from controller.core.pacing.isr_health import judge_topic
+from controller.core.records import Decision
+from controller.core.requests.model import PlanNode
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+CONFIG_TIMER = "topic_configs"
+UNWELL_TIMER = "unwell_topic_configs"
+CONFIG_RETRY_S = 5.0
+NO_MARKS: Final[Mapping[str, int]] = {}
+
+
+def ask(
+    view: ClusterView,
+    topics: Collection[str],
+    now: Instant,
+    timer: str = CONFIG_TIMER,
+    after: Mapping[str, int] = NO_MARKS,
+) -> list[effects.Effect]:
+    """
+    Return the requests for settings that are unknown or half as old as permitted.
+
+    Args:
+        view: Everything known.
+        topics: The topics whose settings are wanted.
+        now: The time of this cycle.
+        timer: The timer to set for the next look.
+        after: Topics for which only the answer to a request newer than this one counts.
+
+    """
+    times = {topic: _ask_at(view, topic, after.get(topic, -1)) for topic in topics}
+    wanted = tuple(sorted(topic for topic, at in times.items() if at <= now))
+    if not times:
+        return []
+    again = min((at for at in times.values() if at > now), default=math.inf)
+    if not wanted:
+        return [effects.SetTimer(timer, Instant(again))]
+    again = min(again, now + _retry_s(view))
+    return [effects.DescribeTopicConfigs(wanted), effects.SetTimer(timer, Instant(again))]
+
+
+def _ask_at(view: ClusterView, topic: str, after: int) -> float:
+    """Return when a topic's settings are to be requested: before the known ones grow too old."""
+    asked, known = view.session.asked_configs.get(topic), view.session.config_answers.get(topic)
+    if asked is None or asked.number <= after:
+        return -math.inf
+    again = asked.at + _retry_s(view)
+    if known is None or known.number <= after:
+        return again
+    return max(again, known.at + view.options.config_refresh_s / 2)
+
+
+def _retry_s(view: ClusterView) -> float:
+    return min(CONFIG_RETRY_S, view.options.config_refresh_s / 2)
+
+
+def unknown(view: ClusterView, partitions: Iterable[TopicPartition]) -> set[str]:
+    """Return the topics of these partitions that exist and whose settings are not known."""
+    session = view.session
+    return {p.topic for p in partitions if p.topic in session.topics} - session.configs.keys()
+
+
+def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
+    """Request the settings of a new plan's topics while the role is still being claimed."""
+    refresh_s = view.options.config_refresh_s
+    not_asked = [
+        topic
+        for topic in unknown(view, legacy.entries)
+        if (asked := view.session.asked_configs.get(topic)) is None or now - asked.at >= refresh_s
+    ]
+    return Decision(effects=tuple(ask(view, not_asked, now)))
+
+
+def ask_for_unwell(
+    view: ClusterView, due: Worklist, now: Instant, in_question: Collection[str]
+) -> Decision:
+    """
+    Request the settings of partitions without a leader, and of those possibly under min ISR.
+
+    Repeated from time to time: an operator permits an unclean election when the partition is
+    offline.
+
+    Args:
+        view: Everything known.
+        due: What changed since the last cycle.
+        now: The time of this cycle.
+        in_question: Topics whose partitions are to be judged for the health of the cluster.
+
+    """
+    marks: dict[str, int] = {}
+    for partition in due.partitions:
+        if _is_stranded(view, partition):
+            mark = view.tenure.leaderless.get(partition, -1)
+            marks[partition.topic] = max(marks.get(partition.topic, -1), mark)
+    topics = marks.keys() | set(in_question)
+    return Decision(effects=tuple(ask(view, topics, now, UNWELL_TIMER, marks)))
+
+
+def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:
+    state = view.tenure.states.get(partition)
+    if state is None or state.leader != NO_LEADER:
+        return False
+    return bool(view.live(view.serving_replicas(partition), partition))
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def topic_configs_read(view: ClusterView, event: events.TopicConfigsRead, now: Instant) -> None:
+    """
+    Fold in settings of topics, or why they could not be read.
+
+    An answer is as old as its request. One that is too old already, that a newer answer overtook,
+    or that may describe a deleted topic of the same name is ignored.
+    """
+    session = view.session
+    unread: set[str] = set()
+    permitting: set[str] = set()
+    for topic, answer in event.configs.items():
+        if topic not in session.topics or event.asked.number <= session.topics[topic].asked_before:
+            continue
+        asked = session.asked_configs.get(topic)
+        if asked is not None:
+            session.asked_configs[topic] = ConfigQuestion(asked.number, now)
+        read = _in_time(view, answer, event.asked, now)
+        if isinstance(read, TopicConfig):
+            if _is_news(view, topic, event.asked):
+                _config(view, topic, read, event.asked)
+                if read.unclean_leader_election:
+                    permitting.add(topic)
+            continue
+        if session.config_errors.get(topic) != read:
+            session.config_errors[topic] = read
+            unread.add(topic)
+        judge_topic(view, topic)
+    if permitting:
+        view.due.add(p for p in view.tenure.leaderless if p.topic in permitting)
+    if unread:
+        # What waits for these settings has to report why they are not known.
+        wakeups.wake(view.due, wakeups.Finding.SETTINGS_UNREADABLE)
+        view.due.add(p for p in view.work.reassignments if p.topic in unread)
+
+
+def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuestion) -> None:
+    """Take the settings of a topic; where they changed, examine what depends on them."""
+    session = view.session
+    session.config_errors.pop(topic, None)
+    before, session.configs[topic] = session.configs.get(topic), read
+    session.config_answers[topic] = asked
+    session.config_oldest = min(session.config_oldest, asked.at)
+    if before == read:
+        return
+    judge_topic(view, topic)
+    wakeups.wake(view.due, wakeups.Finding.SETTINGS_CHANGED)
+    if view.tenure.held is not None:
+        view.due.add(TopicPartition(topic, n) for n in session.topics[topic].partitions)
+
+
+def _in_time(
+    view: ClusterView, answer: TopicConfig | str, asked: ConfigQuestion, now: Instant
+) -> TopicConfig | str:
+    """Return an answer, or that it came too late: it is as old as its request."""
+    if now - asked.at < view.options.config_refresh_s:
+        return answer
+    return "the answer took longer than config_refresh"
+
+
+def _is_news(view: ClusterView, topic: str, asked: ConfigQuestion) -> bool:
+    """Return whether no answer to a later request is known."""
+    known = view.session.config_answers.get(topic)
+    return known is None or asked.number >= known.number
+
+
+def forget_old_configs(view: ClusterView, now: Instant) -> None:
+    """
+    Remove the settings whose request is as old as ``config_refresh``: they may have changed.
+
+    The rule of freshness for both engines and every reader. Called whenever time has passed, before
+    anything is decided or sent.
+    """
+    session = view.session
+    limit = now - view.options.config_refresh_s
+    if session.config_oldest > limit:
+        return
+    for topic in [t for t, question in session.config_answers.items() if question.at <= limit]:
+        del session.configs[topic], session.config_answers[topic]
+        if topic in view.work.topics_at_work:
+            wakeups.wake(view.due, wakeups.Finding.SETTINGS_EXPIRED)
+    oldest = min((question.at for question in session.config_answers.values()), default=now)
+    session.config_oldest = oldest

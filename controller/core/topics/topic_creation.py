@@ -1,0 +1,350 @@
+"""
+Create topics and partitions for clients, as Kafka's controller does (``ZkAdminManager``).
+
+Deletions: ``deletion_asks``.
+
+A topic becomes durable with its settings in one transaction; Kafka writes the settings first and
+the topic after them. From then on any controller can complete it: the first states of its
+partitions follow as a duty of the controller, as for topics that a broker creates by itself.
+
+Level-triggered: each time that a request is examined, what is not written yet is validated against
+the present view. The request is answered when each partition has a leader that acknowledged it, at
+the latest when its time is over. Errors and texts are Kafka's. As with Kafka, a client whose
+request is interrupted by another controller asks again, and hears that its topic exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Final
+
+from controller.core.calls import topic_requests
+from controller.core.calls.client_requests import PendingClientAsk
+from controller.core.calls.topic_requests import (
+    BY_DEFAULT,
+    AwaitDeletions,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+    TopicAnswer,
+    TopicAsk,
+    TopicRefusedError,
+    TopicResult,
+    topic_answer,
+)
+from controller.core.deletions import deletion_requests
+from controller.core.model import Instant, PartitionAssignment, Replicas, TopicPartition
+from controller.core.records import AssignmentRecord, Change, TopicCreatedRecord, TopicGrownRecord
+from controller.core.topics import replica_choice, topic_checks
+from controller.core.view import ClusterView
+
+CLUSTER_METADATA: Final = "__cluster_metadata"
+PATIENCE_S: Final = 60.0
+"""The longest time that a request may take, whatever its own limit."""
+WRITE_S: Final = 5.0
+"""
+How long a request is written for a client that waits less: its topics are created nevertheless.
+"""
+_COLLIDING: Final = str.maketrans(".", "_")
+
+
+_Judged = TopicResult | Change | None
+"""The result for a topic, or the write that precedes it; None: it is still to be read."""
+
+
+class Names:
+    """The topics that exist, also those that this cycle creates, and those that it extends."""
+
+    def __init__(self, view: ClusterView, written: AbstractSet[str]) -> None:
+        """Begin a cycle; to topics that it writes, as a step begins, no partitions are added."""
+        self._view = view
+        self.growing = set(written)
+
+    @cached_property
+    def known(self) -> set[str]:
+        """The topics that were listed, and those written since."""
+        pending = [p for p in self._view.tenure.client_asks.values() if _creates(p)]
+        written = {r.name for p in pending for r in p.topics.values() if not r.error}
+        return written.union(self._view.session.listed or ())
+
+    @cached_property
+    def _plain(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.known):
+            found.setdefault(name.translate(_COLLIDING), []).append(name)
+        return found
+
+    def add(self, name: str) -> None:
+        """Note a topic that this cycle creates."""
+        self.known.add(name)
+        if "_plain" in self.__dict__:
+            self._plain.setdefault(name.translate(_COLLIDING), []).append(name)
+
+    def colliding(self, name: str) -> list[str]:
+        """Return the topics whose metrics would have the same name."""
+        if "." not in name and "_" not in name:
+            return []
+        return self._plain.get(name.translate(_COLLIDING), [])
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A client's request, with what is needed to examine it."""
+
+    view: ClusterView
+    names: Names
+    ticket: int
+    pending: PendingClientAsk
+
+
+def _creates(pending: PendingClientAsk) -> bool:
+    return not isinstance(pending.request, DeleteTopics)
+
+
+def is_underway(pending: PendingClientAsk) -> bool:
+    """Return whether a client waits for a topic that is written: it keeps the role."""
+    return _creates(pending) and any(not result.error for result in pending.topics.values())
+
+
+def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
+    """Note that a topic is written for a client that waits, or that ZooKeeper rejects it."""
+    pending = view.tenure.client_asks.get(ticket)
+    if pending is not None:
+        noted = {**pending.topics, result.name: result}
+        view.tenure.client_asks[ticket] = replace(pending, topics=noted)
+
+
+def answer_topics(
+    asking: Asking, asked: TopicAsk | DeleteTopics | AwaitDeletions, now: Instant
+) -> TopicAnswer | tuple[Change, ...]:
+    """Return the answer to a request, or the writes that precede it; none: it waits for reads."""
+    pending = asking.pending
+    if isinstance(asked, AwaitDeletions):
+        return deletion_requests.answer_waiting(asking.view, pending, asked, now) or ()
+    is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
+    is_late_to_write = is_late and now >= pending.since + WRITE_S
+    results: list[TopicResult] = []
+    changes: list[Change] = []
+    doubled = _doubled(asked)
+    waits = False
+    for name, judge in _judges(asking, asked).items():
+        written = pending.topics.get(name)
+        judged: _Judged
+        if written is not None:
+            judged = _awaited(asking, written)
+        elif name in doubled:
+            judged = TopicResult(name, topic_requests.INVALID_REQUEST, _doubled_text(asked))
+        else:
+            judged = judge()
+        match judged:
+            case Change() if not is_late_to_write:
+                changes.append(judged)
+                waits = True
+            case TopicResult():
+                results.append(judged)
+            case _ if is_late:
+                results.append(TopicResult(name, topic_requests.REQUEST_TIMED_OUT))
+            case _:
+                waits = True
+    return tuple(changes) if waits else topic_answer(asked, tuple(results))
+
+
+def _judges(asking: Asking, asked: TopicAsk | DeleteTopics) -> dict[str, Callable[[], _Judged]]:
+    """Return what judges each topic that is not written yet."""
+    match asked:
+        case CreateTopics():
+            return {t.name: partial(_created, asking, t, asked) for t in asked.topics}
+        case CreatePartitions(validate_only=only):
+            return {t.name: partial(_grown, asking, t, validate_only=only) for t in asked.topics}
+        case DeleteTopics():
+            request = partial(deletion_requests.request_deletion, asking.view, asking.ticket)
+            return {t.name: partial(request, t) for t in asked.topics}
+
+
+def _doubled(asked: TopicAsk | DeleteTopics) -> set[str]:
+    """Return the topics that are named more than once, which is no error in a DeleteTopics."""
+    if isinstance(asked, DeleteTopics):
+        return set()
+    seen: set[str] = set()
+    return {t.name for t in asked.topics if t.name in seen or seen.add(t.name)}  # type: ignore[func-returns-value] # adds
+
+
+def _doubled_text(asked: TopicAsk | DeleteTopics) -> str:
+    if isinstance(asked, CreateTopics):
+        return "Found multiple entries for this topic."
+    return "Duplicate topic in request."
+
+
+def _awaited(asking: Asking, written: TopicResult) -> TopicResult | None:
+    """Return the result of a topic that is written, once each new partition has a leader."""
+    if written.error or not _creates(asking.pending):
+        return written
+    view = asking.view
+    topic = view.session.topics.get(written.name)
+    if topic is None or topic.stale:
+        return None
+    return written if all(map(view.tenure.is_acknowledged, written.new_partitions)) else None
+
+
+# --- CreateTopics --------------------------------------------------------------------------------
+
+
+def _created(asking: Asking, topic: NewTopic, asked: CreateTopics) -> TopicResult | Change:
+    """Return the creation of a topic, or why it is refused; its result if it is only validated."""
+    try:
+        replicas = _valid(asking, topic, asked)
+    except TopicRefusedError as refusal:
+        return TopicResult(topic.name, refusal.code, str(refusal))
+    topic_id = topic.topic_id if asked.defaults.uses_topic_ids else None
+    result = TopicResult(topic.name, 0, None, len(replicas), len(replicas[0]), topic_id)
+    if asked.validate_only:
+        return result._replace(topic_id=None)
+    asking.names.add(topic.name)
+    replaces = asking.view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
+    return Change((TopicCreatedRecord(asking.ticket, result, replicas, topic.settings, replaces),))
+
+
+def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replicas, ...]:
+    """
+    Return the replicas of a new topic; the order of the checks is Kafka's.
+
+    Raises:
+        TopicRefusedError: it is refused.
+
+    """
+    view, names = asking.view, asking.names
+    if topic.name == CLUSTER_METADATA:
+        raise TopicRefusedError(
+            topic_requests.INVALID_REQUEST,
+            f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
+        )
+    if topic.name in names.known:
+        raise TopicRefusedError(
+            topic_requests.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
+        )
+    without_value = [name for name, value in topic.configs if value is None]
+    if without_value:
+        raise TopicRefusedError(
+            topic_requests.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(without_value)}",
+        )
+    replicas = _assigned(topic) if topic.assignments else _chosen(view, topic, asked)
+    topic_checks.check_name(topic.name, names.colliding(topic.name))
+    if topic.assignments:
+        topic_checks.check_assigned(view, topic)
+    if topic.config_problem is not None:
+        raise TopicRefusedError(topic_requests.INVALID_CONFIG, topic.config_problem)
+    return replicas
+
+
+def _chosen(view: ClusterView, topic: NewTopic, asked: CreateTopics) -> tuple[Replicas, ...]:
+    count, factor = topic.num_partitions, topic.replication_factor
+    count = asked.defaults.num_partitions if count == BY_DEFAULT else count
+    factor = asked.defaults.default_replication_factor if factor == BY_DEFAULT else factor
+    brokers = view.cluster.brokers.values()
+    replica_choice.check(tuple(brokers), count, factor)
+    topic_checks.check_size(view, count, factor)
+    return replica_choice.choose(tuple(brokers), count, factor, topic.topic_id)
+
+
+def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
+    if (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
+        raise TopicRefusedError(
+            topic_requests.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set. Both "
+            "cannot be used at the same time.",
+        )
+    return tuple(topic.assigned.values())
+
+
+# --- CreatePartitions ----------------------------------------------------------------------------
+
+
+def _grown(asking: Asking, asked: MorePartitions, *, validate_only: bool) -> _Judged:
+    """Return the write of a topic's new partitions, or why there is none; None: it is read."""
+    view, name = asking.view, asked.name
+    topic = view.session.topics.get(name)
+    try:
+        if topic is None or topic.stale or name in (view.session.deletions or ()):
+            _check_exists(view, name)
+            return None
+        added = _added(view, asked, topic.partitions)
+    except TopicRefusedError as refusal:
+        return TopicResult(name, refusal.code, str(refusal))
+    if validate_only:
+        return TopicResult(name, 0)
+    if name in asking.names.growing:
+        return None
+    asking.names.growing.add(name)
+    first = len(topic.partitions)
+    result = TopicResult(name, 0, None, asked.count, first_new=first)
+    return Change(
+        (
+            TopicGrownRecord(asking.ticket, result),
+            *(
+                AssignmentRecord(TopicPartition(name, number), PartitionAssignment(replicas))
+                for number, replicas in enumerate(added, first)
+            ),
+        ),
+        partition=TopicPartition(name, first),
+    )
+
+
+def _check_exists(view: ClusterView, name: str) -> None:
+    """
+    Return if the topic is still to be read.
+
+    Raises:
+        TopicRefusedError: it does not exist, or not for long.
+
+    """
+    session = view.session
+    if name in (session.deletions or ()):
+        deleted = "The topic is queued for deletion."
+        raise TopicRefusedError(topic_requests.INVALID_TOPIC_EXCEPTION, deleted)
+    if name in session.unreadable_topics:
+        raise TopicRefusedError(topic_requests.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
+    if name not in session.topics and name not in (session.listed or ()):
+        unknown = f"The topic '{name}' does not exist."
+        raise TopicRefusedError(topic_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+
+
+def _added(
+    view: ClusterView, asked: MorePartitions, present: Mapping[int, PartitionAssignment]
+) -> tuple[Replicas, ...]:
+    """
+    Return the replicas of the new partitions; the order of the checks is Kafka's.
+
+    Raises:
+        TopicRefusedError: the request is refused.
+
+    """
+    if any(entry.is_reassigning for entry in present.values()):
+        raise TopicRefusedError(
+            topic_requests.REASSIGNMENT_IN_PROGRESS,
+            f"A partition reassignment is in progress for the topic '{asked.name}'.",
+        )
+    if asked.count < len(present):
+        text = (
+            f"Topic currently has {len(present)} partitions, which is higher than the requested "
+            f"{asked.count}."
+        )
+        raise TopicRefusedError(topic_requests.INVALID_PARTITIONS, text)
+    if asked.count == len(present):
+        text = f"Topic already has {len(present)} partitions."
+        raise TopicRefusedError(topic_requests.INVALID_PARTITIONS, text)
+    if sorted(present) != list(range(len(present))):
+        text = f"Unexpected existing replica assignment for topic '{asked.name}'."
+        raise TopicRefusedError(topic_requests.UNKNOWN_SERVER_ERROR, text)
+    first, brokers = present[0].replicas, tuple(view.cluster.brokers.values())
+    more = asked.count - len(present)
+    topic_checks.check_size(view, asked.count, len(first))
+    if asked.assignments is None:
+        return replica_choice.continue_choice(brokers, first, len(present), more)
+    topic_checks.check_added(view.cluster.brokers, asked.assignments, more, len(present), first)
+    return asked.assignments

@@ -1,0 +1,278 @@
+"""Sizes are queried where there is work, and give the produce rate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.apply import apply, issued
+from controller.core.disks.partition_sizes import (
+    GROWTH_AFTER_S,
+    SOON_S,
+    SlowThrottle,
+    follow_sizes,
+    slow_throttles,
+)
+from controller.core.effects import MeasureSizes, SetTimer
+from controller.core.events import SizesRead
+from controller.core.model import (
+    FOREIGN,
+    BrokerId,
+    Instant,
+    MinFree,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.observe import observe
+from controller.core.options import EngineName, ForeignMoves, Options
+from controller.core.pacing.applied_throttles import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    AppliedThrottle,
+    Entity,
+    EntityConfig,
+)
+from controller.core.reassignments.model import Load
+from controller.core.reassignments.phases import Ended, Expanding, Syncing
+from controller.core.records import PhaseRecord, SpecEndedRecord
+from controller.core.requests.model import Request
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+from tests.core.builders import replicas, tp
+from tests.core.tenure_views import NOW, a_tenure, isr, reassign
+
+
+def a_view() -> ClusterView:
+    """Return a cluster with one topic of four partitions."""
+    return a_tenure({"t": [(1, 2, 3)] * 4}, Options())
+
+
+def asked(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
+    """Return what is asked for so long after the begin, and note that it was."""
+    at = Instant(NOW + seconds)
+    partitions: tuple[TopicPartition, ...] = ()
+    for effect in follow_sizes(view, Worklist(timer=True), at).effects:
+        issued(view, effect, at)
+        if isinstance(effect, MeasureSizes):
+            partitions += effect.partitions
+    return partitions
+
+
+def copies(view: ClusterView, partition: TopicPartition) -> None:
+    """Let 4 copy a partition."""
+    view.work.reassignments[partition].phase = Syncing()
+    adding = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
+    view.session.topics[partition.topic].partitions[partition.partition] = adding
+
+
+def report_sizes(view: ClusterView, seconds: float, **sizes: int) -> None:
+    """Report sizes so long after the begin; ``p0`` is partition 0."""
+    read = {tp(int(name[1:])): size for name, size in sizes.items()}
+    observe(view, SizesRead(read), Instant(NOW + seconds))
+
+
+def test_nothing_is_asked_without_work() -> None:
+    """Brokers answer for partitions they are about to copy, not for a cluster at rest."""
+    assert asked(a_view(), 0) == ()
+
+
+def test_sizes_of_what_is_in_work_are_asked_for_from_time_to_time() -> None:
+    """All together, once per interval."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    assert asked(view, 0) == (tp(0),)
+    assert asked(view, 59) == ()
+    assert asked(view, 60) == (tp(0),)
+
+
+def test_running_copies_are_asked_for_more_often() -> None:
+    """What a new replica holds is how far its copy is; what does not copy is not asked again."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    reassign(view, tp(1), 1, 2, 4)
+    assert asked(view, 0) == (tp(0), tp(1))
+    view.tenure.in_flight = 1
+    copies(view, tp(1))
+    assert asked(view, 9) == ()
+    assert asked(view, 10) == (tp(1),)
+    assert asked(view, 19) == ()
+    assert asked(view, 20) == (tp(1),)
+    assert asked(view, 60) == (tp(0), tp(1))
+    assert asked(view, 61) == ()
+
+
+def test_copies_of_others_are_asked_for_as_often() -> None:
+    """No limit counts them."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    copies(view, tp(0))
+    assert asked(view, 0) == (tp(0),)
+    assert asked(view, 10) == ()
+    view.work.requests[FOREIGN] = Request(Route.FOREIGN, NOW, open=1)
+    assert asked(view, 20) == (tp(0),)
+
+
+@pytest.mark.parametrize("policy", [ForeignMoves.WAIT, ForeignMoves.ADOPT])
+@pytest.mark.parametrize("route", [Route.REQUEST, Route.FOREIGN])
+def test_step_that_the_cluster_s_controller_continues_is_counted(
+    route: Route, policy: ForeignMoves
+) -> None:
+    """Against the limits as well, unless it is of another client and not adopted."""
+    view = a_tenure({"t": [(1, 2, 3)]}, Options(foreign_moves=policy))
+    view.role.engine = EngineName.DELEGATED
+    reassign(view, tp(0), 1, 2, 4)
+    isr(view, tp(0), 1, 2, 3)
+    found = view.work.reassignments[tp(0)]
+    found.spec, found.phase = replace(found.spec, route=route), Expanding()
+    adding = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
+    view.session.topics["t"].partitions[0] = adding
+    apply(view, PhaseRecord(tp(0), Syncing(), NOW, "found in the topic znode"), NOW)
+    counts = route is Route.REQUEST or policy is ForeignMoves.ADOPT
+    assert view.tenure.incoming.get(BrokerId(4), 0) == counts
+    apply(view, PhaseRecord(tp(0), Ended(), NOW, "the target is in sync"), NOW)
+    assert view.tenure.incoming.get(BrokerId(4), 0) == 0
+
+
+def test_timer_is_set_for_what_is_asked_next() -> None:
+    """A timer in the past would turn the loop for ever."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    asked(view, 0)
+    for seconds in (3, 10, 31, 59):
+        effects = follow_sizes(view, Worklist(timer=True), Instant(NOW + seconds)).effects
+        timers = [e.at - NOW for e in effects if isinstance(e, SetTimer)]
+        assert all(seconds < at <= 60 for at in timers)
+
+
+def test_sizes_of_what_is_in_flight_do_not_sort_what_waits() -> None:
+    """Sorting a hundred thousand anew every few seconds would be the longest part of the work."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    reassign(view, tp(1), 1, 2, 4)
+    view.work.reassignments[tp(0)].phase = Syncing()
+    view.due.order = False
+    report_sizes(view, 0, p0=1000)
+    assert not view.due.order
+    report_sizes(view, 1, p1=1000)
+    assert view.due.order
+
+
+def test_new_reassignments_are_asked_for_soon_and_together() -> None:
+    """A limit on bytes and an order by size need them."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    asked(view, 0)
+    view.due.sizes = False
+    reassign(view, tp(1), 1, 2, 4)
+    reassign(view, tp(2), 1, 2, 4)
+    assert view.due.sizes
+    view.work.unmeasured_since = Instant(NOW + 10)
+    assert asked(view, 10) == ()
+    timers = follow_sizes(view, view.due, Instant(NOW + 10)).effects
+    assert [e.at for e in timers if isinstance(e, SetTimer)] == [NOW + 10 + SOON_S]
+    assert asked(view, 10 + SOON_S) == (tp(1), tp(2))
+    assert asked(view, 12) == ()
+
+
+def test_new_reassignments_are_asked_for_at_once_where_steps_wait_for_sizes() -> None:
+    """Of the brokers concerned; those of the next moment are collected."""
+    view = a_tenure({"t": [(1, 2, 3)] * 4}, Options(min_free=MinFree(bytes=1)))
+    reassign(view, tp(0), 1, 2, 4)
+    assert asked(view, 0) == (tp(0),)
+    reassign(view, tp(1), 1, 2, 5)
+    first, _ = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.9)).effects
+    assert first == MeasureSizes((tp(1),), brokers=frozenset(replicas(1, 2, 3, 5)))
+    issued(view, first, Instant(NOW + 9.9))
+    reassign(view, tp(2), 1, 2, 5)
+    (timer,) = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.95)).effects
+    assert isinstance(timer, SetTimer)
+    assert timer.at == pytest.approx(NOW + 10.0)
+    assert asked(view, 10.05) == (tp(2),)
+
+
+def test_daemon_that_does_not_lead_asks_nothing() -> None:
+    """The leading one does."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    view.role.leading = False
+    assert asked(view, 0) == ()
+
+
+def test_growth_is_what_was_added_per_second() -> None:
+    """Two sizes make a rate; less than before is no growth."""
+    view = a_view()
+    for number in range(2):
+        reassign(view, tp(number), 1, 2, 4)
+    report_sizes(view, 0, p0=1000, p1=1000)
+    assert view.work.growth == {}
+    report_sizes(view, 60, p0=7000, p1=400)
+    assert view.work.growth == {tp(0): 100.0, tp(1): 0.0}
+
+
+def test_sizes_that_follow_closely_make_no_rate() -> None:
+    """A segment is counted when it is flushed; a second is too short for that."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    report_sizes(view, 0, p0=1000)
+    report_sizes(view, GROWTH_AFTER_S / 2, p0=99_000)
+    assert view.work.growth == {}
+    assert view.work.sizes == {tp(0): 99_000}
+    report_sizes(view, 10, p0=2000)
+    assert view.work.growth == {tp(0): 100.0}
+
+
+def test_sizes_of_what_is_done_are_forgotten() -> None:
+    """And an answer that comes late does not bring them back."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    report_sizes(view, 0, p0=1000)
+    apply(view, SpecEndedRecord(tp(0), None, RequestId("r"), "cancelled"), NOW)
+    report_sizes(view, 60, p0=7000)
+    assert view.work.sizes == view.work.growth == {}
+
+
+def copying(rate: str) -> ClusterView:
+    """Return a view in which partitions 0 and 1 grow by 100 bytes/s each while 4 copies from 1."""
+    view = a_view()
+    for number in range(2):
+        reassign(view, tp(number), 1, 2, 4)
+        view.work.reassignments[tp(number)].load = Load(replicas(4), BrokerId(1))
+    report_sizes(view, 0, p0=0, p1=0)
+    report_sizes(view, 60, p0=6000, p1=6000)
+    for broker_id in (1, 4):
+        entity = Entity(f"brokers/{broker_id}")
+        values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
+        view.work.applied_throttles[entity] = AppliedThrottle(entity, values, {}, ZkVersion(0))
+        view.own_records.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
+    return view
+
+
+def slow(view: ClusterView) -> tuple[SlowThrottle, ...]:
+    """Return the throttles that are too slow for what is in work."""
+    return slow_throttles(view, tuple(view.work.reassignments))
+
+
+def test_a_throttle_below_the_produce_rate_is_reported_for_both_ends() -> None:
+    """The copies would never be in sync."""
+    found = slow(copying("150"))
+    assert [(s.broker, s.receives, s.rate, s.growth) for s in found] == [
+        (1, False, 150, 200.0),
+        (4, True, 150, 200.0),
+    ]
+    assert "broker 4 receives copies at 150 bytes/s" in str(found[1])
+
+
+def test_a_throttle_above_the_produce_rate_is_not_reported() -> None:
+    """It only takes longer."""
+    assert slow(copying("201")) == ()
+
+
+def test_partitions_that_wait_do_not_count() -> None:
+    """Only what is copied just now shares the throttle."""
+    view = copying("150")
+    view.work.reassignments[tp(1)].load = None
+    assert slow(view) == ()

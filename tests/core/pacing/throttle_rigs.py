@@ -1,0 +1,205 @@
+"""
+A view with throttled work, and the dynamic settings it meets: commits are compare-and-sets.
+
+``ThrottleRig`` plays ZooKeeper for ``throttles``: it answers reads, refuses a write whose version
+is not the one that stands there, and lets operators change settings behind our back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controller.core import records
+from controller.core.apply import apply, issued
+from controller.core.cycle import take_due
+from controller.core.effects import Effect, ReadEntityConfigs
+from controller.core.events import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
+from controller.core.model import (
+    Blocked,
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    LogDirs,
+    PartitionAssignment,
+    ReassignmentSpec,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.throttle_records import note_all_throttles, throttles_refused
+from controller.core.pacing.throttles import follow_throttles, throttle_gate
+from controller.core.requests.model import Request
+from controller.core.requests.submissions import RequestOptions
+from controller.core.role.invalidation import invalidate
+from controller.core.state.tenure import Tenure
+from controller.core.topics.model import Topic
+from controller.core.view import ClusterView
+from controller.core.wakeups import wake
+from controller.core.worklist import Worklist
+from tests.core.builders import broker, replicas
+
+REQUEST = RequestId("request_0000000001")
+CURRENT = (1, 2, 3)
+
+
+@dataclass
+class ThrottleRig:
+    """One view, the settings of its cluster, and every write that was made."""
+
+    topics: Mapping[str, int] = field(default_factory=lambda: {"orders": 4})
+    """Partitions per topic, all on brokers 1, 2, 3 of 1 to 7."""
+    settings: dict[Entity, EntityConfig | str] = field(default_factory=dict)
+    applied_throttles: dict[Entity, AppliedThrottle] = field(default_factory=dict)
+    forbidden: set[Entity] = field(default_factory=set)
+    """Settings that may not be written."""
+
+    def __post_init__(self) -> None:
+        """Know a cluster with nothing to do."""
+        view = self.view = ClusterView(Options())
+        self.now = Instant(1000.0)
+        self.writes: list[records.Record] = []
+        self.reads: list[Entity] = []
+        view.role.leading = True
+        view.tenure.held = Tenure(ControllerEpoch(7), self.now)
+        view.own_records.specs_read = view.own_records.history_read = True
+        view.session.controls_read = view.intake.controls_known = True
+        view.cluster.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
+        for name, count in self.topics.items():
+            assignments = {n: PartitionAssignment(replicas(*CURRENT)) for n in range(count)}
+            view.session.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
+            self.settings.setdefault(Entity(f"topics/{name}"), EntityConfig({}, ZkVersion(0)))
+
+    def begin(self) -> None:
+        """Read what is leased, and settle."""
+        observe(self.view, AppliedThrottlesRead(dict(self.applied_throttles)), self.now)
+        self.settle()
+
+    def ask_for(
+        self,
+        partitions: Mapping[TopicPartition, Sequence[int]],
+        *,
+        throttle: int | None = 1_000_000,
+        request: RequestId = REQUEST,
+        moves: int | None = None,
+        log_dirs: LogDirs = (),
+    ) -> None:
+        """Accept a request with these targets and directories, all in one turn."""
+        options = RequestOptions(throttle=throttle, log_dirs_throttle=moves)
+        self.view.work.requests[request] = Request(Route.REQUEST, self.now, options=options)
+        for partition, target in partitions.items():
+            spec = ReassignmentSpec(
+                replicas(*target), replicas(*CURRENT), request, Route.REQUEST, log_dirs=log_dirs
+            )
+            self.apply(records.SpecRecord(partition, spec))
+        self.settle()
+
+    def end(self, *partitions: TopicPartition) -> None:
+        """Let reassignments end."""
+        for partition in partitions:
+            spec = self.view.work.reassignments[partition].spec
+            self.apply(records.SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
+        self.settle()
+
+    def operator_sets(self, entity: str, **values: str | None) -> None:
+        """Change settings behind our back; underscores stand for dots, None takes one out."""
+        known = self.settings.get(Entity(entity))
+        config = known if isinstance(known, EntityConfig) else EntityConfig({}, None)
+        merged = dict(config.values)
+        for name, value in values.items():
+            key = name.replace("_", ".")
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = value
+        version = ZkVersion(0) if config.version is None else ZkVersion(config.version + 1)
+        self.settings[Entity(entity)] = EntityConfig(merged, version)
+
+    def values(self, entity: str) -> dict[str, str]:
+        """Return what stands in an entity's settings."""
+        config = self.settings.get(Entity(entity))
+        return dict(config.values) if isinstance(config, EntityConfig) else {}
+
+    def gate(self, partition: TopicPartition) -> Blocked | None:
+        """Return what keeps the partition's step from beginning."""
+        return throttle_gate(self.view, partition, self.view.work.reassignments[partition].spec)
+
+    def refresh(self, seconds: float) -> None:
+        """Let time pass and a timer fire."""
+        self.now = Instant(self.now + seconds)
+        self.view.due.timer = True
+        self.settle()
+
+    def change_controls(self) -> None:
+        """Have everything looked at, as a change of the controls does."""
+        note_all_throttles(self.view)
+        wake(self.view.due, ControlsRead)
+        self.settle()
+
+    def apply(self, record: records.Record) -> None:
+        """Fold a record."""
+        apply(self.view, record, self.now)
+
+    def settle(self) -> None:
+        """Decide, commit and answer until nothing is due."""
+        for _ in range(100):
+            due = take_due(self.view)
+            if not due:
+                return
+            self.turn(due)
+        raise AssertionError("throttles do not come to rest")
+
+    def turn(self, due: Worklist | None = None) -> None:
+        """Decide, commit and answer once."""
+        decision = follow_throttles(self.view, due or Worklist(throttles=True), self.now)
+        effects: list[Effect] = list(decision.effects)
+        for change in decision.changes:
+            effects += self.commit(change)
+        for effect in effects:
+            issued(self.view, effect, self.now)
+            if isinstance(effect, ReadEntityConfigs):
+                self.reads += effect.entities
+                nothing = EntityConfig({}, None)
+                found = {e: self.settings.get(e, nothing) for e in effect.entities}
+                observe(self.view, EntityConfigsRead(found), self.now)
+
+    def commit(self, change: records.Change) -> list[Effect]:
+        """Write a change if every version is the one that stands there."""
+        for record in change.records:
+            if not isinstance(
+                record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
+            ):
+                continue
+            self.writes.append(record)
+            entity = (
+                record.lease.entity
+                if isinstance(record, records.AppliedThrottleRecord)
+                else record.entity
+            )
+            if entity in self.forbidden:
+                throttles_refused(self.view, change, "no_auth", self.now)
+                return []
+            if record.values is not None and not self.write(entity, record):
+                return invalidate(self.view, change)
+        for record in change.records:
+            self.apply(record)
+        return []
+
+    def write(
+        self,
+        entity: Entity,
+        record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord,
+    ) -> bool:
+        """Compare and set one entity's settings."""
+        known = self.settings.get(entity)
+        version = known.version if isinstance(known, EntityConfig) else None
+        if version != record.expected_version:
+            return False
+        following = ZkVersion(0) if version is None else ZkVersion(version + 1)
+        self.settings[entity] = EntityConfig(dict(record.values or ()), following)
+        return True

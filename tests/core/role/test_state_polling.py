@@ -1,0 +1,222 @@
+"""The polling of the delegated engine, which gets no notification of leaders and brokers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.effects import (
+    ElectPreferred,
+    MeasureSizes,
+    ReadPurpose,
+    ReadStates,
+    SetTimer,
+)
+from controller.core.events import (
+    BrokersRead,
+    Orphan,
+    OrphansRead,
+    PreferredElectionRead,
+    SizesRead,
+)
+from controller.core.model import (
+    BrokerDisks,
+    BrokerEpoch,
+    BrokerId,
+    Instant,
+    LogDir,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.records import (
+    OrphanEndedRecord,
+    PreferredElectionEndedRecord,
+    StatesPolledRecord,
+)
+from controller.core.role.state_polling import ROUND_EVERY_S, ROUND_STATES, ROUND_TIMER, poll_states
+from controller.core.worklist import Worklist
+from tests.core.builders import broker, replicas, tp
+from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
+from tests.core.requests.test_submitted import submission, submit
+
+
+def rounds(driver: DelegatedDriver) -> list[ReadStates]:
+    """Return what was read in rounds so far."""
+    reads = (e for e in driver.sent if isinstance(e, ReadStates))
+    return [r for r in reads if r.purpose is ReadPurpose.ROUND]
+
+
+def test_states_of_others_are_read_anew_while_there_is_work() -> None:
+    """Every few seconds, those out of sync among the first; an idle daemon reads nothing."""
+    driver = DelegatedDriver({tp(0): (0, 1), tp(1): (1, 2)})
+    driver.pass_time(ROUND_EVERY_S)
+    assert rounds(driver) == []
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
+    driver.change_isr(tp(1), replicas(1))
+    driver.pass_time(ROUND_EVERY_S)
+    driver.pass_time(ROUND_EVERY_S)
+    last = rounds(driver)[-1]
+    assert last.partitions[0] == tp(1)
+    assert set(last.partitions) == {tp(0), tp(1)}
+
+
+def test_an_orphan_whose_broker_is_a_replica_again_is_none() -> None:
+    """Its old copy is a replica again; the record of another one stays, as it is not deleted."""
+    driver = DelegatedDriver({tp(0): (0, 1)})
+    taken, left = (Orphan(BrokerId(b), tp(0), Zxid(9), "its broker was dead") for b in (1, 5))
+    driver.observe(OrphansRead(frozenset({taken, left})))
+    ended = [
+        r.orphan for c in driver.changes for r in c.records if isinstance(r, OrphanEndedRecord)
+    ]
+    assert ended == [taken]
+    assert list(driver.view.work.orphans.values()) == [left]
+
+
+WANTED = ((tp(0),), frozenset({BrokerId(5)}), True)
+ORPHAN = Orphan(BrokerId(5), tp(0), Zxid(9), "its broker was dead")
+
+
+def with_an_orphan() -> DelegatedDriver:
+    """Return a daemon that knows of a log that may be left on broker 5, which is live."""
+    driver = DelegatedDriver({tp(0): (0, 1)})
+    driver.observe(OrphansRead(frozenset({ORPHAN})))
+    return driver
+
+
+def report(
+    driver: DelegatedDriver, *dirs: LogDir, epoch: BrokerEpoch | None = None, **parts: object
+) -> bool:
+    """Let broker 5 list these directories; return whether the record ended."""
+    registered = driver.view.cluster.brokers[BrokerId(5)].epoch if epoch is None else epoch
+    disks = BrokerDisks(registered, driver.now, dirs)
+    empty = SizesRead({}, unmeasured=frozenset({tp(0)}), disks={BrokerId(5): disks})
+    driver.observe(replace(empty, **parts))  # type: ignore[arg-type] # fields by name
+    ended = [r for c in driver.changes for r in c.records if isinstance(r, OrphanEndedRecord)]
+    return [r.orphan for r in ended] == [ORPHAN]
+
+
+def test_brokers_are_queried_for_the_logs_of_orphans() -> None:
+    """At once, again from time to time, and when a broker is back."""
+    driver = with_an_orphan()
+
+    def queries() -> int:
+        found = [e for e in driver.sent if isinstance(e, MeasureSizes) and e.orphans]
+        assert all((e.partitions, e.brokers, e.whole) == WANTED for e in found)
+        return len(found)
+
+    assert queries() == 1
+    driver.pass_time(59.0)
+    assert queries() == 1
+    driver.pass_time(1.0)
+    assert queries() == 2
+    live = driver.view.cluster.brokers
+    driver.observe(BrokersRead({b: known for b, known in live.items() if b != 5}))
+    driver.pass_time(60.0)
+    assert queries() == 2
+    back = {BrokerId(5): broker(5, epoch=500)}
+    driver.observe(BrokersRead({**driver.view.cluster.brokers, **back}))
+    assert queries() == 3
+
+
+def test_orphan_whose_log_is_gone_is_none() -> None:
+    """An operator deleted it, or the controller did after all."""
+    driver = with_an_orphan()
+    assert report(driver, LogDir("/a"))
+    assert driver.view.work.orphans == {}
+
+
+def test_log_of_an_orphan_is_named_with_its_directory() -> None:
+    """No request of Kafka deletes it."""
+    driver, one, other = with_an_orphan(), LogDir("/a"), LogDir("/b")
+    there: dict[str, object] = {
+        "sizes": {tp(0): 7},
+        "replicas": {tp(0): {BrokerId(5): 7}},
+        "unmeasured": frozenset(),
+    }
+    assert not report(driver, one, epoch=None, **there)
+    assert driver.view.tenure.orphan_logs == {(5, tp(0)): "/a"}
+    there["placed"] = {tp(0): {BrokerId(5): "/b"}}
+    assert not report(driver, one, other, epoch=None, **there)
+    assert driver.view.tenure.orphan_logs == {(5, tp(0)): "/b"}
+    assert report(driver, one, other)
+
+
+@pytest.mark.parametrize(
+    "because",
+    [
+        "another registration",
+        "failed directory",
+        "error",
+        "not listed",
+        "not asked",
+        "topic in doubt",
+    ],
+)
+def test_record_of_an_orphan_is_kept_where_its_log_may_be(because: str) -> None:
+    """A failed directory may have it, and a broker that restarted may list it later."""
+    driver = with_an_orphan()
+    match because:
+        case "another registration":
+            assert not report(driver, LogDir("/a"), epoch=BrokerEpoch(1))
+        case "failed directory":
+            assert not report(driver, LogDir("/a"), LogDir("/b", is_failed=True))
+        case "error":
+            assert not report(driver, LogDir("/a"), errors={BrokerId(5): "no"})
+        case "not listed":
+            sizes = {tp(0): 7}
+            assert not report(driver, LogDir("/a"), sizes=sizes, unmeasured=frozenset())
+        case "not asked":
+            assert not report(driver, LogDir("/a"), unmeasured=frozenset({tp(3)}))
+        case "topic in doubt":
+            driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
+            assert not report(driver, LogDir("/a"))
+
+
+def test_elections_are_ordered_so_many_a_second() -> None:
+    """Each makes clients look for their leader again."""
+    options = Options(engine=delegated().engine, step_size=None, preferred_elections_per_second=2)
+    driver = DelegatedDriver({tp(n): (0, 1) for n in range(3)}, options=options)
+    submit(driver, submission("request_0000000000", {tp(n): (1, 0) for n in range(3)}))
+    elected = [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)]
+    assert [len(e) for e in elected] == [2]
+    driver.pass_time(1.0)
+    elected = [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)]
+    assert [len(e) for e in elected] == [2, 1]
+
+
+def test_elections_that_operators_ask_a_controller_for_are_not_ours() -> None:
+    """The cluster's own holds them, and deletes their znode."""
+    driver = DelegatedDriver({tp(0): (0, 1)})
+    driver.observe(PreferredElectionRead(frozenset({tp(0)}), ZkVersion(0)))
+    driver.pass_time(5.0)
+    assert not [e for e in driver.sent if isinstance(e, ElectPreferred)]
+    records = [r for c in driver.changes for r in c.records]
+    assert not [r for r in records if isinstance(r, PreferredElectionEndedRecord)]
+
+
+def test_a_round_of_a_large_cluster_begins_where_the_last_one_ended() -> None:
+    """Each state is read in turn, however many there are."""
+    driver = DelegatedDriver({tp(n): (0, 1) for n in range(ROUND_STATES + 500)})
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
+    for _ in range(3):
+        driver.pass_time(ROUND_EVERY_S)
+    first, second, third = (r.partitions for r in rounds(driver)[-3:])
+    assert [len(r) for r in (first, second, third)] == [ROUND_STATES] * 3
+    known = list(driver.view.tenure.states)
+    begins = known.index(first[0])
+    order = [*known[begins:], *known[:begins]] * 2
+    assert [*first, *second, *third] == order[: 3 * ROUND_STATES]
+
+
+def test_a_round_without_a_known_state_reads_nothing_and_is_repeated() -> None:
+    """All topics were created a moment ago: the first states follow."""
+    driver = DelegatedDriver({tp(0): (0, 1)})
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
+    driver.view.tenure.states.clear()
+    now = Instant(driver.now + ROUND_EVERY_S)
+    again = Instant(now + ROUND_EVERY_S)
+    decision = poll_states(driver.view, Worklist(timer=True), now)
+    assert [c.records for c in decision.changes] == [(StatesPolledRecord(again, 0),)]
+    assert decision.effects == (SetTimer(ROUND_TIMER, again),)

@@ -1,0 +1,261 @@
+"""A topic is its czxid and its id: a later one of the same name has nothing of the former."""
+
+from __future__ import annotations
+
+from controller.core.calls import broker_requests
+from controller.core.calls.broker_requests import (
+    AlterPartition,
+    AlterPartitionResponse,
+    IsrChange,
+    IsrResult,
+)
+from controller.core.effects import ReadStates, ReadTopics
+from controller.core.events import (
+    BrokerAsked,
+    BrokersRead,
+    ControllerClaimed,
+    Deposed,
+    SpecsRead,
+    StatesRead,
+    TimerFired,
+    TopicConfigsRead,
+    TopicsListed,
+    TopicsRead,
+)
+from controller.core.leadership import lost_requests
+from controller.core.leadership.cluster_loading import SEED_TIMER
+from controller.core.leadership.state_writes import state_record
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    PartitionState,
+    ReassignmentSpec,
+    RequestId,
+    Route,
+    TopicAssignment,
+    TopicConfig,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    IsrRecord,
+    Record,
+    SpecRecord,
+    StateCreatedRecord,
+    StateRecord,
+)
+from controller.core.role.invalidation import invalidate
+from tests.core.builders import EPOCH, Driver, broker, replicas, tp
+from tests.core.counting_dicts import Walked
+from tests.core.reassignments.delegated_rigs import DelegatedDriver
+from tests.core.requests.test_submitted import submission, submit
+
+ONE = {0: PartitionAssignment(replicas(1, 2, 3))}
+LEADER = BrokerId(1)
+
+
+def refused(topic_id: str) -> IsrResult:
+    """Return the refusal of an ISR change, as leaders from version 2 on get it."""
+    return IsrResult(
+        topic=None,
+        topic_id=topic_id,
+        partition=0,
+        error=broker_requests.INELIGIBLE_REPLICA,
+        leader=LEADER,
+        leader_epoch=LeaderEpoch(0),
+        isr=(),
+        leader_recovery_state=0,
+        partition_epoch=ZkVersion(1),
+    )
+
+
+def test_name_of_an_id_is_looked_up_whatever_the_number_of_topics() -> None:
+    """An answer has thousands of partitions, and a cluster thousands of topics."""
+    driver = Driver({tp(): (1, 2, 3)})
+    ids = {f"t{n}": f"{n:022}" for n in range(50)}
+    driver.observe(
+        TopicsListed(frozenset(ids)),
+        TopicsRead({n: TopicAssignment(ONE, ZkVersion(0), Zxid(9), i) for n, i in ids.items()}),
+    )
+    driver.view.session.topics = topics = Walked(driver.view.session.topics)
+    request = AlterPartition(LEADER, broker(1).epoch, 3, ())
+    answer = AlterPartitionResponse(0, tuple(map(refused, ids.values())))
+    lost_requests.answered(driver.view, request, answer, driver.now)
+    assert driver.view.tenure.told_ineligible.keys() == {tp(0, name) for name in ids}
+    assert not topics.walked
+
+
+def test_id_of_a_topic_that_is_gone_or_another_names_none() -> None:
+    """The index follows what is known of topics."""
+    driver = Driver({tp(): (1, 2, 3)})
+    session = driver.view.session
+    for czxid, topic_id in ((9, "first"), (50, "second")):
+        found = TopicAssignment(ONE, ZkVersion(1), Zxid(czxid), topic_id)
+        driver.observe(TopicsRead({"t": found}))
+        assert session.names_by_id == {topic_id: "t"}
+    assert session.name_of(None, "first") is None
+    driver.observe(TopicsListed(frozenset()))
+    assert not session.names_by_id
+
+
+# --- a topic that is created again around a claim ------------------------------------------------
+
+NEXT = ControllerEpoch(EPOCH + 1)
+AGAIN = TopicAssignment({0: PartitionAssignment(replicas(4, 5))}, ZkVersion(0), Zxid(50), "new")
+"""The topic that was created again: other replicas, fewer partitions, the same version."""
+
+
+def claimed_again() -> Driver:
+    """Return a tenure whose claim came before the read of the topic that was created again."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2, 1)}, answers_topics=False)
+    driver.observe(Deposed("idle"), *driver.own_records()[1:])
+    driver.sent.clear()
+    driver.observe(ControllerClaimed(NEXT))
+    driver.changes.clear()
+    return driver
+
+
+def written(driver: Driver) -> list[Record]:
+    """Return what was written that depends on the assignment."""
+    kinds = AssignmentRecord | StateRecord | StateCreatedRecord | SpecRecord
+    return [r for c in driver.changes for r in c.records if isinstance(r, kinds)]
+
+
+def state_of(leader: int, *isr: int) -> PartitionState:
+    """Return the first state of a partition."""
+    return PartitionState(
+        BrokerId(leader), LeaderEpoch(0), replicas(*isr), ControllerEpoch(EPOCH), ZkVersion(0)
+    )
+
+
+def test_no_first_state_is_written_from_a_topic_that_was_read_before_the_claim() -> None:
+    """The former controller may have created it again without a state, and been deposed."""
+    driver = claimed_again()
+    driver.observe(StatesRead({tp(0): None, tp(1): None}))
+    assert not written(driver)
+    driver.observe(TopicsRead({"t": AGAIN}), StatesRead({tp(0): None}))
+    (made,) = written(driver)
+    assert made == StateCreatedRecord(tp(0), BrokerId(4), replicas(4, 5), NEXT)
+
+
+def test_no_step_is_written_from_a_topic_that_was_read_before_the_claim() -> None:
+    """Its version tells nothing: it would get back the former partitions and id."""
+    driver = claimed_again()
+    driver.observe(
+        StatesRead({tp(0): state_of(1, 1, 2), tp(1): None}),
+        TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
+    )
+    driver.submit({tp(0): (1, 3)})
+    assert not written(driver)
+
+
+def test_no_leader_is_elected_from_a_topic_that_was_read_before_the_claim() -> None:
+    """Its replicas may be others."""
+    driver = claimed_again()
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (2, 3, 4, 5)}))
+    driver.observe(StatesRead({tp(0): state_of(1, 1, 2), tp(1): state_of(2, 2, 1)}))
+    assert not written(driver)
+
+
+def test_no_isr_is_changed_from_a_topic_that_was_read_before_the_claim() -> None:
+    """A leader's request is judged by the replicas."""
+    driver = claimed_again()
+    driver.observe(StatesRead({tp(0): state_of(1, 1), tp(1): state_of(2, 2, 1)}))
+    asked = IsrChange("t", None, 0, LeaderEpoch(0), replicas(1, 2), 0, ZkVersion(0))
+    request = AlterPartition(LEADER, broker(1).epoch, 1, (asked,))
+    driver.observe(BrokerAsked(1, request, driver.permission))
+    assert not any(isinstance(r, IsrRecord) for c in driver.changes for r in c.records)
+
+
+def test_states_of_a_claim_are_read_after_their_topics() -> None:
+    """Each topic once, and those with work before all others."""
+    partitions = {tp(n, name): (1, 2) for name in ("t", "u", "v") for n in range(2)}
+    driver = Driver(partitions, options=Options(seed_chunk=2))
+    spec = ReassignmentSpec(
+        replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST, ZkVersion(0)
+    )
+    driver.observe(Deposed("idle"), SpecsRead({tp(0, "v"): spec}, {}), *driver.own_records()[1:])
+    driver.sent.clear()
+    driver.observe(ControllerClaimed(NEXT))
+    driver.now = Instant(driver.now + 1.0)
+    driver.observe(TimerFired(SEED_TIMER))
+    while driver.view.tenure.seeding:
+        driver.observe(StatesRead({p: state_of(1, 1, 2) for p in driver.view.tenure.seeding}))
+    read: list[str] = []
+    for effect in driver.sent:
+        if isinstance(effect, ReadTopics):
+            read += effect.topics
+        elif isinstance(effect, ReadStates):
+            assert {p.topic for p in effect.partitions} <= set(read)
+    assert read == ["v", "t", "u"]
+    assert not any(topic.stale for topic in driver.view.session.topics.values())
+
+
+def test_topic_without_partitions_is_read_at_a_claim() -> None:
+    """No read of a state leads to it."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(
+        TopicsListed(frozenset({"t", "empty"})),
+        TopicsRead({"empty": TopicAssignment({}, ZkVersion(0), Zxid(9))}),
+        Deposed("idle"),
+        *driver.own_records()[1:],
+    )
+    driver.observe(ControllerClaimed(NEXT))
+    assert not driver.view.session.topics["empty"].stale
+
+
+def test_request_that_comes_during_a_tenure_has_its_topics_read_at_once() -> None:
+    """The background may take a minute to come to them."""
+    driver = Driver({tp(0, f"t{n}"): (1, 2) for n in range(4)}, options=Options(seed_chunk=1))
+    driver.observe(Deposed("idle"), *driver.own_records()[1:])
+    driver.observe(ControllerClaimed(NEXT))
+    assert driver.view.session.topics["t3"].stale
+    driver.sent.clear()
+    driver.submit({tp(0, "t3"): (1, 3)})
+    assert ReadTopics(("t3",)) in driver.sent
+    assert not driver.view.session.topics["t3"].stale
+
+
+def test_identity_that_changed_resets_everything_known_of_a_topic() -> None:
+    """The states, acknowledgements and failed disks of the former one say nothing of it."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
+    tenure = driver.view.tenure
+    tenure.offline.add((BrokerId(2), tp(0)))
+    tenure.confirmed[tp(0)] = tenure.acked[tp(0)] = (BrokerId(1), LeaderEpoch(0))
+    tenure.watched[tp(0)] = True
+    driver.observe(TopicsRead({"t": AGAIN}))
+    assert driver.view.session.topics["t"].partitions == AGAIN.partitions
+    assert tp(0) not in tenure.states
+    assert tp(0) in tenure.seeding
+    assert not any((tenure.offline, tenure.confirmed, tenure.acked, tenure.watched))
+
+
+def test_rejected_check_of_a_topic_has_it_read_before_the_state() -> None:
+    """A client of an old release may have written it directly."""
+    driver = Driver({tp(0): (1, 2)})
+    state = driver.view.tenure.states[tp(0)]
+    write = state_record(driver.view, tp(0), state, BrokerId(2), replicas(2))
+    reads = invalidate(driver.view, Change((write,), partition=tp(0)), "t")
+    assert driver.view.session.topics["t"].stale
+    assert [type(effect) for effect in reads] == [ReadTopics, ReadStates]
+
+
+def test_topics_of_a_request_are_read_before_it_is_accepted_with_the_delegated_engine() -> None:
+    """Kafka's controller may delete a topic that is created again just before the request."""
+    driver = DelegatedDriver({tp(0): (1, 2)})
+    driver.answers_topics = False
+    driver.changes.clear()
+    driver.sent.clear()
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
+    assert ReadTopics(("t",)) in driver.sent
+    assert not written(driver)
+    driver.observe(TopicsRead({"t": AGAIN}), StatesRead({tp(0): state_of(4, 4, 5)}))
+    (accepted,) = (r for r in written(driver) if isinstance(r, SpecRecord))
+    assert accepted.spec.topic_czxid == AGAIN.czxid
+    assert accepted.spec.original == replicas(4, 5)
