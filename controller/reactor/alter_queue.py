@@ -3,7 +3,7 @@ A queue of requests to the cluster's own controller: one call at a time, the oth
 
 The newest entry of a partition replaces an older one that was not handed over. Invariant: the
 preconditions of an entry hold at the moment it is handed over; an entry whose preconditions no
-longer hold is withdrawn (``core.partition.alter_entries``).
+longer hold is withdrawn (``core.reassignments.alter_entries``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Reads that the loop requests: those of one round together, and those after a rejected write.
 
 After a rejected write the core itself asks for topics and partition states
-(``core.controllership.invalidation.invalidate``); the other znodes are read from here.
+(``core.role.invalidation.invalidate``); the other znodes are read from here.
 """
 
 from __future__ import annotations

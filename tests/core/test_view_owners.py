@@ -39,7 +39,7 @@ CHANGING: Final = frozenset(
             "sort",
             "forget_brokers",
         ),
-        *("put", "drop", "note", "note_all", "settle", "put_topic", "pop_topic"),
+        *("put", "drop", "note", "note_all", "settle", "put_topic", "pop_topic", "request_of"),
     }
 )
 """Methods that change the container, or the object of the view, that they belong to."""

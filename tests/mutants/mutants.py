@@ -23,10 +23,16 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 
 DECISIONS: Final = (
-    "controller/core/partition",
-    "controller/core/controllership",
+    "controller/core/calls",
+    "controller/core/deletions",
+    "controller/core/leadership",
+    "controller/core/pacing/throttle_records.py",
+    "controller/core/pacing/throttle_settings.py",
+    "controller/core/pacing/throttles.py",
+    "controller/core/reassignments",
     "controller/core/requests/cancellation.py",
-    "controller/core/throttling",
+    "controller/core/role",
+    "controller/core/topics",
     "controller/reactor/commits.py",
     "controller/zk/claims.py",
 )

@@ -8,8 +8,8 @@ As with brokers, a request stays in the view until it can be answered from what 
   refused or reversed, so that a tool that lists reassignments afterwards finds it.
 - ListPartitionReassignments shows every reassignment against its last target, also a pending one:
   Kafka's tool takes a partition that is not listed for one that has ended.
-- CreateTopics, CreatePartitions and DeleteTopics: ``topic_asks``.
-- ElectLeaders: ``election_asks``.
+- CreateTopics, CreatePartitions and DeleteTopics: ``topics.topic_creation``.
+- ElectLeaders: ``client_elections``.
 
 Errors are those of KafkaController (``alterPartitionReassignments``, ``electLeaders``).
 """

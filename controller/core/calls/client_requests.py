@@ -2,7 +2,7 @@
 Vocabulary: what operators' tools and clients ask of the controller, and its answers.
 
 Plain values with Kafka's field names. ``controller.endpoint.client_codec`` reads and writes their
-frames; ``controllership.client_asks`` decides the answers.
+frames; ``client_calls`` decides the answers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Vocabulary: what a client asks of topics: creation, more partitions, deletion; and the answers.
 
 Plain values with Kafka's field names, as in ``client_requests``. ``endpoint.topic_codec`` reads and
-writes their frames; ``controllership.topic_asks`` and ``deletion_asks`` decide the answers.
+writes their frames; ``topics.topic_creation`` and ``deletion_requests`` decide the answers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Answer what decisions ask about pending topic deletions.
 
-``controllership.topic_deletions`` carries them out; ``controllership.deletion_yields`` and the
-gates of steps ask, too. ``deletion_facts`` folds in what becomes of them.
+``topic_deletions`` carries them out; ``deletion_yields`` and the gates of steps ask, too.
+``deletion_facts`` folds in what becomes of them.
 """
 
 from __future__ import annotations

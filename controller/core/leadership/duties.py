@@ -103,7 +103,7 @@ def _raise_epoch(
       (``KafkaController.onBrokerStartup``).
     * The leader may have asked for it before.
 
-    The same where a leader may wait for an answer that it will not get (``lost_asks``). Where a
+    The same where a leader may wait for an answer that it will not get (``lost_requests``). Where a
     bounce cannot be judged yet, the write waits for it: it would say that the broker is in sync.
     """
     if (

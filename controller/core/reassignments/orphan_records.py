@@ -1,7 +1,7 @@
 """
 Orphans: replicas that a reassignment may leave on disks, and their records.
 
-A record requests the deletion of one replica; ``housekeeping`` decides again whether it is safe.
+A record requests the deletion of one replica; ``orphan_deletion`` decides again whether it is safe.
 """
 
 from __future__ import annotations

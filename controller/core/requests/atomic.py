@@ -3,7 +3,7 @@ Atomic requests: judged as a whole; if one entry is refused, accepted ones are t
 
 Its parts are accepted one after the other, so one of them may be refused after others were accepted
 and their znodes deleted. None of it begins a step before the last is accepted
-(``scheduling.holds``).
+(``pacing.holds``).
 
 It is accepted in chunks, and is judged as a whole before each. The facts of that judgement are
 remembered: while they hold, nothing is judged again.

@@ -1,7 +1,7 @@
 """
 Create topics and partitions for clients, as Kafka's controller does (``ZkAdminManager``).
 
-Deletions: ``deletion_asks``.
+Deletions: ``deletion_requests``.
 
 A topic becomes durable with its settings in one transaction; Kafka writes the settings first and
 the topic after them. From then on any controller can complete it: the first states of its

@@ -364,7 +364,7 @@ def _note_lost(
     """
     Note the replicas that another controller dropped while their broker was dead.
 
-    Those of a broker whose death is read later are found by ``housekeeping.record_lost``.
+    Those of a broker whose death is read later are found by ``orphan_deletion.record_lost``.
     """
     work, cluster = view.work, view.cluster
     for partition in moved & work.reassignments.keys():
