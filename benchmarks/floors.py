@@ -17,12 +17,10 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, LeaderEpoch, LiveBroker, TopicPartition, ZkVersion
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,

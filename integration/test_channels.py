@@ -21,13 +21,8 @@ from controller.brokers.topic_configs import TopicConfigQuery
 from controller.brokers.versions import BY_PROTOCOL, WITHOUT_IDS
 from controller.clocks import MonotonicClock
 from controller.core.cluster.protocol_versions import BEFORE_FEATURES
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    SizesRead,
-    StopReplicaAnswered,
-    TopicConfigsRead,
-    UpdateMetadataAnswered,
-)
+from controller.core.disks.records import SizesRead
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
     NEVER_ASKED,
     BrokerEpoch,
@@ -38,6 +33,9 @@ from controller.core.model import (
     TopicConfig,
     TopicPartition,
 )
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
+from controller.core.topics.records import TopicConfigsRead
 from controller.reactor.ports import (
     LeaderAndIsr,
     LeaderAndIsrState,

@@ -9,7 +9,7 @@ import pytest
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import LogDirQuery
 from controller.clocks import MonotonicClock
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import TopicPartition
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-from controller.core.events import Orphan
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -20,6 +19,7 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
+from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import Summary
 from controller.doctor.environment_checks import OPEN_ACL
 from controller.errors import RefusedError

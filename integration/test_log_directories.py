@@ -12,7 +12,7 @@ import pytest
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.replica_directories import ReplicaDirectories
 from controller.clocks import MonotonicClock
-from controller.core.events import LogDirsAltered, LogDirsDescribed
+from controller.core.disks.records import LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions

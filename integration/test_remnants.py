@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from controller.core.events import Orphan
 from controller.core.model import BrokerId, TopicPartition, Zxid
+from controller.core.reassignments.model import Orphan
 from controller.znodes import paths
 from controller.znodes.orphans import encode_orphan
 from integration.conftest import MakeTopic

@@ -26,7 +26,7 @@ from controller.brokers.connections import Connection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of, topic_uuid
 from controller.brokers.topic_configs import LIMITS
-from controller.core.events import LeaderAndIsrAnswered
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.reactor.ports import LeaderAndIsr, UpdateMetadata
 from integration.conftest import MakeTopic

@@ -14,16 +14,7 @@ from kazoo.exceptions import KazooException
 from kazoo.security import make_acl, make_digest_acl
 
 from controller.clocks import MonotonicClock
-from controller.core.events import (
-    ClaimFailed,
-    ControllerClaimed,
-    Deposed,
-    LeadershipGained,
-    LeadershipLost,
-    LegacyPlanRead,
-    StatesRead,
-    TopicsRead,
-)
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -32,6 +23,15 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.requests.records import LegacyPlanRead
+from controller.core.role.records import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+)
+from controller.core.topics.records import TopicsRead
 from controller.errors import CommitUnknownError, ControllerMovedError
 from controller.reactor.ports import Committed, Create, Operation, SetData, ZnodeFamily
 from controller.setting_sources import load_settings

@@ -9,6 +9,8 @@ from typing import Final
 import pytest
 
 from controller.core.calls.topic_requests import TopicResult
+from controller.core.deletions.records import DeletionRequestedRecord
+from controller.core.leadership.records import PreferredTriedRecord, StateCreatedRecord, StateRecord
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -21,6 +23,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
+from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
 from controller.core.reassignments.phases import (
     Ended,
     Expanding,
@@ -31,27 +34,17 @@ from controller.core.reassignments.phases import (
     Stopping,
     Syncing,
 )
-from controller.core.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    AssignmentRecord,
+from controller.core.reassignments.records import PhaseRecord, SpecRecord
+from controller.core.records import Change, Record
+from controller.core.requests.outcomes import Part, Summary
+from controller.core.requests.records import (
     CancellationEndedRecord,
-    Change,
-    DeletionRequestedRecord,
     LegacyEntryRecord,
     PartRecord,
-    PhaseRecord,
-    PreferredTriedRecord,
-    Record,
     RequestOutcomeRecord,
-    SpecRecord,
-    StateCreatedRecord,
-    StateRecord,
     SubmissionEndedRecord,
-    TopicCreatedRecord,
-    TopicGrownRecord,
 )
-from controller.core.requests.outcomes import Part, Summary
+from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.reactor.ports import BrokerRequest, UpdateMetadataState
 from integration.rigs.failpoint_names import NamedFailpoints
 from integration.rigs.failpoints import Failpoint

@@ -17,8 +17,11 @@ from typing import Any, Protocol, TypeVar
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
-from controller.core.events import BrokersRead, ClaimGuardsRead, Event, TopicsListed, TopicsRead
+from controller.core.cluster.records import BrokersRead
+from controller.core.events import Event
 from controller.core.model import BrokerId, LiveBroker, TopicAssignment, Zxid
+from controller.core.role.records import ClaimGuardsRead
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 

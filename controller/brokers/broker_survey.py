@@ -26,8 +26,9 @@ from controller.brokers.log_dirs import (
 )
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
-from controller.core.events import Event, TopicConfigsRead
+from controller.core.events import Event
 from controller.core.model import NEVER_ASKED, BrokerId, LiveBroker, TopicPartition
+from controller.core.topics.records import TopicConfigsRead
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import ControllerError
 

@@ -31,8 +31,9 @@ from controller.brokers.broker_queries import BrokerQuery
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
-from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
 from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
+from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
+from controller.core.role.records import ReassignmentsProbed
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
 from controller.reactor.ports import AlterEntry, Inbox
 

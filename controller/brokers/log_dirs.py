@@ -27,7 +27,7 @@ from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import Frame, frame_of
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import (
     NO_BROKERS,
     BrokerDisks,

@@ -24,7 +24,7 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, REFUSED
 from controller.brokers.messages import frame_of
 from controller.core.disks.directory_ledger import NO_ANSWER
-from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import LiveBroker, PlacedReplica, TopicPartition
 from controller.errors import ProtocolError, TransientError
 from controller.reactor.ports import Clock, Inbox

@@ -12,8 +12,10 @@ from typing import Final, assert_never
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.messages import LeaderAndIsrResponse, StopReplicaResponse, topic_uuid
-from controller.core import events
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import LiveBroker
+from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
+from controller.core.role.records import UpdateMetadataAnswered
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 
 UNKNOWN_SERVER_ERROR: Final = -1
@@ -21,7 +23,7 @@ UNKNOWN_SERVER_ERROR: Final = -1
 UNSUPPORTED_VERSION: Final = 35
 """The result of a request without a version that both sides serve."""
 
-Answered = events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered
+Answered = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 
 def answered(
@@ -39,15 +41,15 @@ def answered(
     error = response.error_code
     match request:
         case LeaderAndIsr():
-            return events.LeaderAndIsrAnswered(
+            return LeaderAndIsrAnswered(
                 broker.id, broker.epoch, error, leader_and_isr_results(request, response), resent
             )
         case StopReplica():
-            return events.StopReplicaAnswered(
+            return StopReplicaAnswered(
                 broker.id, broker.epoch, error, stop_replica_results(request, response), resent
             )
         case UpdateMetadata():
-            return events.UpdateMetadataAnswered(broker.id, broker.epoch, error)
+            return UpdateMetadataAnswered(broker.id, broker.epoch, error)
         case _:
             assert_never(request)
 
@@ -56,18 +58,18 @@ def unsendable(broker: LiveBroker, request: BrokerRequest, error: int) -> Answer
     """Return the event for a request that could not be sent."""
     match request:
         case LeaderAndIsr():
-            return events.LeaderAndIsrAnswered(broker.id, broker.epoch, error, (), resent=False)
+            return LeaderAndIsrAnswered(broker.id, broker.epoch, error, (), resent=False)
         case StopReplica():
-            return events.StopReplicaAnswered(broker.id, broker.epoch, error, (), resent=False)
+            return StopReplicaAnswered(broker.id, broker.epoch, error, (), resent=False)
         case UpdateMetadata():
-            return events.UpdateMetadataAnswered(broker.id, broker.epoch, error)
+            return UpdateMetadataAnswered(broker.id, broker.epoch, error)
         case _:
             assert_never(request)
 
 
 def leader_and_isr_results(
     request: LeaderAndIsr, response: LeaderAndIsrResponse
-) -> tuple[events.LeaderAndIsrResult, ...]:
+) -> tuple[LeaderAndIsrResult, ...]:
     """Decode a LeaderAndIsr response into one result per partition that was sent."""
     by_id = response.version >= 5  # noqa: PLR2004 - KIP-516: keyed by topic id, and by nothing else
     errors: dict[tuple[object, int], int] = {}
@@ -81,20 +83,20 @@ def leader_and_isr_results(
     for state in request.states:
         topic_key = topic_uuid(state.topic_id) if by_id else state.partition.topic
         error = errors.get((topic_key, state.partition.partition), missing)
-        results.append(events.LeaderAndIsrResult(state.partition, state.leader_epoch, error))
+        results.append(LeaderAndIsrResult(state.partition, state.leader_epoch, error))
     return tuple(results)
 
 
 def stop_replica_results(
     request: StopReplica, response: StopReplicaResponse
-) -> tuple[events.StopReplicaResult, ...]:
+) -> tuple[StopReplicaResult, ...]:
     """Decode a StopReplica response into one result per partition that was sent."""
     errors: dict[tuple[object, int], int] = {}
     for row in response.partition_errors or ():
         _keep_worst(errors, (row.topic_name, row.partition_index), row.error_code)
     missing = _missing(response.error_code)
     return tuple(
-        events.StopReplicaResult(
+        StopReplicaResult(
             state.partition,
             state.leader_epoch,
             state.delete,

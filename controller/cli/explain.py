@@ -29,7 +29,7 @@ from controller.cli.status_text import state_words, wait_words
 from controller.cli.tables import fields, paragraph
 from controller.core import model
 from controller.core.blocked_reasons import COPYING
-from controller.core.events import Orphan
+from controller.core.reassignments.model import Orphan
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.telemetry.partition_documents import step_document
 from controller.units import ids

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controller.core import model
-from controller.core.events import Orphan
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
 from controller.core.requests.acceptance import entry_text
 from controller.core.requests.outcomes import Summary

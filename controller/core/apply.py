@@ -10,26 +10,81 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controller.core import effects, model, records, wakeups
+from controller.core import effects, model, wakeups
+from controller.core.calls.records import AskAnsweredRecord, ProducerIdsRecord
 from controller.core.deletions import deletion_facts, deletion_yields
+from controller.core.deletions.records import (
+    DeletionBegunRecord,
+    DeletionBlockedRecord,
+    DeletionMarkerEndedRecord,
+    DeletionRequestedRecord,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+)
 from controller.core.disks import disk_reservations, log_directories, partition_sizes
 from controller.core.leadership import lost_requests
+from controller.core.leadership.records import (
+    ElectionsAskedRecord,
+    IsrRecord,
+    LeadersBalancedRecord,
+    NotificationsDeletedRecord,
+    PreferredElectionEndedRecord,
+    PreferredTriedRecord,
+    ShutdownBegunRecord,
+    StateCreatedRecord,
+    StateRecord,
+)
 from controller.core.leadership.unclean_election import note_leader
 from controller.core.model import Instant, Route, TopicPartition
 from controller.core.pacing import adaptive_limit, isr_health, throttle_records
+from controller.core.pacing.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    LeaderMovedRecord,
+    PaceRecord,
+    ThrottlesSettledRecord,
+)
 from controller.core.reassignments import in_flight, phases, start_pending
 from controller.core.reassignments.in_flight import first_phase
 from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.records import (
+    BlockedRecord,
+    ForeignAdoptedRecord,
+    OrphanEndedRecord,
+    OrphanRecord,
+    PendingSortedRecord,
+    PhaseRecord,
+    SpecEndedRecord,
+    SpecRecord,
+    StartSkippedRecord,
+)
+from controller.core.records import Record
 from controller.core.requests import request_records
 from controller.core.requests.model import Request
+from controller.core.requests.records import LegacyEntryRecord, LegacyPlanEndedRecord
+from controller.core.role.records import (
+    EndpointUnreachedRecord,
+    EngineRecord,
+    IdleRecord,
+    RoleCededRecord,
+    StatesPolledRecord,
+    UpdateRefusedRecord,
+    YieldedRecord,
+)
 from controller.core.role.state_polling import missing_again
 from controller.core.state.process import Departure
 from controller.core.state.tenure import AskRead, ProducerIds
+from controller.core.topics.records import (
+    AssignmentRecord,
+    TopicCreatedRecord,
+    TopicGrownRecord,
+    TopicIdRecord,
+)
 from controller.core.topics.topic_creation import note_topic
 from controller.core.view import ClusterView
 
 
-def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
     """
     Fold one durable record into the view.
 
@@ -40,7 +95,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
     wakeups.wake(view.due, type(record))
     tenure, work, intake, cluster = view.tenure, view.work, view.intake, view.cluster
     match record:
-        case records.AssignmentRecord(partition=partition, assignment=assignment):
+        case AssignmentRecord(partition=partition, assignment=assignment):
             entries = view.session.topics[partition.topic].partitions
             if partition.partition not in entries:
                 # It is new: a state that exists nevertheless is found when ours is rejected.
@@ -49,12 +104,12 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             entries[partition.partition] = assignment
             wakeups.orphans_concerned(view, partition)
             isr_health.judge(view, partition)
-        case records.TopicIdRecord(topic=topic, topic_id=topic_id):
+        case TopicIdRecord(topic=topic, topic_id=topic_id):
             view.session.id_written(topic, topic_id)
             # First states wait for it.
             entries = view.session.topics[topic].partitions
             view.due.add(TopicPartition(topic, number) for number in entries)
-        case records.StateRecord():
+        case StateRecord():
             written = model.PartitionState(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
@@ -67,7 +122,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             _state_written(view, record.partition, written, now)
             if record.partition in work.reassignments:
                 work.reassignments[record.partition].rejoined = model.NO_BROKERS
-        case records.IsrRecord(partition=partition, before=before):
+        case IsrRecord(partition=partition, before=before):
             if not set(record.isr) <= set(before.isr):
                 view.note_progress(partition, now)
             written = replace(
@@ -82,7 +137,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
                 # A leader before Kafka 3.2 asked for it. It may be back when the ISR is repaired.
                 tenure.bounced.setdefault(partition, set()).update(dead)
             wakeups.orphans_concerned(view, partition)
-        case records.AskAnsweredRecord(ticket=ticket, answer=answer):
+        case AskAnsweredRecord(ticket=ticket, answer=answer):
             asked = tenure.asks.pop(ticket, None)
             if asked is not None and answer is not None:
                 lost_requests.answered(view, asked.request, answer, now)
@@ -92,13 +147,13 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             if not tenure.client_asks:
                 tenure.electing.clear()
                 tenure.creations_rejected.clear()
-        case records.ProducerIdsRecord(block=block, expected_version=version):
+        case ProducerIdsRecord(block=block, expected_version=version):
             following = model.ZkVersion(0 if version is None else version + 1)
             tenure.producer_ids = ProducerIds(block.last + 1, following)
-        case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
+        case ShutdownBegunRecord(broker=broker, epoch=epoch):
             tenure.shutting_down[broker] = epoch
             view.due.add(p for p in tenure.states if broker in view.serving_replicas(p))
-        case records.ElectionsAskedRecord(ticket=ticket, partitions=partitions):
+        case ElectionsAskedRecord(ticket=ticket, partitions=partitions):
             tenure.client_asks[ticket] = replace(
                 tenure.client_asks[ticket],
                 results=record.results,
@@ -110,28 +165,28 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             else:
                 tenure.preferred.update(dict.fromkeys(partitions))
         case (
-            records.TopicCreatedRecord(ticket=ticket, result=result)
-            | records.TopicGrownRecord(ticket=ticket, result=result)
-            | records.DeletionRequestedRecord(ticket=ticket, result=result)
+            TopicCreatedRecord(ticket=ticket, result=result)
+            | TopicGrownRecord(ticket=ticket, result=result)
+            | DeletionRequestedRecord(ticket=ticket, result=result)
         ):
             note_topic(view, ticket, result)
             tenure.electing.update(result.new_partitions)
-        case records.DeletionBegunRecord(topic=topic):
+        case DeletionBegunRecord(topic=topic):
             deletion_facts.deletion_begun(view, topic)
-        case records.PartitionZnodesDeletedRecord():
+        case PartitionZnodesDeletedRecord():
             deletion_facts.znodes_deleted(view, record)
-        case records.TopicDeletedRecord(topic=topic):
+        case TopicDeletedRecord(topic=topic):
             deletion_facts.topic_deleted(view, topic)
             deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
-        case records.DeletionMarkerEndedRecord(topic=topic):
+        case DeletionMarkerEndedRecord(topic=topic):
             deletion_facts.marker_ended(view, topic)
             deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
-        case records.DeletionBlockedRecord(topic=topic, wait=wait):
+        case DeletionBlockedRecord(topic=topic, wait=wait):
             if wait is None:
                 tenure.deletion_waits.pop(topic, None)
             else:
                 tenure.deletion_waits[topic] = wait
-        case records.StateCreatedRecord(partition=partition):
+        case StateCreatedRecord(partition=partition):
             tenure.stateless.discard(partition)
             tenure.states[partition] = model.PartitionState(
                 leader=record.leader,
@@ -143,25 +198,25 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             )
             isr_health.judge(view, partition)
             view.due.add((partition,))
-        case records.SpecRecord():
+        case SpecRecord():
             view.own_records.unconfirmed_specs.discard(record.partition)
             _spec(view, record, now)
-        case records.SpecEndedRecord():
+        case SpecEndedRecord():
             view.own_records.unconfirmed_specs.discard(record.partition)
             _spec_ended(view, record, now)
-        case records.LegacyEntryRecord():
+        case LegacyEntryRecord():
             _legacy_entry(view, record)
-        case records.LegacyPlanEndedRecord():
+        case LegacyPlanEndedRecord():
             if intake.legacy is not None:
                 intake.legacy_ended = intake.legacy.czxid
             intake.legacy = None
-        case records.AppliedThrottleRecord():
+        case AppliedThrottleRecord():
             throttle_records.applied_throttle_set(view, record)
-        case records.AppliedThrottleEndedRecord():
+        case AppliedThrottleEndedRecord():
             throttle_records.applied_throttle_ended(view, record)
-        case records.ThrottlesSettledRecord():
+        case ThrottlesSettledRecord():
             throttle_records.throttles_settled(view, record)
-        case records.OrphanRecord(orphan=orphan):
+        case OrphanRecord(orphan=orphan):
             if (orphan.broker, orphan.partition) not in work.orphans:
                 work.orphaned[orphan.partition] += 1
             work.orphans[orphan.broker, orphan.partition] = orphan
@@ -170,7 +225,7 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             )
             tenure.orphans_tried.discard(orphan)
             deletion_facts.replica_left(view, orphan)
-        case records.OrphanEndedRecord(orphan=orphan):
+        case OrphanEndedRecord(orphan=orphan):
             if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 work.orphaned[orphan.partition] -= 1
                 if not work.orphaned[orphan.partition]:
@@ -178,62 +233,62 @@ def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # n
             if orphan.partition in work.reassignments:
                 work.reassignments[orphan.partition].lost -= {orphan.broker}
                 view.due.add((orphan.partition,))
-        case records.NotificationsDeletedRecord(kind=kind, names=names):
+        case NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
             cluster.notifications[kind] = tuple(
                 n for n in cluster.notifications.get(kind, ()) if n not in gone
             )
-        case records.PreferredElectionEndedRecord():
+        case PreferredElectionEndedRecord():
             tenure.preferred_version = None
-        case records.PhaseRecord():
+        case PhaseRecord():
             _phase(view, record)
-        case records.BlockedRecord(partition=partition, blocked=blocked):
+        case BlockedRecord(partition=partition, blocked=blocked):
             reassignment = work.reassignments.get(partition)
             if reassignment is not None:
                 reassignment.wait(blocked, record.at)
                 if blocked is not None and blocked.by is model.BlockedBy.LOG_DIR:
                     log_directories.reflect_blocked(view, partition)
-        case records.PreferredTriedRecord(partitions=partitions, at=at):
+        case PreferredTriedRecord(partitions=partitions, at=at):
             for partition in partitions:
                 tenure.preferred.pop(partition, None)
             cluster.preferred_at = at
             wakeups.asks_concerned(view)
-        case records.LeadersBalancedRecord(partitions=partitions, at=at):
+        case LeadersBalancedRecord(partitions=partitions, at=at):
             tenure.preferred.update(dict.fromkeys(partitions))
             cluster.balanced_at = at
-        case records.ForeignAdoptedRecord():
+        case ForeignAdoptedRecord():
             tenure.may_have_foreign = False
-        case records.StartSkippedRecord(partitions=partitions, scans_left=scans_left):
+        case StartSkippedRecord(partitions=partitions, scans_left=scans_left):
             work.scans_left = scans_left
             for partition in partitions:
                 tenure.waiting.pass_over(partition)
                 if partition in tenure.resumed:
                     del tenure.resumed[partition]
                     tenure.resumed[partition] = None
-        case records.EngineRecord(engine=engine, why=why):
+        case EngineRecord(engine=engine, why=why):
             view.role.engine, view.role.engine_why = engine, why
             if not view.is_native:
                 # A broker that is the controller starts every entry at once: the topic znodes show
                 # their progress.
                 intake.legacy = None
-        case records.StatesPolledRecord():
+        case StatesPolledRecord():
             cluster.round_at, cluster.round_from = record.again, record.next_from
-        case records.IdleRecord(since=since):
+        case IdleRecord(since=since):
             tenure.idle_since = since
-        case records.YieldedRecord() | records.RoleCededRecord():
+        case YieldedRecord() | RoleCededRecord():
             pass  # Their time begins when the tenure has ended.
-        case records.UpdateRefusedRecord(why=why):
+        case UpdateRefusedRecord(why=why):
             view.role.rejected_by_brokers = why
-        case records.EndpointUnreachedRecord(why=why):
+        case EndpointUnreachedRecord(why=why):
             view.role.unreached = why
-        case records.LeaderMovedRecord(brokers=brokers, at=at):
+        case LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = tenure.leader_moves.get(broker, (at, 0))
                 fresh = at >= since + 1.0
                 tenure.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
-        case records.PendingSortedRecord():
+        case PendingSortedRecord():
             start_pending.sort_pending(view)
-        case records.PaceRecord():
+        case PaceRecord():
             adaptive_limit.limit_adapted(view, record)
         case _:
             request_records.fold_request_record(view, record, now)
@@ -262,7 +317,7 @@ def _state_written(
     wakeups.asks_concerned(view)
 
 
-def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
+def _spec(view: ClusterView, record: SpecRecord, now: Instant) -> None:
     spec = record.spec
     version = model.ZkVersion(0) if spec.version is None else model.ZkVersion(spec.version + 1)
     spec = replace(spec, version=None if spec.route is Route.FOREIGN else version)
@@ -278,7 +333,7 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     wakeups.orphans_concerned(view, record.partition)
 
 
-def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:
+def _spec_ended(view: ClusterView, record: SpecEndedRecord, now: Instant) -> None:
     reassignment = view.work.reassignments.get(record.partition)
     request = view.work.request_of(record.request, now)
     request.settled.add(record.partition)
@@ -342,7 +397,7 @@ def _keeps_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
     return spec.route is Route.LEGACY or (request is not None and request.options.keep_leaders)
 
 
-def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
+def _legacy_entry(view: ClusterView, record: LegacyEntryRecord) -> None:
     intake = view.intake
     if intake.legacy is None:
         return
@@ -357,7 +412,7 @@ def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
         view.due.add((record.partition,))
 
 
-def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
+def _phase(view: ClusterView, record: PhaseRecord) -> None:
     reassignment = view.work.reassignments.get(record.partition)
     if reassignment is None:
         return

@@ -17,12 +17,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeGuard
 
-from controller.core import effects, records, wakeups
+from controller.core import effects, wakeups
 from controller.core.calls import broker_calls, client_calls
 from controller.core.deletions import pending_deletions, topic_deletions
 from controller.core.disks import log_directories, partition_sizes
 from controller.core.leadership import cluster_loading, duties
 from controller.core.leadership.duties import leader_bounced
+from controller.core.leadership.records import StateRecord
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -40,18 +41,22 @@ from controller.core.reassignments import phases
 from controller.core.reassignments.gates import is_deleted
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.native import STOP_TIMER
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.reassignments.start_pending import (
     advance,
     order_pending,
     start_pending,
     step_or_wait,
 )
+from controller.core.records import Change, Decision, Record
 from controller.core.requests import acceptance, completion, legacy_plan, queue_draining, submitted
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.model import PlanNode
+from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
 from controller.core.role.claims_and_resignations import consider_tenure, hold_of
 from controller.core.role.engines import engine_of
 from controller.core.topics import topic_configs
+from controller.core.topics.records import AssignmentRecord
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -60,7 +65,7 @@ ACK_AGAIN_S = 30.0
 """The time after which an unacknowledged LeaderAndIsr is sent again, in seconds."""
 
 
-def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
+def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """
     Return the decision of this cycle.
 
@@ -86,25 +91,25 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     if due.asks:
         parts.append(broker_calls.answer_brokers(view, now, _states_written(parts)))
         parts.append(client_calls.answer_clients(view, now, _topics_written(parts)))
-    return records.Decision(
+    return Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),
     )
 
 
-def _states_written(parts: Iterable[records.Decision]) -> set[TopicPartition]:
+def _states_written(parts: Iterable[Decision]) -> set[TopicPartition]:
     """Return the partitions whose state is written."""
     every = chain.from_iterable(c.records for part in parts for c in part.changes)
-    return {r.partition for r in every if isinstance(r, records.StateRecord)}
+    return {r.partition for r in every if isinstance(r, StateRecord)}
 
 
-def _topics_written(parts: Iterable[records.Decision]) -> set[str]:
+def _topics_written(parts: Iterable[Decision]) -> set[str]:
     """Return the topics of which an assignment is written."""
     every = chain.from_iterable(c.records for part in parts for c in part.changes)
-    return {r.partition.topic for r in every if isinstance(r, records.AssignmentRecord)}
+    return {r.partition.topic for r in every if isinstance(r, AssignmentRecord)}
 
 
-def _first_of_each(changes: Iterable[records.Change]) -> Iterator[records.Change]:
+def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
     """
     Yield the changes, but of several that write a partition's record only the first.
 
@@ -119,17 +124,17 @@ def _first_of_each(changes: Iterable[records.Change]) -> Iterator[records.Change
             yield change
 
 
-def _writes_spec(record: records.Record) -> TypeGuard[records.SpecRecord | records.SpecEndedRecord]:
+def _writes_spec(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
     match record:
-        case records.SpecRecord():
+        case SpecRecord():
             return True
-        case records.SpecEndedRecord(version=version):
+        case SpecEndedRecord(version=version):
             return version is not None
         case _:
             return False
 
 
-def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.Decision]:
+def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Return everything that is due in a tenure; the order matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
@@ -162,15 +167,13 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     return parts
 
 
-def _note_hold(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
+def _note_hold(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Note the common hold for the partitions to be examined."""
     held = hold_of(view)
-    return records.Decision(
-        tuple(c for p in due.partitions for c in step_or_wait(view, p, held, now))
-    )
+    return Decision(tuple(c for p in due.partitions for c in step_or_wait(view, p, held, now)))
 
 
-def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[records.Decision]:
+def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Return what a leading daemon may write without being the controller: no znode of Kafka."""
     parts = []
     if due.submissions or due.tenure:
@@ -182,7 +185,7 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[record
     return parts
 
 
-def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[records.Decision]:
+def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Return what operators ask for besides: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
@@ -196,14 +199,14 @@ def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[records.D
     return parts
 
 
-def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
+def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Cancellations precede everything else that is requested for, and any step."""
     if due.cancel or due.plan or due.claimed or due.capacity:
         return follow_cancellation(view, now)
-    return records.Decision()
+    return Decision()
 
 
-def _respecified(requested: Iterable[records.Change]) -> set[TopicPartition]:
+def _respecified(requested: Iterable[Change]) -> set[TopicPartition]:
     """
     Return the partitions whose reassignment is cancelled, retargeted or ended in this cycle.
 
@@ -215,11 +218,11 @@ def _respecified(requested: Iterable[records.Change]) -> set[TopicPartition]:
         change.partition
         for change in requested
         if change.partition is not None
-        and any(isinstance(r, records.SpecRecord | records.SpecEndedRecord) for r in change.records)
+        and any(isinstance(r, SpecRecord | SpecEndedRecord) for r in change.records)
     }
 
 
-def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
+def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
     work = view.work
     following: list[effects.Effect] = []
@@ -243,7 +246,7 @@ def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decisi
     following.append(effects.SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
         following.append(effects.SetTimer(STOP_TIMER, min(deadlines)))
-    return records.Decision(effects=tuple(following))
+    return Decision(effects=tuple(following))
 
 
 def _partitions(
@@ -252,16 +255,16 @@ def _partitions(
     now: Instant,
     respecified: Collection[TopicPartition],
     budget: Budget,
-) -> records.Decision:
+) -> Decision:
     """Repair partitions, then advance them; then give free slots to pending ones."""
-    changes: list[records.Change] = []
+    changes: list[Change] = []
     for partition in due.partitions:
         settled = _settled(view, due, partition)
         if settled is not None:
             changes.append(settled)
         elif partition in view.work.reassignments and partition not in respecified:
             changes += step_or_wait(view, partition, _step(view, partition, now, budget), now)
-    waiting = records.Decision()
+    waiting = Decision()
     if due.capacity or due.claimed or due.line:
         waiting = start_pending(view, due, now, budget, respecified)
     again: tuple[effects.Effect, ...] = ()
@@ -269,12 +272,12 @@ def _partitions(
         again = (effects.SetTimer(wakeups.LEADER_MOVES_TIMER, Instant(now + 1.0)),)
     if budget.lacking_room:
         again += partition_sizes.measure_room(view, budget.lacking_room, now).effects
-    return records.Decision((*changes, *waiting.changes), (*waiting.effects, *again))
+    return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 
 def _step(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
-) -> records.Change | Blocked | None:
+) -> Change | Blocked | None:
     """Return the next step of a reassignment, or what it waits for."""
     if partition.topic in view.tenure.deleting:
         return Blocked(BlockedBy.TOPIC_DELETION, f"the topic is being deleted: {partition.topic}")
@@ -285,7 +288,7 @@ def _step(
     return advance(view, partition, now, budget)
 
 
-def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> records.Change | None:
+def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> Change | None:
     """Return the end of a reassignment whose partition is gone, or the repair of a partition."""
     if is_deleted(view, partition) or pending_deletions.is_carried_out(view, partition.topic):
         return _end_deleted(view, partition)
@@ -309,17 +312,17 @@ def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]
     return set() if state is None else {r for r in state.isr if r not in view.cluster.brokers}
 
 
-def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change | None:
+def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
     """End the reassignment of a partition that does not exist any more, or not for long."""
     reassignment, legacy = view.work.reassignments.get(partition), view.intake.legacy
     if reassignment is None:
         return None
-    listed: tuple[records.Record, ...] = ()
+    listed: tuple[Record, ...] = ()
     if legacy is not None and _is_listed(legacy, partition, reassignment):
         if legacy.stale:
             # Its entry is removed with it: that would be rejected until the znode is read again.
             return None
-        listed = (records.LegacyEntryRecord(partition, None),)
+        listed = (LegacyEntryRecord(partition, None),)
     if view.is_of_former_topic(partition):
         ending, why = "topic deleted", "the topic was deleted and created again"
     else:
@@ -329,7 +332,7 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change
     end = legacy_plan.ended(partition, reassignment, ending)
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
-        return records.Change((end,), partition=partition)
+        return Change((end,), partition=partition)
     refusal = Refusal(
         reassignment.spec.request,
         acceptance.entry_text(partition, reassignment.spec.target),
@@ -338,7 +341,7 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change
         partition,
         was_accepted=True,
     )
-    return records.Change((end, *listed, records.RefusalRecord((refusal,))), partition=partition)
+    return Change((end, *listed, RefusalRecord((refusal,))), partition=partition)
 
 
 def _is_listed(legacy: PlanNode, partition: TopicPartition, reassignment: Reassignment) -> bool:

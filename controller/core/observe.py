@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from controller.core import events, wakeups
+from controller.core import wakeups
 from controller.core.calls.broker_requests import BrokerAsk, PendingAsk
 from controller.core.calls.client_requests import (
     AlterReassignments,
@@ -20,10 +20,32 @@ from controller.core.calls.client_requests import (
     PendingClientAsk,
 )
 from controller.core.calls.producer_id_blocks import note_producer_ids
+from controller.core.calls.records import (
+    BrokerAsked,
+    ClientAsked,
+    ProducerIdsRead,
+    ReassignmentsSubmitted,
+)
 from controller.core.calls.topic_requests import CreatePartitions, DeleteTopics
+from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.deletions import deletion_facts
+from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks import disk_space, log_directories, partition_sizes
+from controller.core.disks.records import (
+    LogDirEventsRead,
+    LogDirsAltered,
+    LogDirsDescribed,
+    SizesRead,
+)
+from controller.core.events import Event, TimerFired
 from controller.core.leadership import lost_requests, state_reads
+from controller.core.leadership.records import (
+    IsrNotificationsRead,
+    LeaderAndIsrAnswered,
+    PreferredElectionRead,
+    StateChanged,
+    StatesRead,
+)
 from controller.core.leadership.unclean_election import note_candidate
 from controller.core.model import (
     NO_LEADER,
@@ -37,124 +59,148 @@ from controller.core.model import (
 )
 from controller.core.pacing import adaptive_limit, isr_health
 from controller.core.pacing.applied_throttles import broker_entity
+from controller.core.pacing.records import AppliedThrottlesRead, EntityConfigsRead
 from controller.core.pacing.throttle_records import applied_throttles_read, entity_configs_read
 from controller.core.reassignments import in_flight, phases
 from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.records import (
+    AlterationsWithdrawn,
+    OrphansRead,
+    ReassignmentsAltered,
+    SpecsRead,
+    StopReplicaAnswered,
+)
 from controller.core.requests.intake import fold_request_read
 from controller.core.requests.model import PlanNode
+from controller.core.requests.records import (
+    CancellationRead,
+    LegacyPlanRead,
+    QueueRead,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import Cancellation
 from controller.core.role import broker_responses, tenure_reset
 from controller.core.role.invalidation import LEFT_TIMER
+from controller.core.role.records import (
+    ClaimFailed,
+    ClaimGuardsRead,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+    ReassignmentsProbed,
+    ShutdownRequested,
+    UpdateMetadataAnswered,
+)
 from controller.core.topics import topic_configs, topic_reads
+from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from controller.core.view import ClusterView
 
 
-def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
+def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
     """Fold one event into the view."""
     wakeups.wake(view.due, type(event))
     work = view.work
     match event:
-        case events.BrokersRead():
+        case BrokersRead():
             _brokers(view, event, now)
-        case events.TopicsListed():
+        case TopicsListed():
             topic_reads.topics_listed(view, event)
-        case events.TopicsRead():
+        case TopicsRead():
             topic_reads.topics_read(view, event, now)
-        case events.StatesRead():
+        case StatesRead():
             state_reads.states_read(view, event, now)
-        case events.StateChanged(partition=partition):
+        case StateChanged(partition=partition):
             view.due.changed.add(partition)
             view.tenure.watched.pop(partition, None)
-        case events.LegacyPlanRead():
+        case LegacyPlanRead():
             _legacy_plan(view, event, now)
-        case events.SpecsRead():
+        case SpecsRead():
             _specs(view, event, now)
-        case events.DeletionsRead():
+        case DeletionsRead():
             topic_reads.deletions_read(view, event, now)
-        case events.TopicTreesRead():
+        case TopicTreesRead():
             deletion_facts.trees_read(view, event)
-        case events.BrokerSettingsRead():
+        case BrokerSettingsRead():
             deletion_facts.setting_read(view, event)
             topic_reads.follow_protocol(view)
-        case events.IsrNotificationsRead():
+        case IsrNotificationsRead():
             view.cluster.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
-        case events.LogDirEventsRead():
+        case LogDirEventsRead():
             view.cluster.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
             for broker in event.brokers:
                 view.tenure.directories.brokers.pop(broker, None)
-        case events.PreferredElectionRead():
+        case PreferredElectionRead():
             _preferred_election(view, event)
-        case events.ProducerIdsRead(block=block, version=version):
+        case ProducerIdsRead(block=block, version=version):
             note_producer_ids(view, block, version)
-        case events.OrphansRead():
+        case OrphansRead():
             # In a fixed order, so that a history sends the same requests each time it is played.
             orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))
             work.orphans = {(o.broker, o.partition): o for o in orphans}
             work.orphaned = Counter(o.partition for o in event.orphans)
             view.own_records.orphans_read = True
-        case events.ClaimGuardsRead():
+        case ClaimGuardsRead():
             view.session.guards = event
-        case events.AppliedThrottlesRead():
+        case AppliedThrottlesRead():
             applied_throttles_read(view, event)
-        case events.EntityConfigsRead():
+        case EntityConfigsRead():
             entity_configs_read(view, event, now)
-        case events.LogDirsDescribed():
+        case LogDirsDescribed():
             log_directories.log_dirs_described(view, event, now)
-        case events.LogDirsAltered():
+        case LogDirsAltered():
             log_directories.log_dirs_altered(view, event, now)
-        case events.SizesRead():
+        case SizesRead():
             partition_sizes.sizes_read(view, event, now)
             disk_space.disks_read(view, event)
-        case events.LeadershipGained():
+        case LeadershipGained():
             tenure_reset.begin_leadership(view, now)
-        case events.LeadershipLost():
+        case LeadershipLost():
             view.role.leading = False
             tenure_reset.end_session(view, now)
-        case events.ControllerClaimed():
+        case ControllerClaimed():
             tenure_reset.begin_tenure(view, event, now)
             topic_reads.follow_protocol(view)
-        case events.ClaimFailed():
+        case ClaimFailed():
             view.tenure.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
-        case events.Deposed():
+        case Deposed():
             tenure_reset.end_tenure(view, now)
-        case events.ShutdownRequested():
+        case ShutdownRequested():
             view.role.stopping = True
-        case events.LeaderAndIsrAnswered():
+        case LeaderAndIsrAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             broker_responses.leader_and_isr_answered(view, event)
-        case events.StopReplicaAnswered():
+        case StopReplicaAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             broker_responses.stop_replica_answered(view, event, now)
-        case events.UpdateMetadataAnswered():
+        case UpdateMetadataAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             _update_metadata_answered(view, event)
-        case events.ReassignmentsAltered():
+        case ReassignmentsAltered():
             broker_responses.reassignments_altered(view, event, now)
-        case events.AlterationsWithdrawn():
+        case AlterationsWithdrawn():
             broker_responses.alterations_withdrawn(view, event)
-        case events.ReassignmentsProbed():
+        case ReassignmentsProbed():
             broker_responses.reassignments_probed(view, event)
-        case events.BrokerAsked() | events.ClientAsked():
+        case BrokerAsked() | ClientAsked():
             _request_arrived(view, event, now)
-        case events.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
+        case ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
             pending = view.tenure.client_asks.get(ticket)
             if pending is not None:
                 view.tenure.client_asks[ticket] = replace(pending, submitted=submitted)
-        case events.TopicConfigsRead():
+        case TopicConfigsRead():
             topic_configs.topic_configs_read(view, event, now)
-        case events.TimerFired(name=name):
+        case TimerFired(name=name):
             _timer(view, name, now)
         case _:
             fold_request_read(view, event, now)
             topic_reads.read_requested(view, _requested_topics(event))
 
 
-def _request_arrived(
-    view: ClusterView, event: events.BrokerAsked | events.ClientAsked, now: Instant
-) -> None:
+def _request_arrived(view: ClusterView, event: BrokerAsked | ClientAsked, now: Instant) -> None:
     """
     Note a request that was permitted in this tenure.
 
@@ -163,7 +209,7 @@ def _request_arrived(
     held = view.tenure.held
     if held is None or event.permission.controller_epoch != held.epoch:
         return
-    if isinstance(event, events.BrokerAsked):
+    if isinstance(event, BrokerAsked):
         request = _of_registration(view, event.request)
         view.tenure.asks[event.ticket] = PendingAsk(request, now)
         view.tenure.heard[request.broker] = now
@@ -199,20 +245,20 @@ def _named_topics(asked: ClientAsk) -> set[str]:
             return set()
 
 
-def _requested_topics(event: events.Event) -> set[str]:
+def _requested_topics(event: Event) -> set[str]:
     """Return the topics that an operator's request is about."""
     match event:
-        case events.SubmissionsRead(submissions=read):
+        case SubmissionsRead(submissions=read):
             return {p.topic for s in read.values() if s is not None for p in s.entries}
-        case events.QueueRead(plan=LegacyPlan(entries=entries)):
+        case QueueRead(plan=LegacyPlan(entries=entries)):
             return {p.topic for p in entries}
-        case events.CancellationRead(cancellation=Cancellation() as named):
+        case CancellationRead(cancellation=Cancellation() as named):
             return {*named.topics, *(p.topic for p in named.partitions)}
         case _:
             return set()
 
 
-def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None:
+def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
     tenure, work = view.tenure, view.work
     before, after = view.cluster.brokers, dict(event.brokers)
     left = before.keys() - after.keys()
@@ -267,7 +313,7 @@ def _brokers(view: ClusterView, event: events.BrokersRead, now: Instant) -> None
     topic_reads.follow_protocol(view)
 
 
-def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
+def _update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
     tenure = view.tenure
     was_accepted = tenure.accepted_by_broker
     broker_responses.update_metadata_answered(view, event)
@@ -313,7 +359,7 @@ def _note_rejoined(view: ClusterView, brokers: set[BrokerId]) -> None:
             reassignment.rejoined |= brokers.intersection(assignment.adding_replicas)
 
 
-def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) -> None:
+def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None:
     tenure, intake = view.tenure, view.intake
     view.session.legacy_read = True
     last = Zxid(0) if event.plan is None else event.plan.czxid
@@ -349,7 +395,7 @@ def _leaves_to_kafka(view: ClusterView) -> bool:
     return not view.is_native
 
 
-def _preferred_election(view: ClusterView, event: events.PreferredElectionRead) -> None:
+def _preferred_election(view: ClusterView, event: PreferredElectionRead) -> None:
     if _leaves_to_kafka(view):
         return
     view.tenure.preferred_version = event.version
@@ -371,7 +417,7 @@ def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
 
-def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
+def _specs(view: ClusterView, event: SpecsRead, now: Instant) -> None:
     own_records = view.own_records
     own_records.specs_read = True
     view.work.unreadable_specs = dict(event.unreadable)

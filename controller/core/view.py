@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from controller.core import events, model
+from controller.core import model
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.options import EngineName, Options
+from controller.core.reassignments.model import Orphan
 from controller.core.state.own_records import OwnRecords
 from controller.core.state.process import ClusterHistory, RoleState
 from controller.core.state.session import SessionState
@@ -137,14 +138,14 @@ class ClusterView:
             return None
         return self.cluster.brokers[broker].epoch
 
-    def is_undeletable(self, orphan: events.Orphan) -> bool:
+    def is_undeletable(self, orphan: Orphan) -> bool:
         """Return whether its disk failed and its broker has not registered again since."""
         if orphan in self.work.orphans_failed:
             return True
         broker = self.cluster.brokers.get(orphan.broker)
         return broker is not None and broker.epoch == orphan.failed_in
 
-    def is_in_reach(self, orphan: events.Orphan) -> bool:
+    def is_in_reach(self, orphan: Orphan) -> bool:
         """Return whether its broker is registered and may still delete it."""
         return orphan.broker in self.cluster.brokers and not self.is_undeletable(orphan)
 

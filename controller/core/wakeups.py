@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import Final, Literal
+from typing import Final
 
-from controller.core import events, records
+from controller.core.events import Event
 from controller.core.model import TopicPartition
+from controller.core.records import Record
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -43,31 +44,6 @@ AWAY_TIMER: Final = "deletion_away"
 """The deletion of a topic waited long enough for brokers with orphans of it."""
 SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
-
-Flag = Literal[
-    "listed_topics",
-    "elections",
-    "tenure",
-    "claimed",
-    "plan",
-    "timer",
-    "orphans",
-    "capacity",
-    "line",
-    "brokers_changed",
-    "answered",
-    "submissions",
-    "cancel",
-    "queue",
-    "endings",
-    "throttles",
-    "sizes",
-    "health",
-    "order",
-    "directories",
-    "asks",
-    "deletions",
-]
 
 
 class Finding(Enum):
@@ -161,67 +137,9 @@ class Finding(Enum):
     """The request for preferred leaders cannot be ended: it does not keep the role."""
 
 
-Key = type[events.Event] | type[records.Record] | Finding | str
+Key = type[Event] | type[Record] | Finding | str
 """An event type, a record type, a finding, or the name of a timer."""
 
-_EVENTS: Final[Mapping[Key, tuple[Flag, ...]]] = {
-    # the cluster
-    events.BrokersRead: ("tenure",),
-    events.TopicsListed: ("listed_topics", "tenure", "deletions"),
-    events.TopicsRead: (),
-    events.StatesRead: ("deletions",),
-    events.StateChanged: (),
-    events.DeletionsRead: ("tenure", "plan", "capacity", "deletions"),
-    events.TopicTreesRead: ("deletions",),
-    events.BrokerSettingsRead: ("tenure", "plan", "capacity", "deletions"),
-    events.IsrNotificationsRead: (),
-    events.LogDirEventsRead: (),
-    events.PreferredElectionRead: (),
-    events.ProducerIdsRead: ("asks",),
-    events.ClaimGuardsRead: ("tenure",),
-    events.EntityConfigsRead: ("throttles",),
-    events.TopicConfigsRead: (),
-    events.SizesRead: (),
-    events.LogDirsDescribed: ("directories",),
-    events.LogDirsAltered: ("directories",),
-    events.WallClockRead: ("capacity", "tenure"),
-    # the daemon's own records
-    events.SpecsRead: (
-        *("tenure", "endings", "throttles", "cancel"),
-        *("submissions", "queue", "plan"),
-    ),
-    events.OrphansRead: ("tenure", "orphans"),
-    events.AppliedThrottlesRead: ("tenure", "throttles"),
-    events.HistoryRead: ("endings", "submissions", "cancel", "tenure"),
-    events.AcceptedRead: ("cancel", "submissions"),
-    # operators
-    events.LegacyPlanRead: ("tenure",),
-    events.SubmissionsListed: ("submissions", "tenure", "endings", "capacity", "cancel"),
-    events.SubmissionsRead: ("submissions", "tenure", "cancel", "endings"),
-    events.CancellationRead: ("cancel", "tenure", "submissions"),
-    events.KillSwitchRead: ("submissions", "plan", "queue", "capacity", "tenure"),
-    events.QueueRead: ("queue", "tenure", "cancel"),
-    events.ControlsRead: ("capacity", "tenure", "queue", "order", "throttles", "health"),
-    # the role
-    events.LeadershipGained: ("tenure", "deletions"),
-    events.LeadershipLost: ("tenure", "listed_topics"),
-    events.ControllerClaimed: ("claimed", "plan", "capacity", "tenure", "deletions"),
-    events.ClaimFailed: ("tenure",),
-    # A cycle that found the claim lost carried nothing out: its reads are requested again.
-    events.Deposed: ("tenure", "listed_topics"),
-    events.ShutdownRequested: ("tenure",),
-    # answers
-    events.LeaderAndIsrAnswered: (),
-    events.StopReplicaAnswered: (),
-    events.UpdateMetadataAnswered: (),
-    events.ReassignmentsAltered: (),
-    events.AlterationsWithdrawn: (),
-    events.ReassignmentsProbed: ("tenure",),
-    events.BrokerAsked: ("asks",),
-    events.ClientAsked: ("asks", "tenure"),
-    events.ReassignmentsSubmitted: ("asks",),
-    events.TimerFired: (),
-}
 _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     SCAN_TIMER: ("line",),
     LEADER_MOVES_TIMER: (),
@@ -234,77 +152,6 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     SETTING_TIMER: ("deletions",),
     AWAY_TIMER: ("deletions",),
     ASKS_TIMER: ("asks",),
-}
-_RECORDS: Final[Mapping[Key, tuple[Flag, ...]]] = {
-    # partitions
-    records.AssignmentRecord: (),
-    records.TopicIdRecord: (),
-    records.StateRecord: (),
-    records.StateCreatedRecord: (),
-    records.IsrRecord: (),
-    records.AskAnsweredRecord: (),
-    records.ProducerIdsRecord: (),
-    records.ShutdownBegunRecord: ("asks",),
-    records.ElectionsAskedRecord: ("elections",),
-    records.TopicCreatedRecord: ("tenure", "asks"),
-    records.TopicGrownRecord: ("tenure", "asks"),
-    records.DeletionBegunRecord: ("deletions",),
-    records.PartitionZnodesDeletedRecord: ("deletions",),
-    records.TopicDeletedRecord: (
-        *("listed_topics", "tenure", "plan", "capacity", "submissions", "queue"),
-        *("cancel", "orphans", "asks", "deletions"),
-    ),
-    records.DeletionMarkerEndedRecord: ("tenure", "asks"),
-    records.DeletionBlockedRecord: ("tenure", "capacity", "deletions"),
-    records.DeletionRequestedRecord: ("asks",),
-    records.PhaseRecord: (),
-    records.BlockedRecord: (),
-    records.LeaderMovedRecord: (),
-    # reassignments
-    records.SpecRecord: ("capacity", "plan", "tenure", "throttles", "cancel", "submissions"),
-    records.SpecEndedRecord: (
-        *("capacity", "plan", "tenure", "queue", "deletions"),
-        *("endings", "throttles", "cancel"),
-    ),
-    records.ForeignAdoptedRecord: ("capacity",),
-    records.StartSkippedRecord: (),
-    records.PendingSortedRecord: (),
-    records.PaceRecord: ("capacity",),
-    # requests
-    records.LegacyEntryRecord: ("plan", "tenure"),
-    records.LegacyPlanEndedRecord: ("tenure",),
-    records.RefusalRecord: (),
-    records.PartitionOutcomeRecord: ("endings", "cancel"),
-    records.PartRecord: ("cancel", "submissions", "order", "queue"),
-    records.AcceptedRecord: (),
-    records.JudgedRecord: ("submissions",),
-    records.AtomicCheckedRecord: (),
-    records.SubmissionReliedRecord: (),
-    records.SubmissionEndedRecord: ("submissions", "endings", "capacity", "tenure", "cancel"),
-    records.CancellationEndedRecord: ("endings", "submissions", "queue", "tenure", "plan"),
-    records.QueueEntryEndedRecord: ("queue", "tenure"),
-    records.QueueEndedRecord: ("endings", "tenure"),
-    records.RequestOutcomeRecord: ("endings", "throttles"),
-    records.RequestOutcomeForgottenRecord: (),
-    # throttles
-    records.AppliedThrottleRecord: ("throttles",),
-    records.AppliedThrottleEndedRecord: ("throttles",),
-    records.ThrottlesSettledRecord: ("throttles", "capacity"),
-    # the controller's duties
-    records.OrphanRecord: ("orphans", "deletions"),
-    records.OrphanEndedRecord: ("tenure",),
-    records.NotificationsDeletedRecord: (),
-    records.PreferredTriedRecord: ("elections", "tenure"),
-    records.PreferredElectionEndedRecord: ("tenure",),
-    records.LeadersBalancedRecord: ("elections", "tenure"),
-    records.StatesPolledRecord: (),
-    # the role
-    records.EngineRecord: ("tenure",),
-    records.IdleRecord: (),
-    records.YieldedRecord: (),
-    records.RoleCededRecord: (),
-    records.UpdateRefusedRecord: (),
-    records.EndpointUnreachedRecord: (),
 }
 _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.TIME_CAME: (

@@ -24,7 +24,7 @@ from controller.core.calls import broker_requests, client_requests
 from controller.core.calls.broker_calls import refused
 from controller.core.calls.broker_requests import BrokerAnswer, BrokerAsk, Permission
 from controller.core.calls.client_requests import ClientAnswer, ClientAsk
-from controller.core.events import BrokerAsked, ClientAsked
+from controller.core.calls.records import BrokerAsked, ClientAsked
 from controller.core.model import ControllerEpoch
 from controller.reactor.ports import Inbox
 

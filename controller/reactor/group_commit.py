@@ -18,8 +18,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from controller.core import model, records
+from controller.core import model
+from controller.core.leadership.records import IsrRecord, StateCreatedRecord, StateRecord
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Record
 from controller.core.requests.model import PlanNode
+from controller.core.requests.records import (
+    LegacyEntryRecord,
+    QueueEntryEndedRecord,
+    SubmissionReliedRecord,
+)
+from controller.core.topics.records import AssignmentRecord, TopicIdRecord
 from controller.core.view import ClusterView
 from controller.reactor.outcome_rows import Rows
 from controller.reactor.ports import Check, Operation, SetData
@@ -44,13 +53,7 @@ _ASSIGNMENT_BYTES = 60
 _ENTRY_BYTES = 50
 """Estimate for an entry of a plan, without its topic's name and its brokers."""
 
-_OnTopic = (
-    records.SpecRecord
-    | records.SpecEndedRecord
-    | records.StateRecord
-    | records.StateCreatedRecord
-    | records.IsrRecord
-)
+_OnTopic = SpecRecord | SpecEndedRecord | StateRecord | StateCreatedRecord | IsrRecord
 
 Entries = dict[model.TopicPartition, model.Replicas | None]
 """Entries of a plan that change; None removes one."""
@@ -60,9 +63,9 @@ Entries = dict[model.TopicPartition, model.Replicas | None]
 class Batch:
     """Changes that share one multi, and the versions that the multi increases."""
 
-    changes: list[records.Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
-    owners: list[tuple[records.Change, ...]] = field(default_factory=list)
+    owners: list[tuple[Change, ...]] = field(default_factory=list)
     """The changes that own each operation: one, or all that share a merged write."""
     topics: tuple[str, ...] = ()
     legacy: bool = False
@@ -75,22 +78,20 @@ class Batch:
 class _Draft:
     """A batch being filled."""
 
-    changes: list[records.Change] = field(default_factory=list)
-    own: list[tuple[records.Change, Operation]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    own: list[tuple[Change, Operation]] = field(default_factory=list)
     topics: dict[str, dict[int, model.PartitionAssignment]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     """Ids that topics get."""
-    relied_on: dict[str, list[records.Change]] = field(default_factory=dict)
+    relied_on: dict[str, list[Change]] = field(default_factory=dict)
     """Changes that are valid only while a topic znode is as it was read."""
-    submissions: dict[records.SubmissionReliedRecord, list[records.Change]] = field(
-        default_factory=dict
-    )
+    submissions: dict[SubmissionReliedRecord, list[Change]] = field(default_factory=dict)
     """Changes that are valid only while a submitted znode is as it was read."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
     log_dirs: dict[model.TopicPartition, model.LogDirs] = field(default_factory=dict)
     """Of the changed entries of the legacy plan."""
-    sharing: dict[str, dict[int, records.Change]] = field(default_factory=dict)
+    sharing: dict[str, dict[int, Change]] = field(default_factory=dict)
     """Changes that share the one write of a znode, by its path."""
     rows: Rows = field(default_factory=Rows)
     size: int = 0
@@ -99,7 +100,7 @@ class _Draft:
     whole_topics: int = 0
     """The part of ``size`` that rewritten topics take, without added assignments."""
 
-    def owners(self, path: str) -> tuple[records.Change, ...]:
+    def owners(self, path: str) -> tuple[Change, ...]:
         """Return the changes that share the write of a znode, in their order."""
         return tuple(self.sharing[path].values())
 
@@ -164,9 +165,7 @@ class Batcher:
         """Estimate the bytes of a topic's znode."""
         return _PARTITION_BYTES * len(self._view.session.topics[topic].partitions)
 
-    def split_large_ends(
-        self, changes: Iterable[records.Change]
-    ) -> tuple[list[records.Change], list[records.Change]]:
+    def split_large_ends(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
         """
         Split the legacy plan's entries off final changes too large to write both in one multi.
 
@@ -177,30 +176,26 @@ class Batcher:
             The changes, and those to write after the change they were split from is durable.
 
         """
-        first: list[records.Change] = []
-        then: list[records.Change] = []
+        first: list[Change] = []
+        then: list[Change] = []
         for change in changes:
-            entries = tuple(r for r in change.records if isinstance(r, records.LegacyEntryRecord))
+            entries = tuple(r for r in change.records if isinstance(r, LegacyEntryRecord))
             if not entries or self._has_room(change):
                 first.append(change)
                 continue
-            others = tuple(
-                r for r in change.records if not isinstance(r, records.LegacyEntryRecord)
-            )
+            others = tuple(r for r in change.records if not isinstance(r, LegacyEntryRecord))
             first.append(replace(change, records=others))
-            then.append(records.Change(entries, partition=change.partition))
+            then.append(Change(entries, partition=change.partition))
         return first, then
 
-    def _has_room(self, change: records.Change) -> bool:
+    def _has_room(self, change: Change) -> bool:
         """Return whether the plan is written with the change: it fits, or must not be split."""
-        topics = [
-            r.partition.topic for r in change.records if isinstance(r, records.AssignmentRecord)
-        ]
-        if not topics or not any(isinstance(r, records.SpecEndedRecord) for r in change.records):
+        topics = [r.partition.topic for r in change.records if isinstance(r, AssignmentRecord)]
+        if not topics or not any(isinstance(r, SpecEndedRecord) for r in change.records):
             return True
         return sum(map(self._topic_size, topics)) + self._legacy.whole_size() <= MAX_BYTES
 
-    def batches(self, changes: Iterable[records.Change]) -> Iterator[Batch]:
+    def batches(self, changes: Iterable[Change]) -> Iterator[Batch]:
         """Yield the batches in the order in which they must be committed."""
         draft = _Draft()
         for change in sorted(changes, key=_topic_of):
@@ -216,26 +211,24 @@ class Batcher:
         if draft.changes:
             yield self._close(draft)
 
-    def _merged_size(self, change: records.Change, draft: _Draft) -> int:
+    def _merged_size(self, change: Change, draft: _Draft) -> int:
         """Estimate the bytes that a change adds to the merged writes of a multi."""
         size = draft.rows.size(change)
         for record in change.records:
-            if isinstance(record, records.AssignmentRecord):
+            if isinstance(record, AssignmentRecord):
                 topic = record.partition.topic
                 if topic not in draft.topics:
                     size += self._topic_size(topic)
                 size += _ASSIGNMENT_BYTES
-            elif isinstance(record, records.TopicIdRecord) and record.topic not in draft.topics:
+            elif isinstance(record, TopicIdRecord) and record.topic not in draft.topics:
                 size += self._topic_size(record.topic)
-            elif isinstance(record, records.LegacyEntryRecord):
+            elif isinstance(record, LegacyEntryRecord):
                 size += self._legacy.size(draft.legacy)
-            elif isinstance(record, records.QueueEntryEndedRecord):
+            elif isinstance(record, QueueEntryEndedRecord):
                 size += self._queue.size(draft.queue)
         return size
 
-    def _add(
-        self, draft: _Draft, change: records.Change, operations: list[Operation], size: int
-    ) -> None:
+    def _add(self, draft: _Draft, change: Change, operations: list[Operation], size: int) -> None:
         draft.changes.append(change)
         draft.size += size
         draft.own += [(change, op) for op in operations]
@@ -243,27 +236,27 @@ class Batcher:
         for record in change.records:
             if _relies_on_topic(record) and record.partition.topic in self._view.session.topics:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
-            if isinstance(record, records.SubmissionReliedRecord):
+            if isinstance(record, SubmissionReliedRecord):
                 draft.submissions.setdefault(record, []).append(change)
                 continue
-            if isinstance(record, records.AssignmentRecord):
+            if isinstance(record, AssignmentRecord):
                 topic = record.partition.topic
                 draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
                 entry = draft.topics.setdefault(topic, {})
                 entry[record.partition.partition] = record.assignment
                 path = paths.topic_path(topic)
-            elif isinstance(record, records.TopicIdRecord):
+            elif isinstance(record, TopicIdRecord):
                 topic = record.topic
                 draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
                 draft.topics.setdefault(topic, {})
                 draft.ids[topic] = record.topic_id
                 path = paths.topic_path(topic)
-            elif isinstance(record, records.LegacyEntryRecord):
+            elif isinstance(record, LegacyEntryRecord):
                 draft.plans += 0 if draft.legacy else self._legacy.whole_size()
                 draft.legacy[record.partition] = record.replicas
                 draft.log_dirs[record.partition] = record.log_dirs
                 path = paths.LEGACY_PLAN
-            elif isinstance(record, records.QueueEntryEndedRecord):
+            elif isinstance(record, QueueEntryEndedRecord):
                 draft.plans += 0 if draft.queue else self._queue.whole_size()
                 draft.queue[record.partition] = None
                 path = paths.QUEUE
@@ -344,7 +337,7 @@ def in_groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
         yield group
 
 
-def changes_of(batches: Iterable[Batch]) -> list[records.Change]:
+def changes_of(batches: Iterable[Batch]) -> list[Change]:
     """Return the changes of all batches."""
     return [change for batch in batches for change in batch.changes]
 
@@ -353,12 +346,12 @@ def _ids_size(replicas: model.Replicas) -> int:
     return sum(len(str(broker)) + 1 for broker in replicas)
 
 
-def _topic_of(change: records.Change) -> str:
+def _topic_of(change: Change) -> str:
     return "" if change.partition is None else change.partition.topic
 
 
 def _relies_on_topic(
-    record: records.Record,
+    record: Record,
 ) -> TypeGuard[_OnTopic]:
     """
     Return whether a record is derived from a topic znode: the assignment, or that it exists.
@@ -369,11 +362,11 @@ def _relies_on_topic(
     (``docs/decisions/0002``).
     """
     match record:
-        case records.StateRecord() | records.StateCreatedRecord() | records.IsrRecord():
+        case StateRecord() | StateCreatedRecord() | IsrRecord():
             return True
-        case records.SpecRecord(spec=spec):
+        case SpecRecord(spec=spec):
             return spec.version is None and spec.route is not model.Route.FOREIGN
-        case records.SpecEndedRecord(version=version, stands=stands):
+        case SpecEndedRecord(version=version, stands=stands):
             return version is None or stands
         case _:
             return False

@@ -17,9 +17,21 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Final
 
-from controller.core import events
+from controller.core.disks.records import SizesRead
+from controller.core.events import Event, TimerFired
+from controller.core.leadership.records import (
+    IsrNotificationsRead,
+    LeaderAndIsrAnswered,
+    StateChanged,
+    StatesRead,
+)
 from controller.core.model import Instant
+from controller.core.pacing.records import WallClockRead
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.eligibility import refusals
+from controller.core.role.records import Deposed, ShutdownRequested, UpdateMetadataAnswered
+from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
 from controller.reactor.loop import Reactor
@@ -31,22 +43,22 @@ GATHER_S: Final = 0.05
 """Longest time that events gather, in seconds."""
 
 _MAY_WAIT: Final = (
-    events.StateChanged,
-    events.StatesRead,
-    events.TopicsRead,
-    events.LeaderAndIsrAnswered,
-    events.StopReplicaAnswered,
-    events.UpdateMetadataAnswered,
-    events.IsrNotificationsRead,
-    events.LegacyPlanRead,
-    events.SizesRead,
-    events.TimerFired,
-    events.WallClockRead,
+    StateChanged,
+    StatesRead,
+    TopicsRead,
+    LeaderAndIsrAnswered,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+    IsrNotificationsRead,
+    LegacyPlanRead,
+    SizesRead,
+    TimerFired,
+    WallClockRead,
 )
 """Events of a plan in flight; the legacy plan is read again whenever it is written."""
 
 
-def may_wait(event: events.Event) -> bool:
+def may_wait(event: Event) -> bool:
     """Return whether an event may gather with others."""
     return isinstance(event, _MAY_WAIT)
 
@@ -66,7 +78,7 @@ class WakingInbox:
 
     def __init__(self) -> None:
         """Start empty; events wait until a reactor is attached."""
-        self._waiting: list[events.Event] = []
+        self._waiting: list[Event] = []
         self._reactor: Reactor | None = None
         self._wake = threading.Event()
         self._pressing = threading.Event()
@@ -79,7 +91,7 @@ class WakingInbox:
         self._waiting.clear()
         self._wake.set()
 
-    def put(self, event: events.Event) -> None:
+    def put(self, event: Event) -> None:
         """Add an event and wake the loop."""
         if self._reactor is None:
             self._waiting.append(event)
@@ -147,7 +159,7 @@ class Host:
 
     def request_shutdown(self) -> None:
         """Ask the loop to resign and end; from any thread, but not from a signal handler."""
-        self._inbox.put(events.ShutdownRequested())
+        self._inbox.put(ShutdownRequested())
 
     def run(self) -> None:
         """
@@ -186,14 +198,14 @@ class Host:
             if verdict is Verdict.CRASH:
                 raise
             if verdict is Verdict.RESIGN:
-                self._inbox.put(events.Deposed(str(error)))
+                self._inbox.put(Deposed(str(error)))
 
     def _put_wall_clock(self) -> None:
         """Put the wall-clock time into the inbox, periodically: wall clocks are adjusted."""
         now = self._clock.now()
         if self._wall_due is None or now >= self._wall_due:
             self._wall_due = Instant(now + WALL_EVERY_S)
-            self._inbox.put(events.WallClockRead(self._unix_s()))
+            self._inbox.put(WallClockRead(self._unix_s()))
 
     def _check_eligibility(self) -> None:
         """Refuse a cluster on which no engine is safe, once the view is warm."""

@@ -17,12 +17,27 @@ from collections import deque
 from collections.abc import Iterable
 from typing import assert_never
 
-from controller.core import effects, events
+from controller.core import effects
 from controller.core.apply import issued
+from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.events import Event, TimerFired
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import Instant, LiveBroker
 from controller.core.observe import observe
+from controller.core.reassignments.records import (
+    AlterationsWithdrawn,
+    ReassignmentsAltered,
+    StopReplicaAnswered,
+)
+from controller.core.role.records import (
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+    UpdateMetadataAnswered,
+)
 from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
@@ -99,7 +114,7 @@ class Reactor:
         self._failpoints = failpoints
         self._lease = lease
         self._awake_at = clock.now()
-        self._inbox: deque[events.Event] = deque()
+        self._inbox: deque[Event] = deque()
         self._outbox = Outbox()
         self._reads = Reads(store)
         self._timers: dict[str, Instant] = {}
@@ -114,7 +129,7 @@ class Reactor:
             if znode is not ports.ZnodeFamily.PRODUCER_IDS:
                 self._store.read(znode)
 
-    def put(self, event: events.Event) -> None:
+    def put(self, event: Event) -> None:
         """Add an event; safe from any thread (``deque.append`` is atomic)."""
         self._inbox.append(event)
 
@@ -172,7 +187,7 @@ class Reactor:
             reason = f"no answer from ZooKeeper for {self._lease.timeout_s:g} s"
         else:
             return
-        self._fold(events.Deposed(reason), now)
+        self._fold(Deposed(reason), now)
         self._store.resign_controller()
 
     # --- one round -----------------------------------------------------------------------------
@@ -184,7 +199,7 @@ class Reactor:
         while due is not None and due <= now:
             _, name = heapq.heappop(self._heap)
             del self._timers[name]
-            self._fold(events.TimerFired(name), now)
+            self._fold(TimerFired(name), now)
             due = self._next_timer()
         forget_old_configs(self.view, now)
 
@@ -193,33 +208,29 @@ class Reactor:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def _fold(self, event: events.Event, now: Instant) -> None:
+    def _fold(self, event: Event, now: Instant) -> None:
         match event:
-            case (
-                events.LeaderAndIsrAnswered()
-                | events.StopReplicaAnswered()
-                | events.UpdateMetadataAnswered()
-            ):
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 broker = self.view.cluster.brokers.get(event.broker)
                 if broker is not None and broker.epoch == event.broker_epoch:
                     self._outbox.answered(event.broker)
-            case events.ReassignmentsAltered():
+            case ReassignmentsAltered():
                 self._alter_queue.answered()
-            case events.Deposed():
+            case Deposed():
                 self._silence()
                 reread_own_records(self._store)
-            case events.LeadershipLost():
+            case LeadershipLost():
                 self._silence()
                 self.start()
-            case events.LeadershipGained():
+            case LeadershipGained():
                 reread_own_records(self._store)
-            case events.ControllerClaimed():
+            case ControllerClaimed():
                 # The last changes of the previous controller may not have been reported yet.
                 self._store.read(ports.ZnodeFamily.LEGACY_PLAN)
                 self._store.read(ports.ZnodeFamily.PREFERRED_ELECTION)
                 if self._endpoint is not None:
                     self._store.read(ports.ZnodeFamily.PRODUCER_IDS)
-            case events.TimerFired(name=name) if name == RETRY_TIMER:
+            case TimerFired(name=name) if name == RETRY_TIMER:
                 self._commits.try_again()
             case _:
                 pass
@@ -231,7 +242,7 @@ class Reactor:
         """Withdraw queued alter entries whose preconditions changed."""
         withdrawn = self._alter_queue.withdraw(self.view)
         if withdrawn:
-            self._fold(events.AlterationsWithdrawn(withdrawn), self._clock.now())
+            self._fold(AlterationsWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
         """Drop queues and close channels: the claim is lost."""
@@ -241,9 +252,9 @@ class Reactor:
         self._channels.close_all()
         self._refuse_waiting()
 
-    def _serve(self, event: events.Event) -> None:
+    def _serve(self, event: Event) -> None:
         """Answer brokers and clients as the controller, once a claim succeeded and stands."""
-        if self._endpoint is None or not isinstance(event, events.ControllerClaimed):
+        if self._endpoint is None or not isinstance(event, ControllerClaimed):
             return
         if self.view.tenure.held is not None and self.view.is_native:
             self._endpoint.serve(self.view.tenure.held.epoch)
@@ -268,7 +279,7 @@ class Reactor:
         try:
             self._commits.commit(decision.changes, now)
         except FencedError as error:
-            self._fold(events.Deposed(str(error)), now)
+            self._fold(Deposed(str(error)), now)
             self._store.resign_controller()
             return
         committed = self._clock.now()
@@ -366,11 +377,7 @@ class Reactor:
             self._broker_settings.describe_brokers(tuple(brokers))
             return
         for broker in brokers:
-            self.put(
-                events.BrokerSettingsRead(
-                    broker.id, broker.epoch, None, "its settings are not read"
-                )
-            )
+            self.put(BrokerSettingsRead(broker.id, broker.epoch, None, "its settings are not read"))
 
     def _flush(self) -> None:
         now = self._clock.now()

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from controller.core import records
 from controller.core.model import AcceptedEntry, PartitionOutcome, Refusal, RequestId
+from controller.core.records import Change, Record
+from controller.core.requests.records import AcceptedRecord, PartitionOutcomeRecord, RefusalRecord
 from controller.reactor.ports import Create
 from controller.znodes import outcome_parts, paths
 
@@ -33,14 +34,12 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 class Rows:
     """The rows of one batch, by request and kind, each with the change that owns it."""
 
-    accepted: dict[RequestId, list[tuple[records.Change, AcceptedEntry]]] = field(
-        default_factory=dict
-    )
-    ended: dict[RequestId, list[tuple[records.Change, Refusal | PartitionOutcome]]] = field(
+    accepted: dict[RequestId, list[tuple[Change, AcceptedEntry]]] = field(default_factory=dict)
+    ended: dict[RequestId, list[tuple[Change, Refusal | PartitionOutcome]]] = field(
         default_factory=dict
     )
 
-    def add(self, change: records.Change) -> None:
+    def add(self, change: Change) -> None:
         """Add the rows of a change."""
         for record in change.records:
             for request, row in rows_of(record):
@@ -49,7 +48,7 @@ class Rows:
                 else:
                     self.ended.setdefault(request, []).append((change, row))
 
-    def size(self, change: records.Change) -> int:
+    def size(self, change: Change) -> int:
         """Estimate the bytes that a change's rows add to the multi."""
         size = 0
         for record in change.records:
@@ -58,9 +57,7 @@ class Rows:
                 size += row_size(row) + (0 if request in known else _NODE_BYTES)
         return size
 
-    def shards(
-        self, epoch: int, number: int
-    ) -> Iterator[tuple[Create, tuple[records.Change, ...]]]:
+    def shards(self, epoch: int, number: int) -> Iterator[tuple[Create, tuple[Change, ...]]]:
         """Yield the shards to create, each with the changes that own its rows."""
         for request, accepted in self.accepted.items():
             for part in _split(accepted):
@@ -79,15 +76,15 @@ class Rows:
                 number += 1
 
 
-def rows_of(record: records.Record) -> Iterator[tuple[RequestId, Row]]:
+def rows_of(record: Record) -> Iterator[tuple[RequestId, Row]]:
     """Yield the rows of a record, each with its request."""
     match record:
-        case records.AcceptedRecord(request=request, entry=entry):
+        case AcceptedRecord(request=request, entry=entry):
             yield request, entry
-        case records.RefusalRecord(refusals=refusals):
+        case RefusalRecord(refusals=refusals):
             for refusal in refusals:
                 yield refusal.request, refusal
-        case records.PartitionOutcomeRecord(ending=ending):
+        case PartitionOutcomeRecord(ending=ending):
             yield ending.request, ending
         case _:
             pass
@@ -114,9 +111,9 @@ def _text_size(text: str) -> int:
 
 
 def _split(
-    rows: Sequence[tuple[records.Change, AnyRow]],
-) -> Iterator[list[tuple[records.Change, AnyRow]]]:
-    part: list[tuple[records.Change, AnyRow]] = []
+    rows: Sequence[tuple[Change, AnyRow]],
+) -> Iterator[list[tuple[Change, AnyRow]]]:
+    part: list[tuple[Change, AnyRow]] = []
     size = 0
     for change, row in rows:
         size += row_size(row)
@@ -127,5 +124,5 @@ def _split(
     yield part
 
 
-def _owners(rows: Sequence[tuple[records.Change, Row]]) -> tuple[records.Change, ...]:
+def _owners(rows: Sequence[tuple[Change, Row]]) -> tuple[Change, ...]:
     return tuple({id(change): change for change, _ in rows}.values())

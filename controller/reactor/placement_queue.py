@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.effects import DescribeLogDirs, PlaceReplica
-from controller.core.events import Event, LogDirsDescribed
+from controller.core.events import Event
 from controller.core.model import Instant, LiveBroker, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Directories

@@ -10,7 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import records
+from controller.core.calls.records import ProducerIdsRecord
+from controller.core.deletions.records import (
+    DeletionBegunRecord,
+    DeletionMarkerEndedRecord,
+    DeletionRequestedRecord,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+)
+from controller.core.leadership.records import (
+    IsrRecord,
+    NotificationsDeletedRecord,
+    PreferredElectionEndedRecord,
+    StateCreatedRecord,
+    StateRecord,
+)
 from controller.core.model import (
     PartitionAssignment,
     Route,
@@ -20,6 +34,24 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.reassignments.records import (
+    OrphanEndedRecord,
+    OrphanRecord,
+    SpecEndedRecord,
+    SpecRecord,
+)
+from controller.core.records import Record
+from controller.core.requests.records import (
+    CancellationEndedRecord,
+    LegacyPlanEndedRecord,
+    PartRecord,
+    QueueEndedRecord,
+    RequestOutcomeForgottenRecord,
+    RequestOutcomeRecord,
+    SubmissionEndedRecord,
+)
+from controller.core.topics.records import TopicCreatedRecord
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor import ports
@@ -49,40 +81,40 @@ def is_paperwork(multis: Iterable[Iterable[ports.Operation]]) -> bool:
 
 
 def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
-    record: records.Record, view: ClusterView
+    record: Record, view: ClusterView
 ) -> list[ports.Operation]:
     """Return the operations of a record; none for merged and volatile records."""
     match record:
-        case records.StateRecord(partition=partition):
+        case StateRecord(partition=partition):
             return [
                 ports.SetData(paths.state_path(partition), _state(record), record.expected_version)
             ]
-        case records.IsrRecord(partition=partition, before=before):
+        case IsrRecord(partition=partition, before=before):
             return [ports.SetData(paths.state_path(partition), _isr(record), before.version)]
-        case records.ProducerIdsRecord(block=block, expected_version=version):
+        case ProducerIdsRecord(block=block, expected_version=version):
             data = producer_ids.encode_producer_ids(block)
             return [_written(paths.PRODUCER_IDS, data, version)]
-        case records.StateCreatedRecord(partition=partition):
+        case StateCreatedRecord(partition=partition):
             return [ports.Create(paths.state_path(partition), _first_state(record))]
-        case records.TopicCreatedRecord():
+        case TopicCreatedRecord():
             return _new_topic(record)
-        case records.DeletionBegunRecord(topic=topic, version=version):
+        case DeletionBegunRecord(topic=topic, version=version):
             return [
                 ports.Check(paths.deletion_path(topic), _ANY_VERSION),
                 ports.Check(paths.topic_path(topic), version),
             ]
-        case records.PartitionZnodesDeletedRecord(paths=below):
+        case PartitionZnodesDeletedRecord(paths=below):
             return [ports.Delete(path, None) for path in below]
-        case records.TopicDeletedRecord(topic=topic):
+        case TopicDeletedRecord(topic=topic):
             return _topic_deleted(topic, view.tenure.topic_trees.get(topic))
-        case records.DeletionMarkerEndedRecord(topic=topic):
+        case DeletionMarkerEndedRecord(topic=topic):
             return [ports.Delete(paths.deletion_path(topic), None)]
-        case records.DeletionRequestedRecord(result=result):
+        case DeletionRequestedRecord(result=result):
             return [
                 ports.Check(paths.topic_path(result.name), _ANY_VERSION),
                 ports.Create(paths.deletion_path(result.name), b""),
             ]
-        case records.SpecRecord(partition=partition, spec=spec):
+        case SpecRecord(partition=partition, spec=spec):
             if spec.route is Route.FOREIGN:
                 return []
             return [
@@ -92,34 +124,32 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
                     spec.version,
                 )
             ]
-        case records.SpecEndedRecord(partition=partition, version=version):
+        case SpecEndedRecord(partition=partition, version=version):
             return (
                 []
                 if version is None
                 else [ports.Delete(paths.reassignment_path(partition), version)]
             )
-        case records.LegacyPlanEndedRecord(version=version):
+        case LegacyPlanEndedRecord(version=version):
             return [ports.Delete(paths.LEGACY_PLAN, version)]
-        case records.SubmissionEndedRecord(name=name, version=version):
+        case SubmissionEndedRecord(name=name, version=version):
             return [ports.Delete(paths.submission_path(name), version)]
-        case records.CancellationEndedRecord(version=version):
+        case CancellationEndedRecord(version=version):
             return [ports.Delete(paths.CANCEL, version)]
-        case records.QueueEndedRecord(version=version):
+        case QueueEndedRecord(version=version):
             return [ports.Delete(paths.QUEUE, version)]
-        case records.PartRecord(request=request, part=part):
+        case PartRecord(request=request, part=part):
             return [
                 ports.Create(paths.part_path(request, part.name), outcome_parts.encode_part(part))
             ]
-        case records.RequestOutcomeRecord(summary=summary):
+        case RequestOutcomeRecord(summary=summary):
             path = paths.outcome_path(summary.request)
             return [ports.Create(path, outcomes.encode_outcome(summary))]
-        case records.RequestOutcomeForgottenRecord(
-            request=request, children=children, is_last=is_last
-        ):
+        case RequestOutcomeForgottenRecord(request=request, children=children, is_last=is_last):
             parent = paths.history_path(request)
             last = [ports.Delete(parent, None)] if is_last else []
             return [*(ports.Delete(f"{parent}/{child}", None) for child in children), *last]
-        case records.AppliedThrottleRecord(lease=lease):
+        case AppliedThrottleRecord(lease=lease):
             return [
                 _written(
                     paths.applied_throttle_path(lease.entity),
@@ -128,25 +158,25 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
                 ),
                 *_configured(lease.entity, record.values, record.expected_version),
             ]
-        case records.AppliedThrottleEndedRecord():
+        case AppliedThrottleEndedRecord():
             return lifting(record)
-        case records.OrphanRecord(orphan=orphan):
+        case OrphanRecord(orphan=orphan):
             if (orphan.broker, orphan.partition) in view.work.orphans:
                 return []
             path = paths.orphan_path(orphan.broker, orphan.partition)
             return [ports.Create(path, orphans.encode_orphan(orphan))]
-        case records.OrphanEndedRecord(orphan=orphan):
+        case OrphanEndedRecord(orphan=orphan):
             return [ports.Delete(paths.orphan_path(orphan.broker, orphan.partition), None)]
-        case records.NotificationsDeletedRecord(kind=kind, names=names):
+        case NotificationsDeletedRecord(kind=kind, names=names):
             directory = paths.NOTIFICATION_DIRECTORIES[kind]
             return [ports.Delete(f"{directory}/{name}", None) for name in names]
-        case records.PreferredElectionEndedRecord(version=version):
+        case PreferredElectionEndedRecord(version=version):
             return [ports.Delete(paths.PREFERRED_ELECTION, version)]
         case _:
             return []
 
 
-def lifting(record: records.AppliedThrottleEndedRecord) -> list[ports.Operation]:
+def lifting(record: AppliedThrottleEndedRecord) -> list[ports.Operation]:
     """Return the operations that end an applied throttle and restore its settings."""
     lifted = ports.Delete(paths.applied_throttle_path(record.entity), record.applied_version)
     if record.values is None:
@@ -172,7 +202,7 @@ def _configured(
     ]
 
 
-def _new_topic(record: records.TopicCreatedRecord) -> list[ports.Operation]:
+def _new_topic(record: TopicCreatedRecord) -> list[ports.Operation]:
     """Return the settings and the topic, in the order in which Kafka writes them."""
     name = record.result.name
     path = paths.topic_config_path(name)
@@ -210,7 +240,7 @@ def _topic_deleted(topic: str, tree: TopicTree | None) -> list[ports.Operation]:
     ]
 
 
-def _state(record: records.StateRecord) -> bytes:
+def _state(record: StateRecord) -> bytes:
     return states.encode_state(
         leader=record.leader,
         leader_epoch=record.leader_epoch,
@@ -220,7 +250,7 @@ def _state(record: records.StateRecord) -> bytes:
     )
 
 
-def _isr(record: records.IsrRecord) -> bytes:
+def _isr(record: IsrRecord) -> bytes:
     return states.encode_state(
         leader=record.before.leader,
         leader_epoch=record.before.leader_epoch,
@@ -230,7 +260,7 @@ def _isr(record: records.IsrRecord) -> bytes:
     )
 
 
-def _first_state(record: records.StateCreatedRecord) -> bytes:
+def _first_state(record: StateCreatedRecord) -> bytes:
     return states.encode_state(
         leader=record.leader,
         leader_epoch=0,

@@ -16,10 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.core import model
-from controller.core.events import SizesRead, StatesRead, TopicsRead
+from controller.core.disks.records import SizesRead
+from controller.core.leadership.records import StatesRead
 from controller.core.pacing.limits_in_force import throttle_of
 from controller.core.reassignments.phases import LABELS, AwaitingController, Expanding, Syncing
-from controller.core.records import Change, SpecEndedRecord
+from controller.core.reassignments.records import SpecEndedRecord
+from controller.core.records import Change
+from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.phase_changes import AWAITING, STARTING, EnteredPhase
 

@@ -14,11 +14,77 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-from controller.core import events, records
+from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
+from controller.core.deletions.records import (
+    DeletionBegunRecord,
+    DeletionBlockedRecord,
+    DeletionMarkerEndedRecord,
+    DeletionRequestedRecord,
+    TopicDeletedRecord,
+)
+from controller.core.disks.records import LogDirEventsRead, SizesRead
+from controller.core.events import Event
+from controller.core.leadership.records import (
+    LeaderAndIsrAnswered,
+    PreferredElectionEndedRecord,
+    ShutdownBegunRecord,
+    StateCreatedRecord,
+    StateRecord,
+    StatesRead,
+)
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.pacing.controls import Controls
+from controller.core.pacing.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    ControlsRead,
+    PaceRecord,
+)
+from controller.core.reassignments.records import (
+    BlockedRecord,
+    OrphanEndedRecord,
+    OrphanRecord,
+    PhaseRecord,
+    ReassignmentsAltered,
+    SpecEndedRecord,
+    SpecRecord,
+    SpecsRead,
+    StopReplicaAnswered,
+)
+from controller.core.records import Change, Record
 from controller.core.requests.outcomes import Summary
+from controller.core.requests.records import (
+    CancellationEndedRecord,
+    CancellationRead,
+    KillSwitchRead,
+    LegacyPlanEndedRecord,
+    LegacyPlanRead,
+    PartitionOutcomeRecord,
+    PartRecord,
+    RefusalRecord,
+    RequestOutcomeRecord,
+)
 from controller.core.role.eligibility import refusals
+from controller.core.role.records import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    EndpointUnreachedRecord,
+    EngineRecord,
+    LeadershipGained,
+    LeadershipLost,
+    ReassignmentsProbed,
+    RoleCededRecord,
+    ShutdownRequested,
+    UpdateMetadataAnswered,
+    YieldedRecord,
+)
+from controller.core.topics.records import (
+    TopicConfigsRead,
+    TopicCreatedRecord,
+    TopicGrownRecord,
+    TopicsRead,
+)
 from controller.core.view import ClusterView
 from controller.telemetry.json_values import json_fields, json_value
 from controller.telemetry.phase_changes import EnteredPhase
@@ -80,87 +146,85 @@ def phase_event(change: EnteredPhase) -> LogEvent:
     return LogEvent("phase", Level.INFO, change)
 
 
-def change_events(change: records.Change) -> Iterator[LogEvent]:
+def change_events(change: Change) -> Iterator[LogEvent]:
     """Return the events of a durable change, but for phase changes."""
-    moves = any(isinstance(r, records.PhaseRecord) for r in change.records)
+    moves = any(isinstance(r, PhaseRecord) for r in change.records)
     for record in change.records:
         yield from _of_record(record, moves=moves)
 
 
-def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912, PLR0915 - one arm per record
     match record:
-        case records.SpecRecord() if not moves:
+        case SpecRecord() if not moves:
             fields = {**json_fields(record.spec), **json_fields(record)}
             fields.pop("spec")
             yield LogEvent("accepted", Level.INFO, fields)
-        case records.SpecEndedRecord():
+        case SpecEndedRecord():
             yield LogEvent("reassignment_ended", Level.INFO, record)
-        case records.RefusalRecord(refusals=refusals):
+        case RefusalRecord(refusals=refusals):
             for refusal in refusals[:LINES_MAX]:
                 yield LogEvent("refused", Level.WARNING, refusal)
             if len(refusals) > LINES_MAX:
                 request = refusals[0].request
                 yield warning("refused_more", request=request, entries=len(refusals) - LINES_MAX)
-        case records.PartitionOutcomeRecord(ending=ending):
+        case PartitionOutcomeRecord(ending=ending):
             yield LogEvent("ended_otherwise", Level.INFO, ending)
-        case records.PartRecord(request=request, part=part):
+        case PartRecord(request=request, part=part):
             yield info("request_seen", request=request, part=part.name, entries=part.total)
-        case records.CancellationEndedRecord():
+        case CancellationEndedRecord():
             yield info("cancellation_ended")
-        case records.AppliedThrottleRecord(lease=lease):
+        case AppliedThrottleRecord(lease=lease):
             # The lists of replicas may be very long; the journal has them.
             values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
             yield info("throttle_set", entity=lease.entity, values=values)
-        case records.AppliedThrottleEndedRecord(entity=entity, values=values):
+        case AppliedThrottleEndedRecord(entity=entity, values=values):
             yield info("throttle_lifted", entity=entity, restored=values is not None)
-        case records.PaceRecord(before=before, in_flight_max=after, evidence=evidence) if (
-            before != after
-        ):
+        case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
             yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
-        case records.EngineRecord(engine=engine, why=why):
+        case EngineRecord(engine=engine, why=why):
             yield info("engine_chosen", engine=engine.value, why=why)
-        case records.RequestOutcomeRecord():
+        case RequestOutcomeRecord():
             yield _ended(record.summary)
-        case records.LegacyPlanEndedRecord():
+        case LegacyPlanEndedRecord():
             yield info("plan_ended")
-        case records.OrphanRecord(orphan=orphan):
+        case OrphanRecord(orphan=orphan):
             yield LogEvent("orphan", Level.WARNING, orphan)
-        case records.OrphanEndedRecord(orphan=orphan):
+        case OrphanEndedRecord(orphan=orphan):
             yield LogEvent("orphan_ended", Level.INFO, orphan)
-        case records.StateRecord() if not moves:
+        case StateRecord() if not moves:
             yield LogEvent("leader_changed", Level.INFO, record)
-        case records.StateCreatedRecord():
+        case StateCreatedRecord():
             yield LogEvent("partition_created", Level.INFO, record)
-        case records.TopicCreatedRecord(result=result):
+        case TopicCreatedRecord(result=result):
             yield info(
                 "topic_created",
                 topic=result.name,
                 partitions=result.num_partitions,
                 replication_factor=result.replication_factor,
             )
-        case records.TopicGrownRecord(result=result):
+        case TopicGrownRecord(result=result):
             yield info("topic_grown", topic=result.name, partitions=result.num_partitions)
-        case records.DeletionBegunRecord(topic=topic):
+        case DeletionBegunRecord(topic=topic):
             yield info("topic_deletion_begun", topic=topic)
-        case records.TopicDeletedRecord(topic=topic):
+        case TopicDeletedRecord(topic=topic):
             yield info("topic_deleted", topic=topic)
-        case records.DeletionMarkerEndedRecord(topic=topic):
+        case DeletionMarkerEndedRecord(topic=topic):
             yield info("deletion_marker_removed", topic=topic)
-        case records.DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
+        case DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
             yield warning("topic_deletion_waits", topic=topic, why=wait)
-        case records.DeletionRequestedRecord(result=result):
+        case DeletionRequestedRecord(result=result):
             yield info("topic_deletion_requested", topic=result.name)
-        case records.PreferredElectionEndedRecord():
+        case PreferredElectionEndedRecord():
             yield info("preferred_election_ended")
-        case records.ShutdownBegunRecord():
+        case ShutdownBegunRecord():
             yield LogEvent("shutdown_begun", Level.INFO, record)
-        case records.EndpointUnreachedRecord(brokers=brokers, why=why):
+        case EndpointUnreachedRecord(brokers=brokers, why=why):
             yield warning("endpoint_unreached", brokers=sorted(brokers), why=why)
-        case records.YieldedRecord(topics=topics):
+        case YieldedRecord(topics=topics):
             yield info("yielded", topics=topics)
-        case records.RoleCededRecord(request=request):
+        case RoleCededRecord(request=request):
             yield info("ceded", request=request)
-        case records.BlockedRecord(blocked=blocked) if blocked is not None:
+        case BlockedRecord(blocked=blocked) if blocked is not None:
             fields = {
                 **record.partition._asdict(),
                 "by": blocked.by.value,
@@ -218,29 +282,29 @@ class LogEvents:
         if controls.throttle != before.throttle:
             yield info("throttle_changed", bytes_per_s=controls.throttle)
 
-    def of(self, event: events.Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
+    def of(self, event: Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
         """Return the log events of an event."""
         match event:
-            case events.ControllerClaimed(epoch=epoch):
+            case ControllerClaimed(epoch=epoch):
                 yield info("claimed", epoch=epoch)
-            case events.ClaimFailed(reason=reason):
+            case ClaimFailed(reason=reason):
                 yield warning("claim_failed", reason=reason)
-            case events.Deposed(reason=reason):
+            case Deposed(reason=reason):
                 yield info("controller_role_ended", reason=reason)
-            case events.LeadershipGained():
+            case LeadershipGained():
                 yield info("leadership_gained")
-            case events.LeadershipLost(reason=reason):
+            case LeadershipLost(reason=reason):
                 yield warning("leadership_lost", reason=reason)
-            case events.BrokersRead():
+            case BrokersRead():
                 yield from self._brokers_changed(view)
-            case events.ShutdownRequested():
+            case ShutdownRequested():
                 yield info("shutdown_requested")
-            case events.LegacyPlanRead():
+            case LegacyPlanRead():
                 yield from self._plan_read(event)
-            case events.KillSwitchRead(is_on=is_on) if is_on != self._disabled:
+            case KillSwitchRead(is_on=is_on) if is_on != self._disabled:
                 self._disabled = is_on
                 yield warning("disabled") if is_on else info("enabled")
-            case events.CancellationRead(cancellation=read) if read is not None:
+            case CancellationRead(cancellation=read) if read is not None:
                 yield info(
                     "cancellation_seen",
                     request=read.request,
@@ -250,28 +314,24 @@ class LogEvents:
                     requested_by=read.requested_by,
                     unreadable=read.unreadable,
                 )
-            case events.ControlsRead(controls=controls):
+            case ControlsRead(controls=controls):
                 yield from self._unreadable_events("control", controls.unreadable)
                 yield from self._controls_changed(view.intake.controls)
-            case events.LogDirEventsRead(brokers=brokers) if brokers:
+            case LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
-            case (
-                events.LeaderAndIsrAnswered()
-                | events.StopReplicaAnswered()
-                | events.UpdateMetadataAnswered()
-            ):
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 yield from _of_answer(event)
-            case events.ReassignmentsAltered():
+            case ReassignmentsAltered():
                 yield from _of_orders(event)
-            case events.ReassignmentsProbed(problem=problem) if problem is not None:
+            case ReassignmentsProbed(problem=problem) if problem is not None:
                 yield warning("orders_impossible", reason=problem)
-            case events.TopicsRead(topics=topics):
+            case TopicsRead(topics=topics):
                 yield from self._unreadable_events("topic", topics)
-            case events.StatesRead(states=states):
+            case StatesRead(states=states):
                 yield from self._unreadable_events("state", states)
-            case events.TopicConfigsRead(configs=configs):
+            case TopicConfigsRead(configs=configs):
                 yield from self._unreadable_events("topic_config", configs)
-            case events.BrokerSettingsRead(deletes_topics=enabled) if (
+            case BrokerSettingsRead(deletes_topics=enabled) if (
                 not enabled and view.session.deletions
             ):
                 yield warning(
@@ -280,14 +340,14 @@ class LogEvents:
                     setting=enabled,
                     reason=event.problem or None,
                 )
-            case events.SizesRead(errors=errors):
+            case SizesRead(errors=errors):
                 yield from self._sizes_missing(errors)
-            case events.SpecsRead(unreadable=unreadable):
+            case SpecsRead(unreadable=unreadable):
                 yield from self._unreadable_events("goal", unreadable)
             case _:
                 pass
 
-    def _plan_read(self, event: events.LegacyPlanRead) -> Iterator[LogEvent]:
+    def _plan_read(self, event: LegacyPlanRead) -> Iterator[LogEvent]:
         plan = event.plan
         if plan is None or plan.czxid == self._plan:
             return
@@ -354,7 +414,7 @@ def _of_answer(event: Answer) -> Iterator[LogEvent]:
         yield warning(
             "request_refused", api=kind, broker=event.broker, error=error, code=event.error
         )
-    if isinstance(event, events.UpdateMetadataAnswered):
+    if isinstance(event, UpdateMetadataAnswered):
         return
     failed = [r for r in event.results if is_failure(event, r.error)]
     for code, count in Counter(r.error for r in failed).items():
@@ -370,7 +430,7 @@ def _of_answer(event: Answer) -> Iterator[LogEvent]:
         )
 
 
-def _of_orders(event: events.ReassignmentsAltered) -> Iterator[LogEvent]:
+def _of_orders(event: ReassignmentsAltered) -> Iterator[LogEvent]:
     """Return the result of an alter request, and one event for each error."""
     failed = [r for r in event.results if r.error]
     yield info(

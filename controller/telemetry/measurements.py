@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller.core import events
+from controller.core.events import Event
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId
-from controller.core.records import (
-    Change,
-    EndpointUnreachedRecord,
-    RefusalRecord,
+from controller.core.reassignments.records import (
+    ReassignmentsAltered,
     SpecEndedRecord,
     SpecRecord,
+    StopReplicaAnswered,
+)
+from controller.core.records import Change
+from controller.core.requests.records import RefusalRecord
+from controller.core.role.records import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    EndpointUnreachedRecord,
+    LeadershipGained,
+    LeadershipLost,
+    UpdateMetadataAnswered,
 )
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest
@@ -30,11 +41,11 @@ class Measurements:
         self._unix_time = unix_time
         self._brokers: frozenset[BrokerId] = frozenset()
 
-    def event(self, event: events.Event, view: ClusterView, *, had_tenure: bool) -> None:
+    def event(self, event: Event, view: ClusterView, *, had_tenure: bool) -> None:
         """Count an event; the view has it already."""
         metrics = self._metrics
         match event:
-            case events.ControllerClaimed(epoch=epoch):
+            case ControllerClaimed(epoch=epoch):
                 metrics.claims.inc()
                 inherited = sum(
                     r.inherited and r.in_flight for r in view.work.reassignments.values()
@@ -42,17 +53,13 @@ class Measurements:
                 metrics.recoveries.inc(inherited > 0)
                 metrics.recovered.inc(inherited)
                 metrics.controller_epoch.set(epoch)
-            case events.ClaimFailed():
+            case ClaimFailed():
                 metrics.claim_failures.inc()
-            case events.LeadershipGained() | events.LeadershipLost() | events.Deposed():
+            case LeadershipGained() | LeadershipLost() | Deposed():
                 metrics.leader.set(view.role.leading)
-            case (
-                events.LeaderAndIsrAnswered()
-                | events.StopReplicaAnswered()
-                | events.UpdateMetadataAnswered()
-            ):
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 self._answered(event)
-            case events.ReassignmentsAltered(results=results, took_s=took_s):
+            case ReassignmentsAltered(results=results, took_s=took_s):
                 metrics.order_seconds.observe(took_s)
                 for result in results:
                     metrics.orders.labels(rpc_names.order_result(result.error)).inc()
@@ -70,7 +77,7 @@ class Measurements:
         metrics.effects_in_flight.labels(broker).set(0)
         if event.error:
             metrics.rpc_errors.labels(broker, kind, rpc_names.error_name(event.error)).inc()
-        if isinstance(event, events.UpdateMetadataAnswered):
+        if isinstance(event, UpdateMetadataAnswered):
             return
         for result in event.results:
             if rpc_names.is_failure(event, result.error):

@@ -11,17 +11,43 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from controller.core import records
-from controller.core.events import (
-    ControllerClaimed,
-    Deposed,
-    Event,
-    LeadershipLost,
-    SizesRead,
+from controller.core.calls.records import AskAnsweredRecord, ProducerIdsRecord
+from controller.core.deletions.records import PartitionZnodesDeletedRecord
+from controller.core.disks.records import SizesRead
+from controller.core.events import Event
+from controller.core.leadership.records import (
+    ElectionsAskedRecord,
+    IsrRecord,
+    LeadersBalancedRecord,
+    PreferredTriedRecord,
     StatesRead,
-    TopicsRead,
 )
 from controller.core.model import BrokerId, Instant
+from controller.core.pacing.records import LeaderMovedRecord, ThrottlesSettledRecord
+from controller.core.reassignments.records import (
+    BlockedRecord,
+    ForeignAdoptedRecord,
+    PendingSortedRecord,
+    PhaseRecord,
+    SpecEndedRecord,
+    SpecRecord,
+    StartSkippedRecord,
+)
+from controller.core.records import Change, Decision
+from controller.core.requests.records import (
+    AtomicCheckedRecord,
+    JudgedRecord,
+    RequestOutcomeRecord,
+    SubmissionReliedRecord,
+)
+from controller.core.role.records import (
+    ControllerClaimed,
+    Deposed,
+    IdleRecord,
+    LeadershipLost,
+    StatesPolledRecord,
+)
+from controller.core.topics.records import TopicGrownRecord, TopicsRead
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
@@ -36,30 +62,30 @@ from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import StatusPublisher, StatusSnapshot
 
 UNJOURNALED = (
-    records.AskAnsweredRecord,
-    records.ElectionsAskedRecord,
-    records.BlockedRecord,
-    records.IsrRecord,
-    records.ForeignAdoptedRecord,
-    records.AtomicCheckedRecord,
-    records.IdleRecord,
-    records.JudgedRecord,
-    records.LeaderMovedRecord,
-    records.LeadersBalancedRecord,
-    records.StatesPolledRecord,
-    records.PendingSortedRecord,
-    records.StartSkippedRecord,
-    records.PhaseRecord,
-    records.PreferredTriedRecord,
-    records.ProducerIdsRecord,
-    records.SubmissionReliedRecord,
-    records.ThrottlesSettledRecord,
-    records.PartitionZnodesDeletedRecord,
-    records.TopicGrownRecord,
+    AskAnsweredRecord,
+    ElectionsAskedRecord,
+    BlockedRecord,
+    IsrRecord,
+    ForeignAdoptedRecord,
+    AtomicCheckedRecord,
+    IdleRecord,
+    JudgedRecord,
+    LeaderMovedRecord,
+    LeadersBalancedRecord,
+    StatesPolledRecord,
+    PendingSortedRecord,
+    StartSkippedRecord,
+    PhaseRecord,
+    PreferredTriedRecord,
+    ProducerIdsRecord,
+    SubmissionReliedRecord,
+    ThrottlesSettledRecord,
+    PartitionZnodesDeletedRecord,
+    TopicGrownRecord,
 )
 """Volatile records, and what brokers ask for; a phase change is journaled as an event."""
 
-PROGRESS = (records.SpecRecord, records.SpecEndedRecord, records.PhaseRecord)
+PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
 """Records that mean that a reassignment made progress, as does every byte that is copied."""
 
 
@@ -184,7 +210,7 @@ class TelemetryObserver:
         self._metrics.event_queue.observe(max(0.0, begun - arrived))
         self._metrics.event_processing.labels(type(event).__name__).observe(max(0.0, now - begun))
 
-    def on_committed(self, change: records.Change, view: ClusterView) -> None:
+    def on_committed(self, change: Change, view: ClusterView) -> None:
         """Log, count and journal a durable change."""
         moved = self._phases.changes(change, view)
         for phase in moved:
@@ -198,13 +224,13 @@ class TelemetryObserver:
         self._write(change_events(change), keep=False)
         at = self._wall()
         for record in change.records:
-            if isinstance(record, records.RequestOutcomeRecord):
+            if isinstance(record, RequestOutcomeRecord):
                 self._requests.concluded(record.summary.request)
             if not isinstance(record, UNJOURNALED):
                 self._journal.append(at, kind_of(record), record)
         self._last_callback = self._clock.now()
 
-    def on_rejected(self, change: records.Change, error: WriteError, view: ClusterView) -> None:
+    def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
         """Log and count a change that the store rejected."""
         del view
         self._metrics.write_rejections.labels(error.value).inc()
@@ -217,9 +243,7 @@ class TelemetryObserver:
         """Count a controller request."""
         self._measurements.sent(broker, request)
 
-    def on_cycle(
-        self, decision: records.Decision, view: ClusterView, seconds: Mapping[str, float]
-    ) -> None:
+    def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
         """Measure a cycle and publish its results."""
         del decision
         for part, taken in seconds.items():

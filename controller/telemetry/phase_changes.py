@@ -17,7 +17,8 @@ from controller.core.reassignments.phases import (
     Starting,
     label_of,
 )
-from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.core.records import Change
 from controller.core.view import ClusterView
 
 PENDING = LABELS[Pending]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core import events
+from controller.core.leadership.records import LeaderAndIsrAnswered
+from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.broker_responses import NONE, STALE_CONTROLLER_EPOCH
+from controller.core.role.records import UpdateMetadataAnswered
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 
-Answer = events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered
+Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 OTHER: Final = "other"
 ERROR_NAMES: Final = {
@@ -46,9 +48,9 @@ _REQUESTS: Final = {
     LeaderAndIsr: "leader_and_isr",
     UpdateMetadata: "update_metadata",
     StopReplica: "stop_replica",
-    events.LeaderAndIsrAnswered: "leader_and_isr",
-    events.UpdateMetadataAnswered: "update_metadata",
-    events.StopReplicaAnswered: "stop_replica",
+    LeaderAndIsrAnswered: "leader_and_isr",
+    UpdateMetadataAnswered: "update_metadata",
+    StopReplicaAnswered: "stop_replica",
 }
 REQUEST_NAMES: Final = tuple(sorted(set(_REQUESTS.values())))
 
@@ -75,5 +77,5 @@ def is_failure(answer: Answer, error: int) -> bool:
     STALE_CONTROLLER_EPOCH for a partition of LeaderAndIsr means that the broker has this leader
     epoch already, as after a claim that repeats what the broker knows.
     """
-    is_known = isinstance(answer, events.LeaderAndIsrAnswered) and error == STALE_CONTROLLER_EPOCH
+    is_known = isinstance(answer, LeaderAndIsrAnswered) and error == STALE_CONTROLLER_EPOCH
     return error != NONE and not is_known

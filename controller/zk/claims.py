@@ -26,8 +26,8 @@ import structlog
 from kazoo.exceptions import KazooException
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_random
 
-from controller.core.events import ClaimFailed, ControllerClaimed, Deposed
 from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
+from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.errors import FencedError, SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
 from controller.zk.multis import Fence, Refused, claim_check, multi_answer

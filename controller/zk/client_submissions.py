@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from controller.core.calls.client_requests import SubmittedReassignments
+from controller.core.calls.records import ReassignmentsSubmitted
 from controller.core.effects import SubmitReassignments
-from controller.core.events import ReassignmentsSubmitted
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import ControllerError, RequestTimeoutError

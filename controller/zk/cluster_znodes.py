@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from controller.core.events import ClaimGuardsRead, ProducerIdsRead
+from controller.core.calls.records import ProducerIdsRead
 from controller.core.model import BrokerEpoch, BrokerId, LiveBroker
+from controller.core.role.records import ClaimGuardsRead
 from controller.zk.znode_reads import Hidden, ZnodeReads
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker

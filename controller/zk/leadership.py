@@ -19,13 +19,13 @@ import structlog
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
-from controller.core.events import (
+from controller.core.model import ControllerEpoch, ZkVersion
+from controller.core.role.records import (
     ClaimFailed,
     ControllerClaimed,
     LeadershipGained,
     LeadershipLost,
 )
-from controller.core.model import ControllerEpoch, ZkVersion
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
 from controller.zk.multis import Refused, multi_answer

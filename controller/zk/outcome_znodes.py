@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from controller.core import model
-from controller.core.events import AcceptedRead, HistoryRead
 from controller.core.requests.outcomes import (
     UNKNOWN_MS,
     EndedHistory,
@@ -20,6 +19,7 @@ from controller.core.requests.outcomes import (
     RequestHistory,
     Summary,
 )
+from controller.core.requests.records import AcceptedRead, HistoryRead
 from controller.core.requests.submissions import RequestOptions
 from controller.zk.znode_reads import WINDOW, Znode, ZnodeReads, decode_many
 from controller.znodes import paths

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controller.core import model
-from controller.core.events import Orphan, SpecsRead
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import SpecsRead
 from controller.zk import znode_reads
 from controller.znodes import paths
 from controller.znodes.orphans import decode_orphan

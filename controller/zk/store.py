@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from controller.core.events import ClaimFailed
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.options import REQUEST_BYTES
 from controller.core.pacing.applied_throttles import Entity
+from controller.core.role.records import ClaimFailed
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, ZnodeFamily
 from controller.reactor.znode_operations import is_paperwork

@@ -12,8 +12,8 @@ from typing import Final
 
 from controller.core.model import BrokerId, ZkVersion
 from controller.core.pacing import applied_throttles
+from controller.core.pacing.records import AppliedThrottleEndedRecord
 from controller.core.pacing.throttle_settings import restored
-from controller.core.records import AppliedThrottleEndedRecord
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, CreateSequential, SetData
 from controller.reactor.znode_operations import lifting

@@ -24,9 +24,29 @@ from typing import Final, TypeVar
 
 from kazoo.exceptions import KazooException
 
-from controller.core import events
+from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.records import DeletionsRead, TopicTreesRead
+from controller.core.disks.records import LogDirEventsRead
+from controller.core.events import Event
+from controller.core.leadership.records import (
+    IsrNotificationsRead,
+    PreferredElectionRead,
+    StateChanged,
+    StatesRead,
+)
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
+from controller.core.reassignments.records import OrphansRead
+from controller.core.requests.records import (
+    CancellationRead,
+    KillSwitchRead,
+    LegacyPlanRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
@@ -116,13 +136,13 @@ class Watches:
         """List the znodes of topics that are to be deleted."""
         wanted = tuple(topics)
         znodes = PartitionZnodes(self._reader)
-        self._bulk_worker.put(lambda: self._inbox.put(events.TopicTreesRead(znodes.trees(wanted))))
+        self._bulk_worker.put(lambda: self._inbox.put(TopicTreesRead(znodes.trees(wanted))))
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted; on the thread of the levels, to see them at once."""
         wanted = tuple(names)
         self._levels_worker.put(
-            lambda: self._inbox.put(events.SubmissionsRead(self._requests.submissions(wanted)))
+            lambda: self._inbox.put(SubmissionsRead(self._requests.submissions(wanted)))
         )
 
     def read_accepted(self, request: RequestId) -> None:
@@ -136,7 +156,7 @@ class Watches:
         wanted = tuple(entities)
         self._bulk_worker.put(
             lambda: self._report_records(
-                lambda: events.EntityConfigsRead(self._throttles.entity_configs(wanted))
+                lambda: EntityConfigsRead(self._throttles.entity_configs(wanted))
             )
         )
 
@@ -157,7 +177,7 @@ class Watches:
             self.read(znode)
         self._mark_topics(topics)
         for partition in changed:
-            self._inbox.put(events.StateChanged(partition))
+            self._inbox.put(StateChanged(partition))
 
     def lost(self, reason: str) -> None:
         """Nothing to do: the next session reads everything again."""
@@ -169,7 +189,7 @@ class Watches:
 
     # --- on the workers' threads -----------------------------------------------------------------
 
-    def _report_records(self, read: Callable[[], events.Event]) -> None:
+    def _report_records(self, read: Callable[[], Event]) -> None:
         """Read and report the daemons' records; again if a former leader was fenced meanwhile."""
         while True:
             with self._lock:
@@ -185,12 +205,12 @@ class Watches:
             self._report_records(lambda: self._look(znode))
             return
         event = self._look(znode)
-        if isinstance(event, events.CancellationRead) and event.cancellation is not None:
+        if isinstance(event, CancellationRead) and event.cancellation is not None:
             for other in CANCELLABLE:
                 self._inbox.put(self._look(other))
         self._inbox.put(event)
 
-    def _look(self, znode: ZnodeFamily) -> events.Event:
+    def _look(self, znode: ZnodeFamily) -> Event:
         with self._lock:
             # Before the read: a change from now on marks it again.
             self._marked.discard(znode)
@@ -247,7 +267,7 @@ class Watches:
                 read[topic] = refusal(znode)
             else:
                 read[topic] = topic_of(topic, znode)
-        self._inbox.put(events.TopicsRead(read, read_generation))
+        self._inbox.put(TopicsRead(read, read_generation))
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
         self._read_if_marked(dict.fromkeys(p.topic for p in partitions))
@@ -265,7 +285,7 @@ class Watches:
         with self._lock:
             # Put under the lock: a watch that fires from now on is reported after it.
             armed = frozenset(p for p in partitions if p in self._states) if watched else None
-            self._inbox.put(events.StatesRead(read, read_generation, armed))
+            self._inbox.put(StatesRead(read, read_generation, armed))
 
     def _state_watch(self, partition: TopicPartition) -> Watch:
         def fired() -> None:
@@ -273,7 +293,7 @@ class Watches:
                 # A response in flight when it fired may have set it once more.
                 if self._states.get(partition) is watcher:
                     del self._states[partition]
-            self._inbox.put(events.StateChanged(partition))
+            self._inbox.put(StateChanged(partition))
 
         watcher = watch(fired)
         with self._lock:
@@ -297,23 +317,23 @@ def _bound(
 # --- levels --------------------------------------------------------------------------------------
 
 
-def _topics(znodes: ZnodeReads) -> events.Event:
-    return events.TopicsListed(frozenset(PartitionZnodes(znodes).topic_names()))
+def _topics(znodes: ZnodeReads) -> Event:
+    return TopicsListed(frozenset(PartitionZnodes(znodes).topic_names()))
 
 
-def _specs(znodes: ZnodeReads) -> events.Event:
+def _specs(znodes: ZnodeReads) -> Event:
     partitions = PartitionZnodes(znodes)
     return partitions.all_specs(partitions.list_specs())
 
 
-def _isr_notifications(znodes: ZnodeReads) -> events.Event:
+def _isr_notifications(znodes: ZnodeReads) -> Event:
     names, read = _listed(znodes, paths.ISR_NOTIFICATIONS, partition_lists.decode_partition_list)
-    return events.IsrNotificationsRead(names, frozenset[TopicPartition]().union(*read))
+    return IsrNotificationsRead(names, frozenset[TopicPartition]().union(*read))
 
 
-def _log_dir_events(znodes: ZnodeReads) -> events.Event:
+def _log_dir_events(znodes: ZnodeReads) -> Event:
     names, read = _listed(znodes, paths.LOG_DIR_EVENTS, partition_lists.decode_log_dir_event)
-    return events.LogDirEventsRead(names, frozenset(read))
+    return LogDirEventsRead(names, frozenset(read))
 
 
 def _listed(
@@ -327,45 +347,43 @@ def _listed(
     return names, [v for _, v in found if v is not None and not isinstance(v, str)]
 
 
-def _preferred_election(znodes: ZnodeReads) -> events.Event:
+def _preferred_election(znodes: ZnodeReads) -> Event:
     znode = znodes.get(paths.PREFERRED_ELECTION)
     if znode is None:
-        return events.PreferredElectionRead(None)
+        return PreferredElectionRead(None)
     read = partition_lists.decode_partition_list(znode.data)
     if isinstance(read, str):
         znodes.unreadable(paths.PREFERRED_ELECTION, read)
         read = frozenset()
-    return events.PreferredElectionRead(read, znode.version)
+    return PreferredElectionRead(read, znode.version)
 
 
-_WATCHED: Mapping[ZnodeFamily, Callable[[ZnodeReads], events.Event]] = {
-    ZnodeFamily.BROKERS: lambda z: events.BrokersRead(ClusterZnodes(z).brokers()),
+_WATCHED: Mapping[ZnodeFamily, Callable[[ZnodeReads], Event]] = {
+    ZnodeFamily.BROKERS: lambda z: BrokersRead(ClusterZnodes(z).brokers()),
     ZnodeFamily.GUARDS: lambda z: ClusterZnodes(z).guards(),
     ZnodeFamily.TOPICS: _topics,
-    ZnodeFamily.DELETIONS: lambda z: events.DeletionsRead(PartitionZnodes(z).deletions()),
+    ZnodeFamily.DELETIONS: lambda z: DeletionsRead(PartitionZnodes(z).deletions()),
     ZnodeFamily.ISR_NOTIFICATIONS: _isr_notifications,
     ZnodeFamily.LOG_DIR_EVENTS: _log_dir_events,
     ZnodeFamily.PREFERRED_ELECTION: _preferred_election,
     ZnodeFamily.PRODUCER_IDS: lambda z: ClusterZnodes(z).producer_ids(),
-    ZnodeFamily.LEGACY_PLAN: lambda z: events.LegacyPlanRead(RequestZnodes(z).plan()),
-    ZnodeFamily.QUEUE: lambda z: events.QueueRead(RequestZnodes(z).queue()),
-    ZnodeFamily.SUBMISSIONS: lambda z: events.SubmissionsListed(frozenset(RequestZnodes(z).open())),
-    ZnodeFamily.CANCELLATION: lambda z: events.CancellationRead(RequestZnodes(z).cancellation()),
-    ZnodeFamily.KILL_SWITCH: lambda z: events.KillSwitchRead(RequestZnodes(z).is_disabled()),
-    ZnodeFamily.CONTROLS: lambda z: events.ControlsRead(RequestZnodes(z).controls()),
+    ZnodeFamily.LEGACY_PLAN: lambda z: LegacyPlanRead(RequestZnodes(z).plan()),
+    ZnodeFamily.QUEUE: lambda z: QueueRead(RequestZnodes(z).queue()),
+    ZnodeFamily.SUBMISSIONS: lambda z: SubmissionsListed(frozenset(RequestZnodes(z).open())),
+    ZnodeFamily.CANCELLATION: lambda z: CancellationRead(RequestZnodes(z).cancellation()),
+    ZnodeFamily.KILL_SWITCH: lambda z: KillSwitchRead(RequestZnodes(z).is_disabled()),
+    ZnodeFamily.CONTROLS: lambda z: ControlsRead(RequestZnodes(z).controls()),
 }
 
-_OURS: Mapping[ZnodeFamily, Callable[[ZnodeReads], events.Event]] = {
+_OURS: Mapping[ZnodeFamily, Callable[[ZnodeReads], Event]] = {
     ZnodeFamily.SPECS: _specs,
-    ZnodeFamily.ORPHANS: lambda z: events.OrphansRead(PartitionZnodes(z).orphans()),
+    ZnodeFamily.ORPHANS: lambda z: OrphansRead(PartitionZnodes(z).orphans()),
     ZnodeFamily.HISTORY: lambda z: OutcomeZnodes(z).history(),
-    ZnodeFamily.APPLIED_THROTTLES: lambda z: events.AppliedThrottlesRead(
-        ThrottleZnodes(z).applied()
-    ),
+    ZnodeFamily.APPLIED_THROTTLES: lambda z: AppliedThrottlesRead(ThrottleZnodes(z).applied()),
 }
 
 
-def read_level(reader: Reader, level: ZnodeFamily, watcher: Watch) -> events.Event:
+def read_level(reader: Reader, level: ZnodeFamily, watcher: Watch) -> Event:
     """
     Read a level.
 

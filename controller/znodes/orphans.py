@@ -6,8 +6,8 @@ Broker and partition are the path. The content has the czxid of the topic, and t
 
 from __future__ import annotations
 
-from controller.core.events import Orphan
 from controller.core.model import BrokerEpoch, BrokerId, Zxid
+from controller.core.reassignments.model import Orphan
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import parse_number, parse_topic_partition
 

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from controller.core import records
+from controller.core.calls.records import AskAnsweredRecord
+from controller.core.deletions.records import (
+    DeletionBegunRecord,
+    DeletionRequestedRecord,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+)
+from controller.core.leadership.records import PreferredTriedRecord, StateCreatedRecord, StateRecord
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -20,8 +27,25 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
 from controller.core.reassignments import phases
+from controller.core.reassignments.records import (
+    OrphanEndedRecord,
+    OrphanRecord,
+    PhaseRecord,
+    SpecRecord,
+)
+from controller.core.records import Change, Record
+from controller.core.requests.records import (
+    CancellationEndedRecord,
+    LegacyEntryRecord,
+    LegacyPlanEndedRecord,
+    PartRecord,
+    RequestOutcomeRecord,
+    SubmissionEndedRecord,
+)
 from controller.core.topics import topic_creation
+from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.znodes import paths
@@ -44,19 +68,19 @@ class NamedFailpoints:
         self._sending: dict[TopicPartition, str] = {}
         """The phase of the latest commit of each partition, which its next requests carry."""
 
-    def committing(self, view: ClusterView, changes: Iterable[records.Change]) -> None:
+    def committing(self, view: ClusterView, changes: Iterable[Change]) -> None:
         """Name the points before the changes are durable."""
         self._reached({b for change in changes for b in _before(view, change)})
 
-    def committed(self, view: ClusterView, changes: Iterable[records.Change]) -> None:
+    def committed(self, view: ClusterView, changes: Iterable[Change]) -> None:
         """Name the points after the changes are durable and before the view contains them."""
         durable = list(changes)
         written = [record for change in durable for record in change.records]
         reached = {failpoint for change in durable for failpoint in _after(view, change)}
         for record in written:
-            if isinstance(record, records.PhaseRecord):
+            if isinstance(record, PhaseRecord):
                 self._remember(record)
-            elif isinstance(record, records.StateCreatedRecord):
+            elif isinstance(record, StateCreatedRecord):
                 self._sending[record.partition] = "first"
         elected = _elected(written)
         if elected:
@@ -101,7 +125,7 @@ class NamedFailpoints:
             if name in _METADATA_SENT:
                 yield _METADATA_SENT[name]
 
-    def _remember(self, record: records.PhaseRecord) -> None:
+    def _remember(self, record: PhaseRecord) -> None:
         match record.phase:
             case phases.Starting():
                 self._sending[record.partition] = "A2"
@@ -152,27 +176,27 @@ class NamedFailpoints:
 
 
 def _before(  # noqa: C901 - one arm per record
-    view: ClusterView, change: records.Change
+    view: ClusterView, change: Change
 ) -> Iterator[Failpoint]:
     for record in change.records:
         match record:
-            case records.SpecRecord():
+            case SpecRecord():
                 yield from _BEFORE_SPEC.get(_aim_of(view, record), ())
-            case records.TopicDeletedRecord() | records.PartitionZnodesDeletedRecord():
+            case TopicDeletedRecord() | PartitionZnodesDeletedRecord():
                 yield Failpoint.BEFORE_TOPIC_DELETED
-            case records.AppliedThrottleRecord():
+            case AppliedThrottleRecord():
                 yield Failpoint.BEFORE_THROTTLED
-            case records.AppliedThrottleEndedRecord():
+            case AppliedThrottleEndedRecord():
                 yield Failpoint.BEFORE_UNTHROTTLED
-            case records.TopicCreatedRecord() | records.TopicGrownRecord():
+            case TopicCreatedRecord() | TopicGrownRecord():
                 yield Failpoint.BEFORE_TOPIC_WRITTEN
-            case records.DeletionRequestedRecord():
+            case DeletionRequestedRecord():
                 yield Failpoint.BEFORE_DELETION_REQUESTED
-            case records.AskAnsweredRecord(ticket=ticket):
+            case AskAnsweredRecord(ticket=ticket):
                 asked = view.tenure.client_asks.get(ticket)
                 if asked is not None and topic_creation.is_underway(asked):
                     yield Failpoint.BEFORE_TOPIC_ANSWERED
-            case records.PhaseRecord():
+            case PhaseRecord():
                 yield from _left(_phase_of(view, record), record.phase)
             case _:
                 pass
@@ -191,7 +215,7 @@ def _left(before: phases.Phase | None, after: phases.Phase) -> Iterator[Failpoin
             pass
 
 
-def _after(view: ClusterView, change: records.Change) -> Iterator[Failpoint]:
+def _after(view: ClusterView, change: Change) -> Iterator[Failpoint]:
     if _only_unlists(change):
         yield Failpoint.UNLISTED
     if _is_retarget(view, change):
@@ -199,11 +223,11 @@ def _after(view: ClusterView, change: records.Change) -> Iterator[Failpoint]:
         return
     for record in change.records:
         match record:
-            case records.SpecRecord():
+            case SpecRecord():
                 yield from _AFTER_SPEC.get(_aim_of(view, record), ())
-            case records.PhaseRecord():
+            case PhaseRecord():
                 yield from _entered(_phase_of(view, record), record.phase)
-            case records.PartRecord(part=part):
+            case PartRecord(part=part):
                 is_request = paths.is_submission(part.name)
                 yield Failpoint.REQUEST_OPENED if is_request else Failpoint.CANCELLATION_CHOSEN
             case _ if type(record) in _WRITTEN:
@@ -212,22 +236,22 @@ def _after(view: ClusterView, change: records.Change) -> Iterator[Failpoint]:
                 pass
 
 
-_WRITTEN: Final[Mapping[type[records.Record], Failpoint]] = {
-    records.SubmissionEndedRecord: Failpoint.REQUEST_DELETED,
-    records.AppliedThrottleRecord: Failpoint.THROTTLED,
-    records.AppliedThrottleEndedRecord: Failpoint.UNTHROTTLED,
-    records.CancellationEndedRecord: Failpoint.CANCELLATION_ENDED,
-    records.RequestOutcomeRecord: Failpoint.OUTCOME_WRITTEN,
-    records.OrphanRecord: Failpoint.ORPHAN_RECORDED,
-    records.OrphanEndedRecord: Failpoint.ORPHAN_ENDED,
-    records.LegacyPlanEndedRecord: Failpoint.PLAN_ENDED,
-    records.TopicCreatedRecord: Failpoint.TOPIC_WRITTEN,
-    records.TopicGrownRecord: Failpoint.TOPIC_WRITTEN,
-    records.DeletionRequestedRecord: Failpoint.DELETION_REQUESTED,
-    records.StateCreatedRecord: Failpoint.FIRST_STATES_WRITTEN,
-    records.DeletionBegunRecord: Failpoint.TOPIC_DELETION_BEGUN,
-    records.PartitionZnodesDeletedRecord: Failpoint.TOPIC_PARTLY_DELETED,
-    records.TopicDeletedRecord: Failpoint.TOPIC_DELETED,
+_WRITTEN: Final[Mapping[type[Record], Failpoint]] = {
+    SubmissionEndedRecord: Failpoint.REQUEST_DELETED,
+    AppliedThrottleRecord: Failpoint.THROTTLED,
+    AppliedThrottleEndedRecord: Failpoint.UNTHROTTLED,
+    CancellationEndedRecord: Failpoint.CANCELLATION_ENDED,
+    RequestOutcomeRecord: Failpoint.OUTCOME_WRITTEN,
+    OrphanRecord: Failpoint.ORPHAN_RECORDED,
+    OrphanEndedRecord: Failpoint.ORPHAN_ENDED,
+    LegacyPlanEndedRecord: Failpoint.PLAN_ENDED,
+    TopicCreatedRecord: Failpoint.TOPIC_WRITTEN,
+    TopicGrownRecord: Failpoint.TOPIC_WRITTEN,
+    DeletionRequestedRecord: Failpoint.DELETION_REQUESTED,
+    StateCreatedRecord: Failpoint.FIRST_STATES_WRITTEN,
+    DeletionBegunRecord: Failpoint.TOPIC_DELETION_BEGUN,
+    PartitionZnodesDeletedRecord: Failpoint.TOPIC_PARTLY_DELETED,
+    TopicDeletedRecord: Failpoint.TOPIC_DELETED,
 }
 """Records whose kind alone names the point after their commit."""
 
@@ -257,7 +281,7 @@ def _entered(before: phases.Phase | None, after: phases.Phase) -> Iterator[Failp
             pass
 
 
-def _phase_of(view: ClusterView, record: records.PhaseRecord) -> phases.Phase | None:
+def _phase_of(view: ClusterView, record: PhaseRecord) -> phases.Phase | None:
     reassignment = view.work.reassignments.get(record.partition)
     return None if reassignment is None else reassignment.phase
 
@@ -282,7 +306,7 @@ _AFTER_SPEC: Final[Mapping[_Aim | None, tuple[Failpoint, ...]]] = {
 }
 
 
-def _aim_of(view: ClusterView, record: records.SpecRecord) -> _Aim | None:
+def _aim_of(view: ClusterView, record: SpecRecord) -> _Aim | None:
     known = view.work.reassignments.get(record.partition)
     if record.spec.rolls_back:
         return _Aim.BACK
@@ -291,28 +315,28 @@ def _aim_of(view: ClusterView, record: records.SpecRecord) -> _Aim | None:
     return _Aim.OTHER if known is not None and known.spec.target != record.spec.target else None
 
 
-def _is_retarget(view: ClusterView, change: records.Change) -> bool:
+def _is_retarget(view: ClusterView, change: Change) -> bool:
     """Return whether a step in flight starts anew with the same adding replicas."""
-    phased = [r.phase for r in change.records if isinstance(r, records.PhaseRecord)]
+    phased = [r.phase for r in change.records if isinstance(r, PhaseRecord)]
     if not any(isinstance(phase, phases.Starting) for phase in phased):
         return False
     for record in change.records:
-        if isinstance(record, records.AssignmentRecord):
+        if isinstance(record, AssignmentRecord):
             before = view.session.assignment(record.partition)
             if before is not None and before.is_reassigning:
                 return set(record.assignment.adding_replicas) == set(before.adding_replicas)
     return False
 
 
-def _elected(written: Iterable[records.Record]) -> set[TopicPartition]:
+def _elected(written: Iterable[Record]) -> set[TopicPartition]:
     """Return the partitions whose preferred replica became the leader."""
     every = list(written)
-    tried = {p for r in every if isinstance(r, records.PreferredTriedRecord) for p in r.partitions}
-    return tried & {r.partition for r in every if isinstance(r, records.StateRecord)}
+    tried = {p for r in every if isinstance(r, PreferredTriedRecord) for p in r.partitions}
+    return tried & {r.partition for r in every if isinstance(r, StateRecord)}
 
 
-def _only_unlists(change: records.Change) -> bool:
+def _only_unlists(change: Change) -> bool:
     """Return whether a change only removes entries from the legacy znode."""
     return bool(change.records) and all(
-        isinstance(r, records.LegacyEntryRecord) and r.replicas is None for r in change.records
+        isinstance(r, LegacyEntryRecord) and r.replicas is None for r in change.records
     )

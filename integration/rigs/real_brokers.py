@@ -11,11 +11,7 @@ from confluent_kafka import Producer
 from kazoo.exceptions import NoNodeError
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -26,6 +22,8 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
 from controller.reactor.ports import BrokerRequest
 from integration.rigs.cluster import QUIET, Cluster
 from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedController

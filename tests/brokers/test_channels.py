@@ -13,12 +13,10 @@ from controller.brokers.channels import BrokerChannels, ChannelOptions, ChannelS
 from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice
 from controller.brokers.messages import LeaderAndIsrResponse
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
 from tests.brokers.builders import (
     CONTROLLER,
     assigned,

@@ -20,8 +20,9 @@ from controller.brokers.cluster_controller import (
     ClusterController,
 )
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.core.events import ReassignmentsAltered, ReassignmentsProbed
 from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
+from controller.core.reassignments.records import ReassignmentsAltered
+from controller.core.role.records import ReassignmentsProbed
 from controller.reactor.ports import AlterEntry
 from tests.brokers.fakes import (
     KAFKA_2_6,

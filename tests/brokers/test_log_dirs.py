@@ -15,7 +15,7 @@ from kafka.protocol.api_key import ApiKey
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, REFUSED, SPACE_VERSION, LogDirQuery
 from controller.clocks import MonotonicClock
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,

@@ -15,7 +15,7 @@ from controller.brokers.log_dirs import REFUSED
 from controller.brokers.replica_directories import ReplicaDirectories
 from controller.clocks import MonotonicClock
 from controller.core.disks.directory_ledger import NO_ANSWER
-from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import Endpoint, PlacedReplica, TopicPartition
 from tests.brokers.fakes import Answer, CollectingInbox, Drop, FakeBroker, Received
 

@@ -15,13 +15,10 @@ from controller.brokers.responses import (
     answered,
     unsendable,
 )
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
 from tests.brokers.builders import assigned, leader_and_isr, no_metadata, stop_replica
 from tests.brokers.test_controller_requests import LEADER_AND_ISR, STOP_REPLICA, golden
 

@@ -22,7 +22,7 @@ from controller.brokers.topic_configs import (
     TopicConfigQuery,
     topic_config_of,
 )
-from controller.core.events import BrokerSettingsRead, TopicConfigsRead
+from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -32,6 +32,7 @@ from controller.core.model import (
     LiveBroker,
     TopicConfig,
 )
+from controller.core.topics.records import TopicConfigsRead
 from controller.credentials import ClientTls
 from tests.brokers.fakes import (
     KAFKA_2_6,

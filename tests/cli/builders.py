@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
-from controller.core.events import Orphan
 from controller.core.model import (
     NO_DIRS,
     LegacyPlan,
@@ -29,6 +28,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.applied_throttles import Entity
+from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import Summary
 from controller.doctor.snapshot import Snapshot
 from controller.errors import ReassignmentConflictError, SessionSuspendedError

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.core import model
-from controller.core.events import Orphan
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.pacing.applied_throttles import (
     AppliedThrottle,
@@ -22,6 +21,7 @@ from controller.core.pacing.applied_throttles import (
     topic_entity,
 )
 from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import Cancellation, Submission
 from controller.doctor.snapshot import Znodes

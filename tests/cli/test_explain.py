@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from controller.core.events import Orphan
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -20,6 +19,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.telemetry.advice import ADVICE, PHASE_MEANINGS, advice_for
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal

@@ -14,11 +14,7 @@ from typing import Final, Protocol
 
 import pytest
 
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -29,6 +25,8 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,

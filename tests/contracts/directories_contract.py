@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from controller.core.disks.directory_ledger import NOT_THERE
-from controller.core.events import LogDirsAltered, LogDirsDescribed
+from controller.core.disks.records import LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, PlacedReplica, TopicPartition
 
 ONE: Final = BrokerId(1)

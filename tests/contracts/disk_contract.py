@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Protocol
 
-from controller.core.events import LeaderAndIsrAnswered
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId
 from tests.contracts.broker_contract import (
     NONE,

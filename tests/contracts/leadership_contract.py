@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core.events import ControllerClaimed, LeadershipGained, LeadershipLost
 from controller.core.model import RequestId, ZkVersion
+from controller.core.role.records import ControllerClaimed, LeadershipGained, LeadershipLost
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Create, SetData
 from controller.znodes import paths

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import BrokerId, TopicPartition
 
 ONE: Final = BrokerId(1)

@@ -11,22 +11,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import (
-    AcceptedRead,
-    AppliedThrottlesRead,
-    CancellationRead,
-    ControlsRead,
-    EntityConfigsRead,
-    HistoryRead,
-    KillSwitchRead,
-    LegacyPlanRead,
-    Orphan,
-    OrphansRead,
-    QueueRead,
-    SpecsRead,
-    SubmissionsListed,
-    SubmissionsRead,
-)
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -48,7 +32,20 @@ from controller.core.pacing.applied_throttles import (
     topic_entity,
 )
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part, Summary
+from controller.core.requests.records import (
+    AcceptedRead,
+    CancellationRead,
+    HistoryRead,
+    KillSwitchRead,
+    LegacyPlanRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import CancelScope, RequestOptions
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import (

@@ -14,8 +14,9 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from controller.core.events import ControllerClaimed, Event
+from controller.core.events import Event
 from controller.core.model import BrokerId, TopicPartition, ZkVersion
+from controller.core.role.records import ControllerClaimed
 from controller.reactor.ports import Store
 from controller.znodes import paths
 

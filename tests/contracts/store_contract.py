@@ -12,27 +12,16 @@ import json
 import pytest
 
 from controller.core.calls.broker_requests import ProducerIdBlock
-from controller.core.events import (
-    BrokersRead,
-    ClaimFailed,
-    ClaimGuardsRead,
-    ControllerClaimed,
-    DeletionsRead,
-    Deposed,
-    Event,
+from controller.core.calls.records import ProducerIdsRead
+from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.records import DeletionsRead, TopicTreesRead
+from controller.core.disks.records import LogDirEventsRead
+from controller.core.events import Event
+from controller.core.leadership.records import (
     IsrNotificationsRead,
-    LegacyPlanRead,
-    LogDirEventsRead,
-    Orphan,
-    OrphansRead,
     PreferredElectionRead,
-    ProducerIdsRead,
-    SpecsRead,
     StateChanged,
     StatesRead,
-    TopicsListed,
-    TopicsRead,
-    TopicTreesRead,
 )
 from controller.core.model import (
     BrokerId,
@@ -45,6 +34,11 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import OrphansRead, SpecsRead
+from controller.core.requests.records import LegacyPlanRead
+from controller.core.role.records import ClaimFailed, ClaimGuardsRead, ControllerClaimed, Deposed
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import (
     Check,

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from controller.core.apply import apply, issued, versions_moved
 from controller.core.calls.broker_requests import Permission
+from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.effects import (
     DescribeBrokerSettings,
     DescribeTopicConfigs,
@@ -27,36 +29,12 @@ from controller.core.effects import (
     SendLiveBrokers,
     SendStopReplica,
 )
-from controller.core.events import (
-    AppliedThrottlesRead,
-    BrokerSettingsRead,
-    BrokersRead,
-    CancellationRead,
-    ClaimGuardsRead,
-    ControllerClaimed,
-    ControlsRead,
-    DeletionsRead,
-    Deposed,
-    Event,
-    HistoryRead,
-    KillSwitchRead,
+from controller.core.events import Event
+from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
-    LeadershipGained,
-    LegacyPlanRead,
-    OrphansRead,
-    QueueRead,
-    SpecsRead,
+    StateRecord,
     StatesRead,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    SubmissionsListed,
-    TopicConfigsRead,
-    TopicsListed,
-    TopicsRead,
-    TopicTreesRead,
-    UpdateMetadataAnswered,
-    WallClockRead,
 )
 from controller.core.model import (
     NEVER_ASKED,
@@ -83,14 +61,38 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.controls import Controls
-from controller.core.records import (
-    AssignmentRecord,
-    Change,
+from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, WallClockRead
+from controller.core.reassignments.records import (
+    OrphansRead,
+    SpecsRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
+)
+from controller.core.records import Change
+from controller.core.requests.records import (
+    CancellationRead,
+    HistoryRead,
+    KillSwitchRead,
     LegacyEntryRecord,
-    StateRecord,
-    TopicIdRecord,
+    LegacyPlanRead,
+    QueueRead,
+    SubmissionsListed,
 )
 from controller.core.role.broker_responses import KAFKA_STORAGE_ERROR
+from controller.core.role.records import (
+    ClaimGuardsRead,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    UpdateMetadataAnswered,
+)
+from controller.core.topics.records import (
+    AssignmentRecord,
+    TopicConfigsRead,
+    TopicIdRecord,
+    TopicsListed,
+    TopicsRead,
+)
 from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 

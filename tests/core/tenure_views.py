@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controller.core.apply import apply
-from controller.core.events import StatesRead, TopicConfigsRead
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -24,9 +24,10 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.records import SpecRecord
+from controller.core.reassignments.records import SpecRecord
 from controller.core.state.tenure import Tenure
 from controller.core.topics.model import Topic
+from controller.core.topics.records import TopicConfigsRead
 from controller.core.view import ClusterView
 from tests.core.builders import asked_now, broker, replicas
 

@@ -6,9 +6,9 @@ import pytest
 
 from controller.core.apply import apply, issued
 from controller.core.blocked_reasons import BlockedReasons, since_of
+from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import take_due
 from controller.core.effects import DescribeBrokerSettings
-from controller.core.events import BrokerSettingsRead, TopicConfigsRead
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -22,8 +22,9 @@ from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments.gates import leader_missing, state_unknown, sync_gate
 from controller.core.reassignments.phases import Syncing
-from controller.core.records import BlockedRecord
+from controller.core.reassignments.records import BlockedRecord
 from controller.core.requests.model import PlanNode
+from controller.core.topics.records import TopicConfigsRead
 from controller.core.view import ClusterView
 from tests.core.builders import asked_now, replicas, tp
 from tests.telemetry.builders import a_view, partition_state

@@ -12,8 +12,8 @@ from typing import Final, get_args
 from controller.core import wakeups
 from controller.core.events import Event
 from controller.core.records import Record
-from controller.core.wakeups import WAKEUPS, Finding, Flag, wake
-from controller.core.worklist import Worklist
+from controller.core.wakeups import WAKEUPS, Finding, wake
+from controller.core.worklist import Flag, Worklist
 from tests.core.test_view_owners import PACKAGE, changed_by
 
 FLAGS: Final = {f.name for f in fields(Worklist) if isinstance(getattr(Worklist(), f.name), bool)}

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controller.core.events import ClaimGuardsRead, Orphan
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -18,6 +17,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.reassignments.model import Orphan
+from controller.core.role.records import ClaimGuardsRead
 from controller.doctor.checks import Check
 from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot, Znodes
 from tests.core.builders import broker, replicas

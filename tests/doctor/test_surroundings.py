@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import ClaimGuardsRead
 from controller.core.model import BrokerId, Endpoint, LiveBroker
+from controller.core.role.records import ClaimGuardsRead
 from controller.doctor.environment_checks import (
     NOTIFICATIONS_MAX,
     OPEN_ACL,

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.core.calls.broker_requests import AlterPartitionResponse, BrokerAnswer
-from controller.core.events import BrokerAsked, Event
+from controller.core.calls.records import BrokerAsked
+from controller.core.events import Event
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.peers import Limits

@@ -17,7 +17,7 @@ from typing import cast
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import BrokerAnswer
-from controller.core.events import BrokerAsked
+from controller.core.calls.records import BrokerAsked
 from controller.endpoint import codec
 from controller.endpoint.peers import Limits
 from tests.endpoint.fuzzing import answer_to, hostile_frame

@@ -37,8 +37,9 @@ from controller.core.calls.client_requests import (
     ElectLeaders,
     PartitionResult,
 )
+from controller.core.calls.records import BrokerAsked, ClientAsked
 from controller.core.calls.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
-from controller.core.events import BrokerAsked, ClientAsked, Event
+from controller.core.events import Event
 from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
 from controller.endpoint import client_codec, codec, messages, relayed_frames, topic_codec
 from controller.endpoint.authentication import Authentication

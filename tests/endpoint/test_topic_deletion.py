@@ -10,6 +10,7 @@ import pytest
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
 from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
+from controller.core.calls.records import ClientAsked
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     DeletedTopic,
@@ -18,7 +19,7 @@ from controller.core.calls.topic_requests import (
     refused,
     topic_answer,
 )
-from controller.core.events import ClientAsked, Event
+from controller.core.events import Event
 from controller.core.model import Zxid
 from controller.endpoint import codec
 from tests.endpoint.requests import frame_of

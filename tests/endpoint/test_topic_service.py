@@ -21,6 +21,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
+from controller.core.calls.records import ClientAsked
 from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreateTopics,
@@ -32,7 +33,7 @@ from controller.core.calls.topic_requests import (
     refused,
     topic_answer,
 )
-from controller.core.events import ClientAsked, Event
+from controller.core.events import Event
 from controller.endpoint import codec, relayed_frames, topic_codec
 from controller.endpoint.tickets import FIRST, Tickets
 from controller.endpoint.topic_service import THREADS, TopicService, random_id

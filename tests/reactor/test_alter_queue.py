@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
-from controller.core.events import BrokersRead, StateChanged, StatesRead, TopicConfigsRead
+from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import (
     BrokerId,
     Instant,
@@ -18,6 +19,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
+from controller.core.topics.records import TopicConfigsRead
 from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import InvariantError

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import Effect
-from controller.core.events import (
-    BrokersRead,
-    CancellationRead,
-    HistoryRead,
-    TimerFired,
-    TopicsListed,
-)
+from controller.core.events import TimerFired
+from controller.core.leadership.records import NotificationsDeletedRecord
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -30,19 +26,20 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.records import (
-    AssignmentRecord,
-    CancellationEndedRecord,
-    Change,
-    LegacyEntryRecord,
-    NotificationsDeletedRecord,
-    PartitionOutcomeRecord,
-    PartRecord,
-    SpecEndedRecord,
-)
+from controller.core.reassignments.records import SpecEndedRecord
+from controller.core.records import Change
 from controller.core.requests.cancellation import follow_cancellation
 from controller.core.requests.outcomes import OpenHistory, Part
+from controller.core.requests.records import (
+    CancellationEndedRecord,
+    CancellationRead,
+    HistoryRead,
+    LegacyEntryRecord,
+    PartitionOutcomeRecord,
+    PartRecord,
+)
 from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.topics.records import AssignmentRecord, TopicsListed
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import Committed, Operation, Rejected, WriteError, ZnodeFamily

@@ -9,6 +9,8 @@ import pytest
 
 from controller.core.apply import apply
 from controller.core.calls.topic_requests import TopicResult
+from controller.core.deletions.records import DeletionRequestedRecord
+from controller.core.leadership.records import IsrRecord, StateCreatedRecord, StateRecord
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -32,36 +34,28 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.pacing.applied_throttles import AppliedThrottle, broker_entity, topic_entity
-from controller.core.records import (
+from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Record
+from controller.core.requests.completion import conclude
+from controller.core.requests.model import PlanNode
+from controller.core.requests.outcomes import EndedHistory, Part, Summary
+from controller.core.requests.records import (
     AcceptedRecord,
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    AssignmentRecord,
     CancellationEndedRecord,
-    Change,
-    DeletionRequestedRecord,
-    IsrRecord,
     LegacyEntryRecord,
     PartitionOutcomeRecord,
     PartRecord,
     QueueEndedRecord,
     QueueEntryEndedRecord,
-    Record,
     RefusalRecord,
     RequestOutcomeForgottenRecord,
     RequestOutcomeRecord,
-    SpecEndedRecord,
-    SpecRecord,
-    StateCreatedRecord,
-    StateRecord,
     SubmissionEndedRecord,
-    TopicIdRecord,
 )
-from controller.core.requests.completion import conclude
-from controller.core.requests.model import PlanNode
-from controller.core.requests.outcomes import EndedHistory, Part, Summary
 from controller.core.state.tenure import Tenure
 from controller.core.topics.model import Topic
+from controller.core.topics.records import AssignmentRecord, TopicIdRecord
 from controller.core.view import ClusterView
 from controller.reactor.group_commit import MAX_BYTES, Batch, Batcher, in_groups
 from controller.reactor.outcome_rows import SHARD_BYTES

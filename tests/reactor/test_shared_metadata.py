@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import SendUpdateMetadata
-from controller.core.events import ControllerClaimed, DeletionsRead, Deposed, StatesRead
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     LEADER_DURING_DELETE,
     BrokerId,
@@ -17,6 +18,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import Options, TenurePolicy
+from controller.core.role.records import ControllerClaimed, Deposed
 from controller.reactor import outbox as outboxes
 from controller.reactor import shared_metadata
 from controller.reactor.outbox import METADATA_EVERY_S, NEW_REPLICAS_CHUNK, Outbox

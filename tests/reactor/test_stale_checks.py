@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from controller.core.leadership.records import StateRecord
 from controller.core.model import (
     ControllerEpoch,
     LeaderEpoch,
@@ -14,7 +15,8 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
-from controller.core.records import AssignmentRecord, Change, StateRecord
+from controller.core.records import Change
+from controller.core.topics.records import AssignmentRecord
 from controller.reactor.commits import Commits, stale_checks
 from controller.reactor.group_commit import Batch
 from controller.reactor.ports import Check, Delete, Operation, Rejected, SetData, WriteError

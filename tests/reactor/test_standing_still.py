@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import WallClockRead
 from controller.core.model import Instant, TopicPartition
+from controller.core.pacing.records import WallClockRead
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock

@@ -15,7 +15,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
-from controller.core.events import WallClockRead
 from controller.core.model import (
     BrokerId,
     MinFree,
@@ -26,6 +25,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, ForeignMoves, LegacyMode, Options, TenurePolicy
 from controller.core.pacing.controls import Limits, Pause, Pauses, UnderMinIsr
+from controller.core.pacing.records import WallClockRead
 from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

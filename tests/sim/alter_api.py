@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition
+from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
+from controller.core.role.records import ReassignmentsProbed
 from controller.reactor.ports import AlterEntry, Inbox
 from controller.znodes import paths
 from tests.sim.alter_rules import Way

@@ -25,13 +25,13 @@ from controller.core.calls.broker_requests import (
     ProducerIdsResponse,
 )
 from controller.core.calls.client_requests import ClientAnswer
+from controller.core.calls.records import BrokerAsked, ClientAsked
 from controller.core.calls.topic_requests import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
     TopicAnswer,
     TopicAsk,
 )
-from controller.core.events import BrokerAsked, ClientAsked
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,

@@ -10,14 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
+from controller.core.role.records import UpdateMetadataAnswered
 from controller.reactor.ports import (
     BrokerRequest,
     Inbox,

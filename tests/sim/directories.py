@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import Instant, LiveBroker, PlacedReplica, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.view import ClusterView

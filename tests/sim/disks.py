@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from controller.core.disks.disk_ledger import DELETE_DELAY_S
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import NO_BROKERS, BrokerDisks, BrokerId, Instant, LogDir, TopicPartition
 from controller.reactor.ports import Inbox
 

@@ -11,25 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from controller.core.events import (
-    BrokersRead,
-    CancellationRead,
-    ClaimGuardsRead,
-    DeletionsRead,
-    Event,
+from controller.core.calls.records import ProducerIdsRead
+from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.records import DeletionsRead, TopicTreesRead
+from controller.core.disks.records import LogDirEventsRead
+from controller.core.events import Event
+from controller.core.leadership.records import (
     IsrNotificationsRead,
-    LegacyPlanRead,
-    LogDirEventsRead,
-    Orphan,
-    OrphansRead,
     PreferredElectionRead,
-    ProducerIdsRead,
-    SpecsRead,
     StateChanged,
     StatesRead,
-    TopicsListed,
-    TopicsRead,
-    TopicTreesRead,
 )
 from controller.core.model import (
     BrokerId,
@@ -44,6 +35,11 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.applied_throttles import Entity
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import OrphansRead, SpecsRead
+from controller.core.requests.records import CancellationRead, LegacyPlanRead
+from controller.core.role.records import ClaimGuardsRead
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths

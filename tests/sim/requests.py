@@ -10,18 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from controller.core.events import (
-    AcceptedRead,
-    AppliedThrottlesRead,
-    CancellationRead,
-    ControlsRead,
-    EntityConfigsRead,
-    HistoryRead,
-    KillSwitchRead,
-    QueueRead,
-    SubmissionsListed,
-    SubmissionsRead,
-)
 from controller.core.model import (
     AcceptedEntry,
     PartitionOutcome,
@@ -33,7 +21,17 @@ from controller.core.model import (
 )
 from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
+from controller.core.requests.records import (
+    AcceptedRead,
+    CancellationRead,
+    HistoryRead,
+    KillSwitchRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import RequestOptions, Submission
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_applied_throttle, decode_entity_config

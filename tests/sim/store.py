@@ -13,13 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from controller.core.events import (
-    ClaimFailed,
-    ControllerClaimed,
-    Deposed,
-    LeadershipGained,
-    LeadershipLost,
-)
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -29,6 +22,13 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.pacing.applied_throttles import Entity
+from controller.core.role.records import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+)
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.ports import (
     Check,

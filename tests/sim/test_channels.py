@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
 from tests.sim import codes
 from tests.sim.builders import Recorder, leader_and_isr, stop_replica, update_metadata
 from tests.sim.channels import SimChannels

@@ -9,15 +9,11 @@ from typing import Final, cast
 
 import pytest
 
-from controller.core.events import (
-    AlterResult,
-    Deposed,
-    ReassignmentsAltered,
-    ReassignmentsProbed,
-)
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.reassignments.phases import AwaitingController
-from controller.core.records import Change, PhaseRecord
+from controller.core.reassignments.records import AlterResult, PhaseRecord, ReassignmentsAltered
+from controller.core.records import Change
+from controller.core.role.records import Deposed, ReassignmentsProbed
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import AlterEntry

@@ -18,7 +18,8 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Pause, Pauses
-from controller.core.records import Change, SpecEndedRecord
+from controller.core.reassignments.records import SpecEndedRecord
+from controller.core.records import Change
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import ControllerClaimed
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -28,6 +27,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Decision
+from controller.core.role.records import ControllerClaimed
 from controller.core.state.tenure import Tenure
 from controller.core.view import ClusterView
 from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteError

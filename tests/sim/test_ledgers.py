@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from controller.core.events import ControllerClaimed
 from controller.core.model import (
     BrokerId,
     OutcomeKind,
@@ -32,6 +31,7 @@ from controller.core.pacing.applied_throttles import (
 from controller.core.pacing.controls import Limits, Pause, Pauses
 from controller.core.requests.outcomes import Part, Summary
 from controller.core.requests.submissions import RequestOptions
+from controller.core.role.records import ControllerClaimed
 from controller.reactor.ports import Check, Delete
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths

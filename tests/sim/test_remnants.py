@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import Orphan
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -13,6 +12,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
+from controller.core.reassignments.model import Orphan
 from controller.znodes import paths
 from controller.znodes.orphans import encode_orphan
 from tests.sim.builders import ids

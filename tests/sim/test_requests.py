@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from controller.core.events import (
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
+from controller.core.requests.records import (
     CancellationRead,
-    ControlsRead,
     KillSwitchRead,
     QueueRead,
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.model import BrokerId, TopicPartition
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
 from controller.core.requests.submissions import CancelScope, RequestOptions
 from controller.reactor.ports import ZnodeFamily
 from tests.sim.builders import Recorder

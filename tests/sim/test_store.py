@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import (
-    BrokersRead,
-    ClaimFailed,
-    ClaimGuardsRead,
-    ControllerClaimed,
-    Deposed,
-    LeadershipGained,
-    LeadershipLost,
-    LegacyPlanRead,
-    StateChanged,
-    StatesRead,
-    TopicsListed,
-    TopicsRead,
-)
+from controller.core.cluster.records import BrokersRead
+from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import (
     BrokerId,
     PartitionState,
@@ -26,6 +14,16 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.requests.records import LegacyPlanRead
+from controller.core.role.records import (
+    ClaimFailed,
+    ClaimGuardsRead,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+)
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.ports import (
     Committed,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import LegacyPlanRead, TopicsRead
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -17,7 +16,9 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.records import SpecEndedRecord
+from controller.core.reassignments.records import SpecEndedRecord
+from controller.core.requests.records import LegacyPlanRead
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, plan, replicas, tp
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import SendStopReplica
-from controller.core.events import BrokersRead, TopicsRead
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -25,6 +25,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.topics.records import TopicsRead
 from controller.znodes import paths
 from integration.rigs.failpoints import Failpoint
 from tests.core.builders import Driver, broker, replicas, tp

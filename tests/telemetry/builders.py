@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from controller.core.events import Event, TopicsRead
+from controller.core.events import Event
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -32,10 +32,11 @@ from controller.core.reassignments.phases import (
     Starting,
     Syncing,
 )
-from controller.core.records import PhaseRecord
+from controller.core.reassignments.records import PhaseRecord
 from controller.core.requests.model import Request
 from controller.core.state.tenure import Tenure
 from controller.core.topics.model import Topic
+from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental
 from tests.core.builders import broker, replicas, tp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import BrokerId, Instant, ZkVersion
 from controller.core.observe import observe
 from controller.core.options import Options
@@ -13,14 +13,13 @@ from controller.core.pacing.applied_throttles import (
     Entity,
     EntityConfig,
 )
-from controller.core.reassignments.model import Load
-from controller.core.records import (
+from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,
     AppliedThrottleRecord,
-    Change,
     PaceRecord,
-    Record,
 )
+from controller.core.reassignments.model import Load
+from controller.core.records import Change, Record
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_health import HealthEvents, cluster_health
 from controller.telemetry.log_events import SHOWN_MAX, Level, LogEvent, LogEvents, change_events

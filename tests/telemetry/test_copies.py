@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.events import Event, SizesRead, StatesRead, TopicsRead
+from controller.core.disks.records import SizesRead
+from controller.core.events import Event
+from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, Instant
 from controller.core.options import EngineName
 from controller.core.reassignments.phases import (
@@ -17,7 +19,9 @@ from controller.core.reassignments.phases import (
     Stopping,
     Syncing,
 )
-from controller.core.records import Change, PhaseRecord, SpecEndedRecord
+from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
+from controller.core.records import Change
+from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.copies import REPORTS_KEPT, Copies, Copy, CopyEvent, IsrShrunk, Received
 from tests.core.builders import replicas, tp

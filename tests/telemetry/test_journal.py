@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from controller.core.leadership.records import StateRecord
 from controller.core.model import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from controller.core.records import LegacyPlanEndedRecord, SpecEndedRecord, StateRecord
+from controller.core.reassignments.records import SpecEndedRecord
+from controller.core.requests.records import LegacyPlanEndedRecord
 from controller.errors import InvalidInputError
 from controller.telemetry.journal import Journal, kind_of, line_of
 from tests.core.builders import replicas, tp

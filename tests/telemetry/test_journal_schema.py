@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 from controller.core.pacing.controls import Limits, Pause, Pauses
 from controller.core.records import Record

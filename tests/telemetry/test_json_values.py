@@ -17,7 +17,9 @@ from controller.core.model import (
     RequestId,
 )
 from controller.core.reassignments.phases import Starting
-from controller.core.records import AssignmentRecord, PhaseRecord, RefusalRecord
+from controller.core.reassignments.records import PhaseRecord
+from controller.core.requests.records import RefusalRecord
+from controller.core.topics.records import AssignmentRecord
 from controller.telemetry.json_values import iso_time, json_fields, json_value
 from tests.core.builders import replicas, tp
 

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.events import (
-    BrokersRead,
-    ClaimFailed,
-    ControllerClaimed,
-    Deposed,
-    Event,
+from controller.core.cluster.records import BrokersRead
+from controller.core.disks.records import LogDirEventsRead
+from controller.core.events import Event, TimerFired
+from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
-    LeadershipLost,
-    LegacyPlanRead,
-    LogDirEventsRead,
-    Orphan,
-    ShutdownRequested,
-    SpecsRead,
+    NotificationsDeletedRecord,
+    PreferredElectionEndedRecord,
+    ShutdownBegunRecord,
+    StateCreatedRecord,
+    StateRecord,
     StatesRead,
-    TimerFired,
-    TopicConfigsRead,
-    TopicsRead,
-    UpdateMetadataAnswered,
 )
 from controller.core.model import (
     Blocked,
@@ -39,29 +32,37 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Syncing
-from controller.core.records import (
+from controller.core.reassignments.records import (
     BlockedRecord,
-    Change,
-    IdleRecord,
-    LegacyPlanEndedRecord,
-    NotificationsDeletedRecord,
     OrphanEndedRecord,
     OrphanRecord,
     PhaseRecord,
-    PreferredElectionEndedRecord,
-    Record,
-    RefusalRecord,
-    RequestOutcomeRecord,
-    RoleCededRecord,
-    ShutdownBegunRecord,
     SpecEndedRecord,
     SpecRecord,
-    StateCreatedRecord,
-    StateRecord,
+    SpecsRead,
+)
+from controller.core.records import Change, Record
+from controller.core.requests.outcomes import Summary
+from controller.core.requests.records import (
+    LegacyPlanEndedRecord,
+    LegacyPlanRead,
+    RefusalRecord,
+    RequestOutcomeRecord,
+)
+from controller.core.role.records import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    IdleRecord,
+    LeadershipLost,
+    RoleCededRecord,
+    ShutdownRequested,
+    UpdateMetadataAnswered,
     YieldedRecord,
 )
-from controller.core.requests.outcomes import Summary
+from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.log_events import LINES_MAX, Level, LogEvent, LogEvents, change_events
 from tests.core.builders import broker, plan, replicas, tp

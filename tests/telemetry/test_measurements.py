@@ -7,20 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import (
-    AlterResult,
-    ClaimFailed,
-    ControllerClaimed,
-    Deposed,
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    LeadershipGained,
-    ReassignmentsAltered,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    TimerFired,
-    UpdateMetadataAnswered,
-)
+from controller.core.events import TimerFired
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -29,7 +17,23 @@ from controller.core.model import (
     Refusal,
     RefusalReason,
 )
-from controller.core.records import Change, RefusalRecord, SpecEndedRecord, SpecRecord
+from controller.core.reassignments.records import (
+    AlterResult,
+    ReassignmentsAltered,
+    SpecEndedRecord,
+    SpecRecord,
+    StopReplicaAnswered,
+    StopReplicaResult,
+)
+from controller.core.records import Change
+from controller.core.requests.records import RefusalRecord
+from controller.core.role.records import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    UpdateMetadataAnswered,
+)
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics

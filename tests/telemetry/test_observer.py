@@ -10,16 +10,9 @@ from typing import Any
 
 import pytest
 
-from controller.core.events import (
-    ControllerClaimed,
-    Deposed,
-    Event,
-    LeadershipGained,
-    LeadershipLost,
-    SizesRead,
-    StatesRead,
-    TimerFired,
-)
+from controller.core.disks.records import SizesRead
+from controller.core.events import Event, TimerFired
+from controller.core.leadership.records import StateRecord, StatesRead
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -32,17 +25,18 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName
 from controller.core.reassignments.phases import Ended, Expanding, Starting, Syncing
-from controller.core.records import (
-    Change,
-    Decision,
-    IdleRecord,
-    PhaseRecord,
-    RequestOutcomeRecord,
-    SpecEndedRecord,
-    StateRecord,
-)
+from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
+from controller.core.records import Change, Decision
 from controller.core.requests.model import Request
 from controller.core.requests.outcomes import Summary
+from controller.core.requests.records import RequestOutcomeRecord
+from controller.core.role.records import (
+    ControllerClaimed,
+    Deposed,
+    IdleRecord,
+    LeadershipGained,
+    LeadershipLost,
+)
 from controller.reactor.ports import Observer, StopReplica, WriteError
 from controller.telemetry.journal import Journal
 from controller.telemetry.log_events import LogEvent

@@ -11,7 +11,8 @@ from controller.core.reassignments.phases import (
     Starting,
     Syncing,
 )
-from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.core.records import Change
 from controller.telemetry.phase_changes import PhaseMemory
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import Instant
 from controller.telemetry.log_events import LogEvent
 from controller.telemetry.request_events import BUSY_EVERY_S, IDLE_EVERY_S, RequestEvents

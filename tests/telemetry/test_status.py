@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from controller.core.events import Orphan
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -24,6 +23,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, QueueOrder
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Starting, Stopping, Syncing
 from controller.core.requests.model import Request
 from controller.core.requests.outcomes import Part

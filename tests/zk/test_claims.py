@@ -9,8 +9,8 @@ import pytest
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, RolledBackError
 from kazoo.protocol.states import KazooState
 
-from controller.core.events import ClaimFailed, ControllerClaimed, Deposed
 from controller.core.model import BrokerId, ZkVersion
+from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.zk.claims import ATTEMPTS, Claims
 from controller.zk.multis import Fence, epoch_check
 from controller.znodes import paths

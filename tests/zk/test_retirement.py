@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from controller.core.events import Orphan
 from controller.core.model import BrokerId, TopicPartition, ZkVersion, Zxid
 from controller.core.pacing.applied_throttles import (
     FOLLOWER_RATE,
@@ -18,6 +17,7 @@ from controller.core.pacing.applied_throttles import (
     broker_entity,
     topic_entity,
 )
+from controller.core.reassignments.model import Orphan
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Operation
 from controller.zk.connections import Connection

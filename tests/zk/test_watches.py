@@ -8,18 +8,14 @@ from collections.abc import Iterator
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
-from controller.core.events import (
-    BrokersRead,
-    EntityConfigsRead,
-    LegacyPlanRead,
-    SpecsRead,
-    StateChanged,
-    StatesRead,
-    SubmissionsRead,
-    TopicsRead,
-)
+from controller.core.cluster.records import BrokersRead
+from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
 from controller.core.pacing.applied_throttles import EntityConfig, topic_entity
+from controller.core.pacing.records import EntityConfigsRead
+from controller.core.reassignments.records import SpecsRead
+from controller.core.requests.records import LegacyPlanRead, SubmissionsRead
+from controller.core.topics.records import TopicsRead
 from controller.reactor.ports import ZnodeFamily
 from controller.zk.watches import CHUNK, Watches
 from controller.znodes import paths

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.events import Orphan
 from controller.core.model import BrokerEpoch, Zxid
+from controller.core.reassignments.model import Orphan
 from controller.znodes.orphans import decode_orphan, encode_orphan
 from tests.znodes.strategies import ANY_BYTES, BROKERS, PARTITIONS, document
 

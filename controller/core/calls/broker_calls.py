@@ -31,10 +31,12 @@ from controller.core.calls.broker_requests import (
     PendingAsk,
     ProducerIdsResponse,
 )
+from controller.core.calls.records import AskAnsweredRecord
 from controller.core.leadership import controlled_shutdown, isr_changes, lost_requests
 from controller.core.leadership.cluster_loading import reads_of
+from controller.core.leadership.records import IsrRecord
 from controller.core.model import Instant, TopicPartition
-from controller.core.records import AskAnsweredRecord, Change, Decision, IsrRecord
+from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 
 JUDGED_AFTER_S: Final = 5.0

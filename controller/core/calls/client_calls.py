@@ -35,6 +35,7 @@ from controller.core.calls.client_requests import (
     PartitionResult,
     PendingClientAsk,
 )
+from controller.core.calls.records import AskAnsweredRecord
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreatePartitions,
@@ -50,7 +51,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.records import AskAnsweredRecord, Change, Decision
+from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, approvals
 from controller.core.topics import topic_creation
 from controller.core.view import ClusterView

@@ -19,8 +19,9 @@ from controller.core.calls.client_requests import (
     PendingClientAsk,
 )
 from controller.core.leadership import duties
+from controller.core.leadership.records import ElectionsAskedRecord
 from controller.core.model import BrokerId, Instant, TopicPartition
-from controller.core.records import Change, ElectionsAskedRecord
+from controller.core.records import Change
 from controller.core.requests import acceptance
 from controller.core.view import ClusterView
 

@@ -21,8 +21,9 @@ from controller.core.calls.broker_requests import (
     ProducerIdBlock,
     ProducerIdsResponse,
 )
+from controller.core.calls.records import AskAnsweredRecord, ProducerIdsRecord
 from controller.core.model import ZkVersion
-from controller.core.records import AskAnsweredRecord, Change, ProducerIdsRecord, Record
+from controller.core.records import Change, Record
 from controller.core.state.tenure import ProducerIds
 from controller.core.view import ClusterView
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from controller.core import effects, events, wakeups
+from controller.core import effects, wakeups
+from controller.core.cluster.records import BrokerSettingsRead
+from controller.core.deletions import records
 from controller.core.deletions.pending_deletions import (
     is_carried_out,
     is_leader_withheld,
     replicas_of,
 )
+from controller.core.deletions.records import PartitionZnodesDeletedRecord
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     BrokerId,
@@ -25,7 +29,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.pacing import isr_health
-from controller.core.records import PartitionZnodesDeletedRecord
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.state.process import KnownSettings
 from controller.core.state.tenure import DeletedTopic, TopicDeletion
 from controller.core.topics.model import Topic
@@ -46,7 +51,7 @@ def deletion_begun(view: ClusterView, topic: str) -> None:
     tenure.topic_trees.pop(topic, None)
 
 
-def replica_left(view: ClusterView, orphan: events.Orphan) -> None:
+def replica_left(view: ClusterView, orphan: Orphan) -> None:
     """Have a replica deleted that is recorded as dropped while its topic is being deleted."""
     name, number = orphan.partition
     deletion, known = view.tenure.deleting.get(name), view.session.topics.get(name)
@@ -85,7 +90,7 @@ def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
             _confirmed(view, topic)
 
 
-def broker_informed(view: ClusterView, event: events.StopReplicaAnswered) -> None:
+def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
     """Note that a broker forgot topics: it answered what was sent after that."""
     for partition, epoch, _delete, _error in event.results:
         deletion = view.tenure.deleting.get(partition.topic)
@@ -141,7 +146,7 @@ def brokers_moved(
         _confirmed(view, topic)
 
 
-def trees_read(view: ClusterView, event: events.TopicTreesRead) -> None:
+def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
     """Note the znodes of topics that are to be deleted; those of another topic are read again."""
     tenure, session = view.tenure, view.session
     for name, tree in event.trees.items():
@@ -232,7 +237,7 @@ def znodes_deleted(view: ClusterView, record: PartitionZnodesDeletedRecord) -> N
         view.tenure.topic_trees[record.topic] = tree._replace(below=left)
 
 
-def setting_read(view: ClusterView, event: events.BrokerSettingsRead) -> None:
+def setting_read(view: ClusterView, event: BrokerSettingsRead) -> None:
     """Note what a broker says of its settings."""
     settings = view.cluster.broker_settings
     known = settings.get(event.broker)
@@ -354,7 +359,7 @@ def without_deleted(
 
 
 def present_states(
-    view: ClusterView, event: events.StatesRead
+    view: ClusterView, event: StatesRead
 ) -> Iterator[tuple[TopicPartition, PartitionState | str | None]]:
     """
     Yield the states that were read, except those of topics that were deleted since.

@@ -23,8 +23,9 @@ from controller.core.calls.topic_requests import (
     TopicResult,
 )
 from controller.core.deletions.pending_deletions import is_dropped
+from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.model import Instant, TopicPartition
-from controller.core.records import Change, DeletionRequestedRecord
+from controller.core.records import Change
 from controller.core.view import ClusterView
 
 

@@ -26,6 +26,13 @@ from typing import Final
 
 from controller.core import effects, wakeups
 from controller.core.deletions import pending_deletions
+from controller.core.deletions.records import (
+    DeletionBegunRecord,
+    DeletionBlockedRecord,
+    DeletionMarkerEndedRecord,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+)
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     START,
@@ -35,15 +42,7 @@ from controller.core.model import (
     TopicPartition,
     TopicTree,
 )
-from controller.core.records import (
-    Change,
-    Decision,
-    DeletionBegunRecord,
-    DeletionBlockedRecord,
-    DeletionMarkerEndedRecord,
-    PartitionZnodesDeletedRecord,
-    TopicDeletedRecord,
-)
+from controller.core.records import Change, Decision
 from controller.core.state.tenure import TopicDeletion
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist

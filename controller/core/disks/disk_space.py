@@ -24,7 +24,7 @@ from typing import Final
 from controller.core import wakeups
 from controller.core.disks import disk_ledger
 from controller.core.disks.partition_sizes import has_answered
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import (
     START,
     Blocked,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import effects, events, wakeups
-from controller.core.disks import directory_ledger, disk_reservations
+from controller.core import effects, wakeups
+from controller.core.disks import directory_ledger, disk_reservations, records
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -170,7 +170,7 @@ def placement_asked(view: ClusterView, effect: effects.PlaceReplica, now: Instan
         view.tenure.directories.requests[effect.broker, effect.partition] = request
 
 
-def log_dirs_described(view: ClusterView, event: events.LogDirsDescribed, now: Instant) -> None:
+def log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now: Instant) -> None:
     """Take a broker's report; one of an earlier registration says nothing."""
     ledger, broker = view.tenure.directories, event.broker
     if ledger.awaited.get(broker) == event.broker_epoch:
@@ -197,7 +197,7 @@ def log_dirs_described(view: ClusterView, event: events.LogDirsDescribed, now: I
 
 
 def _reported(
-    view: ClusterView, partition: TopicPartition, event: events.LogDirsDescribed, now: Instant
+    view: ClusterView, partition: TopicPartition, event: records.LogDirsDescribed, now: Instant
 ) -> None:
     ledger, replica = view.tenure.directories, (event.broker, partition)
     placed = event.replicas.get(partition)
@@ -224,7 +224,7 @@ def _is_in(placed: PlacedReplica | None, directory: str) -> bool:
     return placed is not None and placed.directory == directory
 
 
-def log_dirs_altered(view: ClusterView, event: events.LogDirsAltered, now: Instant) -> None:
+def log_dirs_altered(view: ClusterView, event: records.LogDirsAltered, now: Instant) -> None:
     """Take the answers about directories of replicas."""
     ledger = view.tenure.directories
     for result in event.results:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core import effects, events, wakeups
+from controller.core import effects, wakeups
+from controller.core.disks import records
 from controller.core.model import NO_BROKERS, BrokerId, Instant, TopicPartition
 from controller.core.options import EngineName
 from controller.core.pacing import applied_throttles
@@ -151,7 +152,7 @@ def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -
         work.unmeasured.pop(partition, None)
 
 
-def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None:
+def sizes_read(view: ClusterView, event: records.SizesRead, now: Instant) -> None:
     """Take sizes as reported and the growth since; forget those of ended reassignments."""
     work = view.work
     _note_orphan_logs(view, event)
@@ -177,7 +178,7 @@ def sizes_read(view: ClusterView, event: events.SizesRead, now: Instant) -> None
             work.measured[partition] = (measured_at, size)
 
 
-def _note_orphan_logs(view: ClusterView, event: events.SizesRead) -> None:
+def _note_orphan_logs(view: ClusterView, event: records.SizesRead) -> None:
     """
     Note where the logs of orphans stand, and which are gone.
 
@@ -204,7 +205,7 @@ def _note_orphan_logs(view: ClusterView, event: events.SizesRead) -> None:
             view.due.gone_orphans.add(orphan)
 
 
-def _size_of(view: ClusterView, partition: TopicPartition, event: events.SizesRead) -> int | None:
+def _size_of(view: ClusterView, partition: TopicPartition, event: records.SizesRead) -> int | None:
     """
     Return the size as reported; None if no broker with the whole log reported it.
 
@@ -227,14 +228,14 @@ def _size_of(view: ClusterView, partition: TopicPartition, event: events.SizesRe
     return size if len(answered) == len(whole) else max(size, known or 0)
 
 
-def has_answered(view: ClusterView, event: events.SizesRead, broker: BrokerId) -> bool:
+def has_answered(view: ClusterView, event: records.SizesRead, broker: BrokerId) -> bool:
     """Return whether a broker is live and reported what it has."""
     is_asked = not event.asked or broker in event.asked
     return is_asked and broker in view.cluster.brokers and broker not in event.errors
 
 
 def _note_copied(
-    view: ClusterView, partition: TopicPartition, event: events.SizesRead, now: Instant
+    view: ClusterView, partition: TopicPartition, event: records.SizesRead, now: Instant
 ) -> None:
     """Note that a copy made progress where the added replicas hold more bytes than before."""
     work = view.work

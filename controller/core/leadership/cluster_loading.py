@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from controller.core import effects, records
-from controller.core.leadership import duties
+from controller.core import effects
+from controller.core.leadership import duties, records
 from controller.core.leadership.duties import leader_bounced, send_leader_and_isr
 from controller.core.model import Instant, TopicPartition
 from controller.core.reassignments import phases

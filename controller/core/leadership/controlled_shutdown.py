@@ -18,8 +18,9 @@ from controller.core import effects
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import ControlledShutdown, ControlledShutdownResponse
 from controller.core.leadership import duties
+from controller.core.leadership.records import ShutdownBegunRecord
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.records import Change, ShutdownBegunRecord
+from controller.core.records import Change
 from controller.core.view import ClusterView
 
 

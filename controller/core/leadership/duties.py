@@ -16,9 +16,10 @@ from controller.core.cluster import protocols
 from controller.core.deletions.deletion_yields import owes_a_yield
 from controller.core.deletions.pending_deletions import is_leader_withheld, is_stopped
 from controller.core.leadership import leader_selection, unclean_election
+from controller.core.leadership.records import StateCreatedRecord
 from controller.core.leadership.state_writes import state_record, without_strangers
 from controller.core.model import NO_BROKERS, BrokerId, Replicas, TopicPartition
-from controller.core.records import Change, StateCreatedRecord
+from controller.core.records import Change
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

@@ -28,8 +28,9 @@ from controller.core import model
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import AlterPartition, IsrChange, IsrResult
 from controller.core.leadership.duties import is_epoch_withheld, may_have_asked_before, next_epoch
+from controller.core.leadership.records import IsrRecord
 from controller.core.model import BrokerId, LeaderEpoch, Replicas, TopicPartition, ZkVersion
-from controller.core.records import Change, IsrRecord
+from controller.core.records import Change
 from controller.core.view import ClusterView
 
 NO_STATE: Final = model.PartitionState(

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from controller.core import effects, records, wakeups
-from controller.core.leadership import duties
+from controller.core import effects, wakeups
+from controller.core.leadership import duties, records
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing.budget import Budget
+from controller.core.pacing.records import LeaderMovedRecord
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 
@@ -92,14 +93,14 @@ def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
 
 def _moved_leader(
     view: ClusterView, elected: Change, now: Instant, budget: Budget
-) -> records.LeaderMovedRecord | None:
+) -> LeaderMovedRecord | None:
     """Return the record of the leader move; None where a broker's limit is reached."""
     (write,) = [r for r in elected.records if isinstance(r, records.StateRecord)]
     old = view.tenure.states[write.partition].leader
     if budget.leader_gate(old, write.leader) is not None:
         return None
     budget.move_leader(old, write.leader)
-    return records.LeaderMovedRecord((old, write.leader), now)
+    return LeaderMovedRecord((old, write.leader), now)
 
 
 def balance_leaders(view: ClusterView, now: Instant) -> Decision:

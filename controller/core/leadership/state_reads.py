@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core import events, model, wakeups
+from controller.core import model, wakeups
 from controller.core.deletions import deletion_facts
-from controller.core.leadership import lost_requests, unclean_election
+from controller.core.leadership import lost_requests, records, unclean_election
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing import isr_health
 from controller.core.view import ClusterView
@@ -20,7 +20,7 @@ UNTREATED_S: Final = 60.0
 """How long before a claim a restart may have been that the former controller did not treat."""
 
 
-def states_read(view: ClusterView, event: events.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
+def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states: leader, ISR, epochs, or that there is none."""
     tenure = view.tenure
     if tenure.held is None or event.read_generation < tenure.claim_generation:

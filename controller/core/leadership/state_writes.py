@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller.core import model, records
+from controller.core import model
+from controller.core.leadership import records
 from controller.core.model import (
     NO_LEADER,
     BrokerId,

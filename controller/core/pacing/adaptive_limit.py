@@ -14,7 +14,8 @@ from typing import Final
 from controller.core.effects import SetTimer
 from controller.core.model import BrokerId, Instant, SlowAnswer
 from controller.core.pacing.limits_in_force import in_flight_limit
-from controller.core.records import Change, Decision, PaceRecord
+from controller.core.pacing.records import PaceRecord
+from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

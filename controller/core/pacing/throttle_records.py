@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core import effects, events, records, wakeups
+from controller.core import effects, wakeups
 from controller.core.model import Instant, ZkVersion
-from controller.core.pacing import applied_throttles
+from controller.core.pacing import applied_throttles, records
 from controller.core.records import Change
 from controller.core.view import ClusterView
 
 
-def applied_throttles_read(view: ClusterView, event: events.AppliedThrottlesRead) -> None:
+def applied_throttles_read(view: ClusterView, event: records.AppliedThrottlesRead) -> None:
     """Take the applied throttles as read; once known, only unconfirmed ones."""
     work, own_records = view.work, view.own_records
     read = dict(event.applied_throttles)
@@ -32,7 +32,7 @@ def applied_throttles_read(view: ClusterView, event: events.AppliedThrottlesRead
     note_all_throttles(view)
 
 
-def entity_configs_read(view: ClusterView, event: events.EntityConfigsRead, now: Instant) -> None:
+def entity_configs_read(view: ClusterView, event: records.EntityConfigsRead, now: Instant) -> None:
     """Take settings as read, unless our own are newer; have changed ones examined."""
     own_records = view.own_records
     for entity, read in event.configs.items():

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core import effects, model, records
+from controller.core import effects, model
 from controller.core.model import (
     START,
     Blocked,
@@ -27,8 +27,9 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.pacing import applied_throttles, throttle_settings
+from controller.core.pacing import applied_throttles, records, throttle_settings
 from controller.core.pacing.limits_in_force import move_throttle_of, throttle_of
+from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from controller.errors import InvariantError
@@ -43,26 +44,26 @@ KEPT_SHOWN_MAX: Final = 60
 """Characters of a value of others that are shown: a list may be very long."""
 
 
-def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
+def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Return what has to be read, set and lifted."""
     work = view.work
     if not (work.participants.unsettled or due.throttles or due.timer) or not _knows_enough(view):
-        return records.Decision()
-    changes: list[records.Change] = []
+        return Decision()
+    changes: list[Change] = []
     settled: list[records.Settled] = []
     reads = _stale_throttles(view, now) if due.timer else []
     for entity, note in work.participants.unsettled.items():
         if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
             break
         answer = _look_at(view, entity, note, now)
-        if isinstance(answer, records.Change):
+        if isinstance(answer, Change):
             changes.append(answer)
         elif isinstance(answer, records.Settled):
             settled.append(answer)
         elif _may_read(view, entity, now):
             reads.append(entity)
     if settled:
-        changes.append(records.Change((records.ThrottlesSettledRecord(tuple(settled)),)))
+        changes.append(Change((records.ThrottlesSettledRecord(tuple(settled)),)))
     following: list[effects.Effect] = [effects.ReadEntityConfigs(tuple(reads))] if reads else []
     if work.participants.unsettled:
         following.append(effects.SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
@@ -70,7 +71,7 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.
         following.append(
             effects.SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s))
         )
-    return records.Decision(tuple(changes), tuple(following))
+    return Decision(tuple(changes), tuple(following))
 
 
 def _knows_enough(view: ClusterView) -> bool:
@@ -160,7 +161,7 @@ def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
 
 def _look_at(
     view: ClusterView, entity: applied_throttles.Entity, note: int, now: Instant
-) -> records.Change | records.Settled | None:
+) -> Change | records.Settled | None:
     """Return the write an entity needs, that it is settled, or None while a read is awaited."""
     refusal = view.own_records.throttle_refusals.get(entity)
     if refusal is not None and now - refusal.at < RETRY_S:
@@ -184,7 +185,7 @@ def _difference(
     wanted: Wanted,
     applied: applied_throttles.AppliedThrottle | None,
     config: applied_throttles.EntityConfig,
-) -> records.Change | None:
+) -> Change | None:
     """Return the write that turns the present settings into the wanted ones; None if equal."""
     if not wanted and applied is not None:
         return _lifted(applied, config)
@@ -229,7 +230,7 @@ def _set(
     applied: applied_throttles.AppliedThrottle | None,
     config: applied_throttles.EntityConfig,
     settings: Mapping[str, throttle_settings.Setting],
-) -> records.Change:
+) -> Change:
     """Write settings together with the record of their former values."""
     ours = {} if applied is None else dict(applied.ours)
     before = {} if applied is None else dict(applied.before)
@@ -250,17 +251,17 @@ def _set(
         throttle_settings.as_settings(values),
         config.version,
     )
-    return records.Change((written,))
+    return Change((written,))
 
 
 def _lifted(
     applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
-) -> records.Change:
+) -> Change:
     if applied.version is None:
         raise InvariantError(f"the throttle of {applied.entity} was never written")
     values = throttle_settings.restored(applied, config)
     version = None if values is None else config.version
-    return records.Change(
+    return Change(
         (records.AppliedThrottleEndedRecord(applied.entity, applied.version, values, version),)
     )
 

@@ -21,15 +21,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core import effects, model, records, wakeups
+from controller.core import effects, model, wakeups
 from controller.core.leadership import leader_selection
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
-from controller.core.reassignments import alter_entries, foreign, gates, native, phases, retarget
+from controller.core.reassignments import (
+    alter_entries,
+    foreign,
+    gates,
+    native,
+    phases,
+    records,
+    retarget,
+)
 from controller.core.reassignments.placing import ReplicaPlacement
 from controller.core.reassignments.steps import Step, next_step
-from controller.core.records import Change
+from controller.core.records import Change, Record
 from controller.core.requests import approvals
 from controller.core.view import ClusterView
 
@@ -129,7 +137,7 @@ class DelegatedContext(ReplicaPlacement):
         budget.take(self.partition, self.spec.request, adding, leader)
         return replace(requested, records=(*self.first_asked(target), *requested.records))
 
-    def first_asked(self, target: Replicas) -> tuple[records.Record, ...]:
+    def first_asked(self, target: Replicas) -> tuple[Record, ...]:
         """
         Return the record of the alter entry with which an approved entry begins.
 
@@ -210,7 +218,7 @@ class DelegatedContext(ReplicaPlacement):
         blocked = self.unanswered()
         if blocked is not None:
             return blocked
-        written: tuple[records.Record, ...] = ()
+        written: tuple[Record, ...] = ()
         if self.state.leader not in target:
             # The controller elects the first of the target that is live and in sync.
             leader = leader_selection.reassigned_leader(target, self.state.isr, self.is_live)
@@ -391,7 +399,7 @@ class DelegatedContext(ReplicaPlacement):
             return blocked
         return self.alter(here, "an earlier request may still be carried out", budget, cancels=True)
 
-    def lost_copies(self) -> tuple[records.Record, ...]:
+    def lost_copies(self) -> tuple[Record, ...]:
         """Return a record of each copy whose broker was dead when it was dropped."""
         return self.orphan_records(
             (b, "its broker was dead when the controller dropped the replica")

@@ -152,3 +152,20 @@ class Reassignment:
         ):
             self.blocked_since = at if blocked else None
         self.blocked = blocked
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A replica whose log may be left on a broker, as recorded under ``/reassigner/orphans``."""
+
+    broker: BrokerId
+    partition: TopicPartition
+    topic_czxid: model.Zxid
+    reason: str
+    failed_in: model.BrokerEpoch | None = None
+    """
+    The registration in which the broker's disk failed during the deletion, None if it did not.
+
+    The broker forgets such a replica at once, and answers NONE to a repeated request although the
+    directory still exists: only its answer in another registration is meaningful.
+    """

@@ -19,11 +19,11 @@ disk for ``file.delete.delay.ms``.
 
 from __future__ import annotations
 
-from controller.core import effects, model, records
+from controller.core import effects, model
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
-from controller.core.reassignments import phases
+from controller.core.reassignments import phases, records
 from controller.core.reassignments.gates import (
     begin_gate,
     id_conflict,
@@ -35,7 +35,9 @@ from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphan_records import left_behind
 from controller.core.reassignments.placing import ReplicaPlacement
 from controller.core.reassignments.steps import Step, next_step
-from controller.core.records import Change
+from controller.core.records import Change, Record
+from controller.core.requests.records import LegacyEntryRecord, PartitionOutcomeRecord
+from controller.core.topics.records import AssignmentRecord
 from controller.core.view import ClusterView
 from controller.errors import ensure
 
@@ -87,7 +89,7 @@ class NativeContext(ReplicaPlacement):
         return self.placements(begun) if isinstance(begun, Blocked) else begun[0]
 
     def begin(
-        self, current: Replicas, before: tuple[records.Record, ...], budget: Budget, cause: str
+        self, current: Replicas, before: tuple[Record, ...], budget: Budget, cause: str
     ) -> tuple[Change, Step] | Blocked:
         """Return the next step's first writes (U, A1) and sends (A2), or what forbids it."""
         state = self.state
@@ -194,7 +196,7 @@ class NativeContext(ReplicaPlacement):
             # Kafka's cancellation keeps only what is not being added. What is in sync is added.
             adding = tuple(r for r in adding if r not in self.state.isr)
         return self.change(
-            records.AssignmentRecord(self.partition, model.PartitionAssignment(target, adding)),
+            AssignmentRecord(self.partition, model.PartitionAssignment(target, adding)),
             *orphans,
             self.phase(phases.Syncing(), "the dropped replicas are deleted"),
             effects=(effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),),
@@ -234,29 +236,23 @@ class NativeContext(ReplicaPlacement):
         )
 
     def complete_step(
-        self, target: Replicas, before: tuple[records.Record, ...], budget: Budget
+        self, target: Replicas, before: tuple[Record, ...], budget: Budget
     ) -> Change | Blocked | None:
         """End the step: the reassignment is done, or the next step joins the same write."""
         plain = model.PartitionAssignment(target)
         if target == self.spec.target:
-            written = (
-                ()
-                if self.assignment == plain
-                else (records.AssignmentRecord(self.partition, plain),)
-            )
+            written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
             return self.end((*before, *written), "the target is in sync")
         budget.give_back(self.reassignment)
         begun = self.begin(target, before, budget, "next step")
         if not isinstance(begun, Blocked):
             return begun[0]
-        written = (
-            () if self.assignment == plain else (records.AssignmentRecord(self.partition, plain),)
-        )
+        written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
         return self.change(
             *before, *written, self.phase(phases.Pending(), f"next step waits: {begun.detail}")
         )
 
-    def end(self, before: tuple[records.Record, ...], cause: str) -> Change:
+    def end(self, before: tuple[Record, ...], cause: str) -> Change:
         """
         Write B6 to B8: the final assignment, the end of record and entry, metadata.
 
@@ -267,20 +263,18 @@ class NativeContext(ReplicaPlacement):
         read or checked in this tenure, in which no other controller writes it; in the delegated
         engine, the cluster's controller does.
         """
-        written: tuple[records.Record, ...] = ()
-        assigned = any(isinstance(r, records.AssignmentRecord) for r in before)
+        written: tuple[Record, ...] = ()
+        assigned = any(isinstance(r, AssignmentRecord) for r in before)
         if not assigned and self.assignment != model.PartitionAssignment(self.spec.target):
             written = (
-                records.AssignmentRecord(
-                    self.partition, model.PartitionAssignment(self.spec.target)
-                ),
+                AssignmentRecord(self.partition, model.PartitionAssignment(self.spec.target)),
             )
         is_last = not self.spec.has_directories or isinstance(
             self.reassignment.phase, phases.Placing
         )
         legacy = self.view.intake.legacy
         if is_last and legacy is not None and self.partition in legacy.entries:
-            written += (records.LegacyEntryRecord(self.partition, None),)
+            written += (LegacyEntryRecord(self.partition, None),)
         following: tuple[effects.Effect, ...] = (effects.SendUpdateMetadata((self.partition,)),)
         phase = self.reassignment.phase
         if isinstance(phase, phases.Syncing) or (
@@ -307,7 +301,7 @@ class NativeContext(ReplicaPlacement):
 
 def ending(
     spec: model.ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
-) -> tuple[records.Record, ...]:
+) -> tuple[Record, ...]:
     """Return the end of a reassignment that is at its target."""
     if not spec.rolls_back:
         return (records.SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
@@ -318,11 +312,11 @@ def ending(
         records.SpecEndedRecord(
             partition, spec.version, spec.request, model.OutcomeKind.ROLLED_BACK, stands
         ),
-        records.PartitionOutcomeRecord(outcome),
+        PartitionOutcomeRecord(outcome),
     )
 
 
-def given_up_now(before: tuple[records.Record, ...], step: Step) -> Blocked | None:
+def given_up_now(before: tuple[Record, ...], step: Step) -> Blocked | None:
     """Return what keeps a step from adding a replica whose deletion is given up in this change."""
     given_up = {r.orphan.broker for r in before if isinstance(r, records.OrphanRecord)}
     again = tuple(r for r in step.adding if r in given_up)

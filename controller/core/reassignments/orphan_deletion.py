@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import effects, events, model, records
+from controller.core import effects, model
 from controller.core.leadership import duties
 from controller.core.leadership.duties import leader_bounced
 from controller.core.model import Instant
+from controller.core.reassignments import records
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.orphan_records import is_kept, orphan_records
 from controller.core.records import Change, Decision
 from controller.core.state.process import Departure
@@ -113,11 +115,11 @@ def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
     return Decision(tuple(changes), tuple(following))
 
 
-def _in_order(orphans: Iterable[events.Orphan]) -> list[events.Orphan]:
+def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
     return sorted(orphans, key=lambda o: (o.broker, o.partition))
 
 
-def _is_obsolete(view: ClusterView, orphan: events.Orphan) -> bool:
+def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
     """
     Return whether a record will never be ours to delete.
 
@@ -133,7 +135,7 @@ def _is_obsolete(view: ClusterView, orphan: events.Orphan) -> bool:
     return again or topic.czxid != orphan.topic_czxid
 
 
-def _is_deletable(view: ClusterView, orphan: events.Orphan) -> bool:
+def _is_deletable(view: ClusterView, orphan: Orphan) -> bool:
     """
     Return whether an orphan may be deleted.
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from controller.core import events, options, records
+from controller.core import options
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments import records
+from controller.core.reassignments.model import Orphan, Reassignment
 from controller.core.view import ClusterView
 
 
@@ -25,7 +26,7 @@ def orphan_records(
     topic = view.session.topics[partition.topic]
     return tuple(
         records.OrphanRecord(
-            events.Orphan(
+            Orphan(
                 broker=broker,
                 partition=partition,
                 topic_czxid=topic.czxid,

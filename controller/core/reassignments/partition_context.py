@@ -10,14 +10,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 
-from controller.core import effects, model, records
+from controller.core import effects, model
 from controller.core.leadership import leader_selection
+from controller.core.leadership.records import StateRecord
 from controller.core.leadership.state_writes import state_record
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.limits_in_force import step_size_of
-from controller.core.reassignments import gates, orphan_records, phases
+from controller.core.reassignments import gates, orphan_records, phases, records
 from controller.core.reassignments.model import Reassignment
+from controller.core.records import Change, Record
 from controller.core.requests import approvals
+from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
 from controller.core.view import ClusterView
 
 
@@ -85,18 +88,16 @@ class PartitionContext:
         """Return the record of a phase change."""
         return records.PhaseRecord(self.partition, phase, self.now, cause)
 
-    def change(
-        self, *written: records.Record, effects: tuple[effects.Effect, ...] = ()
-    ) -> records.Change:
+    def change(self, *written: Record, effects: tuple[effects.Effect, ...] = ()) -> Change:
         """Return a change of this partition."""
-        return records.Change(records=written, effects=effects, partition=self.partition)
+        return Change(records=written, effects=effects, partition=self.partition)
 
     @property
     def has_drifted(self) -> bool:
         """Whether another client changed the replicas of an approved entry before it began."""
         return approvals.has_drifted(self.spec, self.assignment)
 
-    def refused_as_drifted(self) -> records.Change:
+    def refused_as_drifted(self) -> Change:
         """
         Return the end of an approved entry whose partition is not as it was approved.
 
@@ -115,10 +116,10 @@ class PartitionContext:
         return self.change(
             *orphan_records.left_where_it_stands(self.view, self.partition, self.reassignment),
             records.SpecEndedRecord(self.partition, version, name, "drifted", stands=True),
-            records.RefusalRecord((refusal,)),
+            RefusalRecord((refusal,)),
         )
 
-    def approval_used(self) -> tuple[records.Record, ...]:
+    def approval_used(self) -> tuple[Record, ...]:
         """
         Return the record that the first step of an approved entry begins.
 
@@ -129,16 +130,16 @@ class PartitionContext:
         begun = replace(self.spec, expected=None, asked=None)
         return (records.SpecRecord(self.partition, begun),)
 
-    def listing(self) -> tuple[records.Record, ...]:
+    def listing(self) -> tuple[Record, ...]:
         """Return the legacy entry that has to appear because the partition is in flight."""
         view = self.view
         if self.spec.route is not Route.LEGACY or view.intake.legacy is None:
             return ()
         if view.intake.legacy.entries.get(self.partition) == self.spec.target:
             return ()
-        return (records.LegacyEntryRecord(self.partition, self.spec.target, self.spec.log_dirs),)
+        return (LegacyEntryRecord(self.partition, self.spec.target, self.spec.log_dirs),)
 
-    def state_record(self, leader: BrokerId, isr: Replicas) -> records.StateRecord:
+    def state_record(self, leader: BrokerId, isr: Replicas) -> StateRecord:
         """Return the compare-and-set of the state, with the leader epoch bumped."""
         return state_record(self.view, self.partition, self.state, leader, isr)
 
@@ -210,14 +211,14 @@ class PartitionContext:
             for broker in brokers
         )
 
-    def orphans(self, brokers: frozenset[BrokerId]) -> tuple[records.Record, ...]:
+    def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
         """Return a record for each replica whose deletion was not confirmed."""
         return self.orphan_records(
             (b, "not live" if b not in self.view.cluster.brokers else "not confirmed")
             for b in sorted(brokers)
         )
 
-    def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[records.Record, ...]:
+    def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
         """Return the records of replicas that may still be on disk, each with its reason."""
         return orphan_records.orphan_records(self.view, self.partition, left)
 

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from controller.core import effects, model, records
+from controller.core import effects, model
 from controller.core.disks import disk_space
 from controller.core.disks.directory_ledger import Answer, BrokerDirs
 from controller.core.disks.log_directories import epoch_of
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Replicas
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import move_throttle_gate
-from controller.core.reassignments import phases
+from controller.core.reassignments import phases, records
 from controller.core.reassignments.step_start import StepStart
-from controller.core.records import Change
+from controller.core.records import Change, Record
 
 RETRY_S: Final = 10.0
 """How soon a directory is requested again that a broker refused, in seconds."""
@@ -134,7 +134,7 @@ class ReplicaPlacement(StepStart):
             return self._put_off(blocked)
         if not requests and moving == phase.moving:
             return blocked
-        entered: tuple[records.Record, ...] = ()
+        entered: tuple[Record, ...] = ()
         if moving != phase.moving:
             entered = (self.phase(phases.Placing(moving), "moves between directories"),)
         noted = records.BlockedRecord(self.partition, blocked, self.now)

@@ -16,12 +16,13 @@ from itertools import chain, islice
 from math import ceil, inf
 from typing import Any, Final
 
-from controller.core import effects, records, wakeups
+from controller.core import effects, wakeups
 from controller.core.disks.disk_space import fill_of_brokers
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
 from controller.core.pacing import controls, holds, limits_in_force
 from controller.core.pacing.budget import Budget
-from controller.core.reassignments import delegated, native
+from controller.core.reassignments import delegated, native, records
+from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -45,20 +46,20 @@ def start_pending(
     now: Instant,
     budget: Budget,
     respecified: Collection[TopicPartition],
-) -> records.Decision:
+) -> Decision:
     """
     Give free slots to pending reassignments, a part of them at a time if there are very many.
 
     The scan ends when all were considered: none can begin until something changes.
     """
-    changes: list[records.Change] = []
+    changes: list[Change] = []
     passed: list[TopicPartition] = []
     refused: set[tuple[BlockedBy, tuple[Hashable, ...]]] = set()
     ranks = _ranks(view, now)
     share = max(SCAN_MAX // max(len(ranks), 1), 1)
     for partition in chain.from_iterable(islice(line, share) for _, line in ranks):
         if not budget.has_slot:
-            return records.Decision(tuple(changes))
+            return Decision(tuple(changes))
         passed.append(partition)
         noted = view.work.reassignments[partition].blocked
         if noted is not None and (
@@ -76,17 +77,17 @@ def start_pending(
         changes += step_or_wait(view, partition, step, now)
     scans = max((ceil(length / share) for length, _ in ranks), default=1)
     if scans == 1:
-        return records.Decision(tuple(changes))
+        return Decision(tuple(changes))
     is_first = due.capacity or due.claimed
     left = max((scans if is_first else view.work.scans_left) - 1, 0)
-    changes.append(records.Change((records.StartSkippedRecord(tuple(passed), left),)))
+    changes.append(Change((records.StartSkippedRecord(tuple(passed), left),)))
     again = (effects.SetTimer(wakeups.SCAN_TIMER, Instant(now + SCAN_EVERY_S)),) if left else ()
-    return records.Decision(tuple(changes), again)
+    return Decision(tuple(changes), again)
 
 
 def advance(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
-) -> records.Change | Blocked | None:
+) -> Change | Blocked | None:
     """Return the next change of a reassigning partition, or what it waits for."""
     if view.is_native:
         return native.advance(view, partition, now, budget)
@@ -96,16 +97,16 @@ def advance(
 def step_or_wait(
     view: ClusterView,
     partition: TopicPartition,
-    step: records.Change | Blocked | None,
+    step: Change | Blocked | None,
     now: Instant,
-) -> tuple[records.Change, ...]:
+) -> tuple[Change, ...]:
     """Return the step itself, or the record of what it waits for, where that is news."""
-    if isinstance(step, records.Change):
+    if isinstance(step, Change):
         return (step,)
     reassignment = view.work.reassignments.get(partition)
     if reassignment is None or reassignment.blocked == step:
         return ()
-    return (records.Change((records.BlockedRecord(partition, step, now),)),)
+    return (Change((records.BlockedRecord(partition, step, now),)),)
 
 
 def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPartition]]]:
@@ -128,15 +129,15 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
 # --- the order of pending partitions -------------------------------------------------------------
 
 
-def order_pending(view: ClusterView) -> records.Decision:
+def order_pending(view: ClusterView) -> Decision:
     """Return the record that sorts every line, where the order is not that of submission."""
     if (
         limits_in_force.order_of(view) is controls.QueueOrder.SUBMITTED
         or not view.tenure.waiting
         or not view.work.sizes
     ):
-        return records.Decision()
-    return records.Decision((records.Change((records.PendingSortedRecord(),)),))
+        return Decision()
+    return Decision((Change((records.PendingSortedRecord(),)),))
 
 
 def sort_pending(view: ClusterView) -> None:

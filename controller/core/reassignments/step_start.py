@@ -7,14 +7,15 @@ Every step starts here: an ordinary one, one found in a topic znode, and a retar
 
 from __future__ import annotations
 
-from controller.core import records
 from controller.core.model import Blocked, BlockedBy, BrokerId, PartitionAssignment, Replicas
 from controller.core.pacing.budget import Budget
-from controller.core.reassignments import phases
+from controller.core.pacing.records import LeaderMovedRecord
+from controller.core.reassignments import phases, records
 from controller.core.reassignments.partition_context import PartitionContext
 from controller.core.reassignments.retarget import retargeted_step
 from controller.core.reassignments.steps import Step
-from controller.core.records import Change
+from controller.core.records import Change, Record
+from controller.core.topics.records import AssignmentRecord
 
 
 class StepStart(PartitionContext):
@@ -42,7 +43,7 @@ class StepStart(PartitionContext):
     def open_step(
         self,
         assignment: PartitionAssignment,
-        before: tuple[records.Record, ...],
+        before: tuple[Record, ...],
         cause: str,
         budget: Budget,
     ) -> Change | Blocked:
@@ -66,7 +67,7 @@ class StepStart(PartitionContext):
         self,
         assignment: PartitionAssignment,
         leader: BrokerId | None,
-        before: tuple[records.Record, ...],
+        before: tuple[Record, ...],
         cause: str,
         budget: Budget,
     ) -> Change | Blocked:
@@ -82,9 +83,9 @@ class StepStart(PartitionContext):
             budget: Leader moves are counted against it.
 
         """
-        written: tuple[records.Record, ...] = (*before, *self.approval_used(), *self.listing())
+        written: tuple[Record, ...] = (*before, *self.approval_used(), *self.listing())
         if assignment != self.assignment:
-            written += (records.AssignmentRecord(self.partition, assignment),)
+            written += (AssignmentRecord(self.partition, assignment),)
         for broker in assignment.adding_replicas:
             orphan = self.view.work.orphans.get((broker, self.partition))
             if orphan is not None:
@@ -110,7 +111,7 @@ class StepStart(PartitionContext):
 
     def moved_leader(
         self, leader: BrokerId, budget: Budget
-    ) -> tuple[records.LeaderMovedRecord, ...] | Blocked:
+    ) -> tuple[LeaderMovedRecord, ...] | Blocked:
         """Return the record of a leader move, or the limit that forbids it now."""
         old = self.state.leader
         if leader == old:
@@ -119,7 +120,7 @@ class StepStart(PartitionContext):
         if blocked is not None:
             return blocked
         budget.move_leader(old, leader)
-        return (records.LeaderMovedRecord((old, leader), self.now),)
+        return (LeaderMovedRecord((old, leader), self.now),)
 
     def retargeted(self, budget: Budget) -> Change | Blocked | None:
         """Retarget a step that does not lead to the present target, or lacks room on a disk."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from controller.core import model, records
+from controller.core import model
 from controller.core.disks import log_directories
 from controller.core.model import (
     BrokerId,
@@ -25,8 +25,9 @@ from controller.core.model import (
 )
 from controller.core.reassignments.gates import ids
 from controller.core.reassignments.model import Reassignment
-from controller.core.records import Change
-from controller.core.requests import approvals, outcomes
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Record
+from controller.core.requests import approvals, outcomes, records
 from controller.core.requests.model import PlanNode, kind_of
 from controller.core.view import ClusterView
 
@@ -395,10 +396,10 @@ def _has_ended(running: Reassignment, assignment: model.PartitionAssignment) -> 
 
 def accepted(
     view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
-) -> tuple[records.Record, ...]:
+) -> tuple[Record, ...]:
     """Return the records of an accepted entry; a replaced request gets an outcome."""
-    written: tuple[records.Record, ...] = (
-        records.SpecRecord(partition, spec),
+    written: tuple[Record, ...] = (
+        SpecRecord(partition, spec),
         records.AcceptedRecord(
             spec.request, model.AcceptedEntry(partition, spec.original, spec.target)
         ),
@@ -426,13 +427,11 @@ def summary_of_unreadable(refusal: model.Refusal, raw: bytes) -> outcomes.Summar
     )
 
 
-def found_done(
-    partition: TopicPartition, spec: model.ReassignmentSpec
-) -> tuple[records.Record, ...]:
+def found_done(partition: TopicPartition, spec: model.ReassignmentSpec) -> tuple[Record, ...]:
     """Return the end of an entry that is at its target already; its row counts it."""
     there = model.AcceptedEntry(partition, spec.target, spec.target)
     return (
-        records.SpecEndedRecord(partition, None, spec.request, "done"),
+        SpecEndedRecord(partition, None, spec.request, "done"),
         records.AcceptedRecord(spec.request, there),
     )
 

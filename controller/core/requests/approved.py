@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core import records
 from controller.core.model import LogDirs, Replicas, TopicPartition
-from controller.core.requests import approvals, atomic, submission_parts
+from controller.core.records import Change, Record
+from controller.core.requests import approvals, atomic, records, submission_parts
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 
 
-def verify(view: ClusterView, submission: Submission) -> list[records.Change] | str | None:
+def verify(view: ClusterView, submission: Submission) -> list[Change] | str | None:
     """
     Verify a request that names an approval, of which this part is still there.
 
@@ -41,15 +41,15 @@ def verify(view: ClusterView, submission: Submission) -> list[records.Change] | 
     return None
 
 
-def _opening(parts: list[Submission]) -> records.Change:
-    written: list[records.Record] = []
+def _opening(parts: list[Submission]) -> Change:
+    written: list[Record] = []
     for part in parts:
         opened = replace(submission_parts.part_of(part), approved_version=part.version)
         written += (
             records.PartRecord(part.request, opened),
             records.SubmissionReliedRecord(part.name, part.version),
         )
-    return records.Change(tuple(written))
+    return Change(tuple(written))
 
 
 def _mismatch(submission: Submission, parts: list[Submission]) -> str | None:

@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from controller.core import model, records
+from controller.core import model
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphan_records import left_where_it_stands
-from controller.core.requests import acceptance, approvals, submission_parts
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Record
+from controller.core.requests import acceptance, approvals, records, submission_parts
 from controller.core.requests.model import AtomicCheck, TopicCheck
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
@@ -26,7 +28,7 @@ from controller.core.view import ClusterView
 
 def _take_back(
     view: ClusterView, partition: TopicPartition, running: Reassignment, because: str
-) -> records.Change | None:
+) -> Change | None:
     """
     Take an accepted entry of a refused request back; None where that is under way.
 
@@ -46,17 +48,17 @@ def _take_back(
         is_there = False
     if original and (running.may_be_made or not is_there):
         back = spec.rolled_back(original, request)
-        return records.Change((records.SpecRecord(partition, back),), partition=partition)
+        return Change((SpecRecord(partition, back),), partition=partition)
     entry = acceptance.entry_text(partition, spec.target)
     refusal = model.Refusal(
         request, entry, model.RefusalReason.ATOMIC, because, partition, was_accepted=True
     )
-    ended = records.SpecEndedRecord(partition, spec.version, request, "refused", stands=True)
+    ended = SpecEndedRecord(partition, spec.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
-    return records.Change((*left, ended, records.RefusalRecord((refusal,))), partition=partition)
+    return Change((*left, ended, records.RefusalRecord((refusal,))), partition=partition)
 
 
-def take_back(view: ClusterView, request: RequestId, because: str) -> list[records.Change]:
+def take_back(view: ClusterView, request: RequestId, because: str) -> list[Change]:
     """Take back every accepted entry of a request, of any of its parts."""
     of_it = [(p, r) for p, r in view.work.reassignments.items() if r.spec.request == request]
     changes = (_take_back(view, partition, running, because) for partition, running in of_it)
@@ -133,7 +135,7 @@ def _topic_check(view: ClusterView, name: str) -> TopicCheck | None:
 
 def atomic_refused(
     view: ClusterView, submission: Submission, refused: list[model.Refusal]
-) -> list[records.Change]:
+) -> list[Change]:
     """
     Refuse a part of an atomic request: its own bad entries, and the others because of them.
 
@@ -147,20 +149,16 @@ def atomic_refused(
     rest = 0
     for partition in submission.entries:
         if partition in own and partition not in settled:
-            changes.append(
-                records.Change((records.RefusalRecord((own[partition],)),), partition=partition)
-            )
+            changes.append(Change((records.RefusalRecord((own[partition],)),), partition=partition))
         elif partition not in settled:
             rest += 1
     changes += take_back(view, request, because)
     if changes:
         return changes
-    last: tuple[records.Record, ...] = ()
+    last: tuple[Record, ...] = ()
     if rest:
         others = model.Refusal(
             request, f"{rest} other entries", model.RefusalReason.ATOMIC, because, None, rest
         )
         last = (records.RefusalRecord((others,)),)
-    return [
-        records.Change((*last, records.SubmissionEndedRecord(submission.name, submission.version)))
-    ]
+    return [Change((*last, records.SubmissionEndedRecord(submission.name, submission.version)))]

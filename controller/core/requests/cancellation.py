@@ -21,12 +21,20 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
-from controller.core import model, options, records
+from controller.core import model, options
 from controller.core.model import Instant, RequestId, Route, TopicPartition
 from controller.core.reassignments import gates, orphan_records
 from controller.core.reassignments.model import Reassignment
-from controller.core.records import Change, Decision
-from controller.core.requests import approvals, legacy_plan, outcomes, submission_parts, undo
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Decision, Record
+from controller.core.requests import (
+    approvals,
+    legacy_plan,
+    outcomes,
+    records,
+    submission_parts,
+    undo,
+)
 from controller.core.requests.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
 
@@ -205,7 +213,7 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     back = replace(spec.rolled_back(spec.original, cancellation.request), topic_czxid=czxid)
     if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
-    written: tuple[records.Record, ...] = (records.SpecRecord(partition, back),)
+    written: tuple[Record, ...] = (SpecRecord(partition, back),)
     if intake.legacy is not None and partition in intake.legacy.entries:
         # Otherwise a Kafka controller that takes over would start it again.
         written += (records.LegacyEntryRecord(partition, spec.original),)
@@ -223,9 +231,9 @@ def _end_unbegun(
     outcome = model.PartitionOutcome(
         spec.request, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
     )
-    written: tuple[records.Record, ...] = (
+    written: tuple[Record, ...] = (
         *orphan_records.left_where_it_stands(view, partition, reassignment),
-        records.SpecEndedRecord(
+        SpecEndedRecord(
             partition, spec.version, spec.request, model.OutcomeKind.CANCELLED, stands=True
         ),
         records.PartitionOutcomeRecord(outcome),

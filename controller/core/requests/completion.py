@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from controller.core import effects, records
+from controller.core import effects
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
-from controller.core.requests import outcomes
+from controller.core.records import Change, Decision
+from controller.core.requests import outcomes, records
 from controller.core.requests.model import Request
 from controller.core.requests.submission_parts import shares_name
 from controller.core.view import ClusterView
@@ -46,12 +47,12 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Sum
     )
 
 
-def conclude(view: ClusterView, now: Instant) -> records.Decision:
+def conclude(view: ClusterView, now: Instant) -> Decision:
     """Write the outcome of every request that has ended, and delete the oldest outcomes."""
     work = view.work
     changes = [
         _withdrawn(name, request)
-        or records.Change((records.RequestOutcomeRecord(summary_of(view, name, now)),))
+        or Change((records.RequestOutcomeRecord(summary_of(view, name, now)),))
         for name, request in work.requests.items()
         if _is_over(view, name, request, now)
     ]
@@ -62,12 +63,10 @@ def conclude(view: ClusterView, now: Instant) -> records.Decision:
     ]
     surplus = len(work.ended) - view.options.outcomes_kept
     changes += [
-        records.Change(
-            (records.RequestOutcomeForgottenRecord(name, ended.first, ended.is_one_multi),)
-        )
+        Change((records.RequestOutcomeForgottenRecord(name, ended.first, ended.is_one_multi),))
         for name, ended in islice(work.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
-    return records.Decision(tuple(changes), tuple(following))
+    return Decision(tuple(changes), tuple(following))
 
 
 def _may_turn_up(request: Request, now: Instant) -> bool:
@@ -76,7 +75,7 @@ def _may_turn_up(request: Request, now: Instant) -> bool:
     return is_waited_for and request.unsettled > 0 and now < request.since + WITHDRAWN_PATIENCE_S
 
 
-def _withdrawn(name: RequestId, request: Request) -> records.Change | None:
+def _withdrawn(name: RequestId, request: Request) -> Change | None:
     """Refuse the entries that cannot be accepted any more: their znode is gone."""
     left = request.unsettled
     if request.kind != "request" or not left:
@@ -89,7 +88,7 @@ def _withdrawn(name: RequestId, request: Request) -> records.Change | None:
         None,
         left,
     )
-    return records.Change((records.RefusalRecord((refusal,)),))
+    return Change((records.RefusalRecord((refusal,)),))
 
 
 def _is_over(  # noqa: PLR0911 - one return per rule

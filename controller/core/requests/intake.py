@@ -11,24 +11,24 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from controller.core import events
 from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
 from controller.core.pacing.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
+from controller.core.pacing.records import ControlsRead, WallClockRead
 from controller.core.pacing.throttle_records import note_all_throttles
-from controller.core.requests import outcomes, request_records
+from controller.core.requests import outcomes, records, request_records
 from controller.core.requests.model import PlanNode, Request, kind_of
 from controller.core.view import ClusterView
 
 Intake = (
-    events.SubmissionsListed
-    | events.SubmissionsRead
-    | events.CancellationRead
-    | events.KillSwitchRead
-    | events.QueueRead
-    | events.ControlsRead
-    | events.HistoryRead
-    | events.AcceptedRead
-    | events.WallClockRead
+    records.SubmissionsListed
+    | records.SubmissionsRead
+    | records.CancellationRead
+    | records.KillSwitchRead
+    | records.QueueRead
+    | ControlsRead
+    | records.HistoryRead
+    | records.AcceptedRead
+    | WallClockRead
 )
 
 
@@ -36,14 +36,14 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
     """Fold one event into the view."""
     session, intake = view.session, view.intake
     match event:
-        case events.SubmissionsListed(names=names):
+        case records.SubmissionsListed(names=names):
             session.submissions_listed = names
             for name in [n for n in session.submissions if n not in names]:
                 del session.submissions[name]
                 session.judged.pop(name, None)
             session.asked_submissions &= names
             session.left_submissions &= names
-        case events.SubmissionsRead(submissions=read):
+        case records.SubmissionsRead(submissions=read):
             listed = session.submissions_listed or frozenset()
             for name, submission in read.items():
                 if submission is not None and name in listed:
@@ -52,7 +52,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
                 else:
                     session.asked_submissions.discard(name)
             session.submissions = dict(sorted(session.submissions.items()))
-        case events.CancellationRead(cancellation=cancellation):
+        case records.CancellationRead(cancellation=cancellation):
             session.cancellation_read = True
             intake.cancellation_stale = False
             ended_already = (
@@ -61,21 +61,21 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             intake.cancellation = None if ended_already else cancellation
             # It may select entries of theirs that could not be refused.
             session.left_submissions.clear()
-        case events.KillSwitchRead(is_on=is_on):
+        case records.KillSwitchRead(is_on=is_on):
             session.kill_switch = is_on
             session.left_submissions.clear()
-        case events.QueueRead(plan=plan):
+        case records.QueueRead(plan=plan):
             _queue(view, plan)
-        case events.ControlsRead(controls=controls):
+        case ControlsRead(controls=controls):
             intake.controls = _understood(view, controls)
             intake.controls_known = intake.controls_known or not controls.unreadable
             session.controls_read = True
             note_all_throttles(view)
-        case events.HistoryRead():
+        case records.HistoryRead():
             _history(view, event, now)
-        case events.AcceptedRead():
+        case records.AcceptedRead():
             _accepted(view, event, now)
-        case events.WallClockRead(unix_s=unix_s):
+        case WallClockRead(unix_s=unix_s):
             view.cluster.wall = (now, unix_s)
         case _:
             assert_never(event)
@@ -134,7 +134,7 @@ def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
     intake.queue = PlanNode.of(plan)
 
 
-def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None:
+def _history(view: ClusterView, event: records.HistoryRead, now: Instant) -> None:
     view.own_records.history_read = True
     oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
     view.work.ended = dict(oldest_first)
@@ -144,7 +144,7 @@ def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None
         _ended_elsewhere(view, name)
 
 
-def _accepted(view: ClusterView, event: events.AcceptedRead, now: Instant) -> None:
+def _accepted(view: ClusterView, event: records.AcceptedRead, now: Instant) -> None:
     if event.request in view.work.unlearned:
         view.work.unlearned.discard(event.request)
         settled = view.work.request_of(event.request, now).settled

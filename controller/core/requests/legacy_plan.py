@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.core import effects, options, records
+from controller.core import effects, options
 from controller.core.disks import log_directories
 from controller.core.model import Instant, Refusal, RefusalReason, Route, TopicPartition
 from controller.core.reassignments import foreign
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphan_records import left_where_it_stands
-from controller.core.records import Change, Decision
-from controller.core.requests import acceptance, completion
+from controller.core.reassignments.records import ForeignAdoptedRecord, SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Decision, Record
+from controller.core.requests import acceptance, completion, records
 from controller.core.requests.model import PlanNode
 from controller.core.topics import topic_configs
 from controller.core.topics.model import Topic
@@ -89,7 +90,7 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
         partition,
         was_accepted=True,
     )
-    written: tuple[records.Record, ...] = (
+    written: tuple[Record, ...] = (
         *left_where_it_stands(view, partition, reassignment),
         ended(partition, reassignment, "dropped"),
         records.RefusalRecord((refusal,)),
@@ -97,12 +98,10 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     return Change(written, partition=partition)
 
 
-def ended(
-    partition: TopicPartition, reassignment: Reassignment, outcome: str
-) -> records.SpecEndedRecord:
+def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -> SpecEndedRecord:
     """Return the end of a reassignment that did not reach its target."""
     spec = reassignment.spec
-    return records.SpecEndedRecord(partition, spec.version, spec.request, outcome)
+    return SpecEndedRecord(partition, spec.version, spec.request, outcome)
 
 
 def _tidy(
@@ -190,10 +189,10 @@ def adopt_foreign(view: ClusterView) -> Decision:
             if not assignment.is_reassigning or partition in view.work.reassignments:
                 continue
             spec = foreign.foreign_spec(assignment, topic.czxid)
-            adopted = records.SpecRecord(partition, spec)
+            adopted = SpecRecord(partition, spec)
             changes.append(Change((adopted,), partition=partition))
     if not any(_is_awaited(view, name, topic) for name, topic in session.topics.items()):
-        changes.append(Change((records.ForeignAdoptedRecord(),)))
+        changes.append(Change((ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))
 
 

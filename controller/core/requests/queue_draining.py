@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from controller.core import effects, model, records
+from controller.core import effects, model
 from controller.core.disks import log_directories
 from controller.core.model import (
     BrokerId,
@@ -24,7 +24,7 @@ from controller.core.model import (
 from controller.core.pacing.limits_in_force import in_flight_max
 from controller.core.reassignments.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.records import Change, Decision
-from controller.core.requests import acceptance, cancellation
+from controller.core.requests import acceptance, cancellation, records
 from controller.core.requests.model import PlanNode
 from controller.core.topics import topic_configs
 from controller.core.view import ClusterView

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core import records, wakeups
+from controller.core import wakeups
 from controller.core.model import Instant, PartitionOutcome, Refusal, Zxid
-from controller.core.requests import outcomes
+from controller.core.requests import outcomes, records
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 

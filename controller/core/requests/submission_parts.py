@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core import records
 from controller.core.model import Refusal, RefusalReason, RequestId, TopicPartition
-from controller.core.requests import outcomes
+from controller.core.records import Change
+from controller.core.requests import outcomes, records
 from controller.core.requests.acceptance import malformed, summary_of_unreadable
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
@@ -29,12 +29,12 @@ def settled_count(view: ClusterView, submission: Submission) -> int:
     return sum(p in settled for p in submission.entries)
 
 
-def opening(view: ClusterView, submission: Submission) -> list[records.Change]:
+def opening(view: ClusterView, submission: Submission) -> list[Change]:
     """Return the change that opens a part, once: its number of entries, then its malformed ones."""
     known = view.work.requests.get(submission.request)
     if known is not None and submission.name in known.parts:
         return malformed(view, submission.request, malformed_in(submission))
-    return [records.Change((records.PartRecord(submission.request, part_of(submission)),))]
+    return [Change((records.PartRecord(submission.request, part_of(submission)),))]
 
 
 def part_of(submission: Submission) -> outcomes.Part:
@@ -72,7 +72,7 @@ def shares_name(view: ClusterView, submission: Submission) -> bool:
     )
 
 
-def name_freed(view: ClusterView, submission: Submission) -> list[records.Change] | None:
+def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None:
     """
     Return how the name of a request that has ended becomes free for a later one; None if it is.
 
@@ -87,7 +87,7 @@ def name_freed(view: ClusterView, submission: Submission) -> list[records.Change
     there = records.SubmissionReliedRecord(submission.name, submission.version)
     former = view.work.ended[request]
     return [
-        records.Change(
+        Change(
             (
                 records.RequestOutcomeForgottenRecord(request, former.first, former.is_one_multi),
                 there,
@@ -96,20 +96,20 @@ def name_freed(view: ClusterView, submission: Submission) -> list[records.Change
     ]
 
 
-def unreadable(view: ClusterView, submission: Submission, why: str) -> records.Change:
+def unreadable(view: ClusterView, submission: Submission, why: str) -> Change:
     """Refuse a znode that cannot be decoded at all; its content is kept in the outcome."""
     request = RequestId(submission.name)
     known = view.work.requests.get(request)
     if known is not None and submission.name in known.parts:
         # It was readable when its acceptance began.
-        return records.Change((records.SubmissionEndedRecord(submission.name, submission.version),))
+        return Change((records.SubmissionEndedRecord(submission.name, submission.version),))
     refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
     return _whole_refused(submission, refusal, submission.raw)
 
 
-def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> records.Change:
+def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> Change:
     """End a znode with an outcome of its own only."""
-    return records.Change(
+    return Change(
         (
             records.SubmissionEndedRecord(submission.name, submission.version),
             records.RefusalRecord((refusal,)),
@@ -128,7 +128,7 @@ def is_surplus(view: ClusterView, submission: Submission) -> bool:
     return len(known.parts) >= known.options.parts
 
 
-def surplus(view: ClusterView, submission: Submission) -> records.Change:
+def surplus(view: ClusterView, submission: Submission) -> Change:
     """Refuse a part in excess."""
     known = view.work.requests.get(submission.request)
     count = "all its parts" if known is None else f"{known.options.parts} parts"

@@ -13,17 +13,19 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 
-from controller.core import effects, model, records
+from controller.core import effects, model
 from controller.core.disks import log_directories
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.reassignments.foreign import refusal_for_foreign, waits_for_foreign
-from controller.core.records import Change, Decision
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Decision, Record
 from controller.core.requests import (
     acceptance,
     approvals,
     approved,
     atomic,
     cancellation,
+    records,
     submission_parts,
 )
 from controller.core.requests.acceptance import cycle_share
@@ -119,7 +121,7 @@ def _whole_refused(
             return taken if view.tenure.held is not None else []
     left = max(len(submission.entries) - submission_parts.settled_count(view, submission), 0)
     refusal = model.Refusal(submission.request, f"all {left} entries", reason, detail, None, left)
-    written: tuple[records.Record, ...] = (records.RefusalRecord((refusal,)),) if left else ()
+    written: tuple[Record, ...] = (records.RefusalRecord((refusal,)),) if left else ()
     return [Change((*written, records.SubmissionEndedRecord(submission.name, submission.version)))]
 
 
@@ -170,7 +172,7 @@ def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Cha
     for change in changes:
         partition = change.partition
         takes = partition is not None and any(
-            isinstance(r, records.SpecRecord | records.SpecEndedRecord) for r in change.records
+            isinstance(r, SpecRecord | SpecEndedRecord) for r in change.records
         )
         if partition is None or not takes or _is_refusal(change):
             yield change

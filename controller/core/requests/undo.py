@@ -17,10 +17,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from controller.core import effects, model, records
+from controller.core import effects, model
 from controller.core.model import Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.pacing.limits_in_force import own_throttle
-from controller.core.requests import outcomes, submissions
+from controller.core.reassignments.records import SpecRecord
+from controller.core.records import Change
+from controller.core.requests import outcomes, records, submissions
 from controller.core.requests.acceptance import refusal_of
 from controller.core.topics import topic_configs
 from controller.core.topics.model import Topic
@@ -30,17 +32,15 @@ UNDO_PART: Final = str(2**31 - 1)
 """The part with the options of the rollback: a version that no cancel znode will have."""
 
 
-def skipped(
-    cancellation: submissions.Cancellation, partition: TopicPartition, why: str
-) -> records.Change:
+def skipped(cancellation: submissions.Cancellation, partition: TopicPartition, why: str) -> Change:
     """Record that a partition is not rolled back, and why."""
     outcome = model.PartitionOutcome(
         cancellation.request, partition, model.OutcomeKind.SKIPPED, why
     )
-    return records.Change((records.PartitionOutcomeRecord(outcome),), partition=partition)
+    return Change((records.PartitionOutcomeRecord(outcome),), partition=partition)
 
 
-def _is_skip(change: records.Change) -> bool:
+def _is_skip(change: Change) -> bool:
     return all(isinstance(r, records.PartitionOutcomeRecord) for r in change.records)
 
 
@@ -60,7 +60,7 @@ def options_of(
 
 def undo_finished(
     view: ClusterView, cancellation: submissions.Cancellation, chunk: int, now: Instant
-) -> tuple[list[records.Change], tuple[effects.Effect, ...]]:
+) -> tuple[list[Change], tuple[effects.Effect, ...]]:
     """
     Give finished partitions their original replicas as a new target, in chunks.
 
@@ -73,7 +73,7 @@ def undo_finished(
         return [], tuple(effects.ReadAccepted(name) for name in unread if name not in asked)
     known = view.work.requests.get(cancellation.request)
     skipped_before = known.endings if known is not None else {}
-    changes: list[records.Change] = []
+    changes: list[Change] = []
     unknown: set[str] = set()
     for partition, entries in _by_partition(view, cancellation, names).items():
         if len(changes) >= chunk:
@@ -115,7 +115,7 @@ def _with_history(view: ClusterView) -> set[RequestId]:
 
 def _opened(
     view: ClusterView, cancellation: submissions.Cancellation, names: Iterable[RequestId]
-) -> records.Change:
+) -> Change:
     """Record the options of the rollback before its first step."""
     intake = view.intake
     asked = {n: intake.accepted[n].options for n in names if intake.accepted[n].entries}
@@ -129,7 +129,7 @@ def _opened(
         max_partitions_in_flight=min(limits, default=None),
     )
     part = outcomes.Part(UNDO_PART, 0, cancellation.created_ms, options)
-    return records.Change((records.PartRecord(cancellation.request, part),))
+    return Change((records.PartRecord(cancellation.request, part),))
 
 
 def _smallest(
@@ -178,7 +178,7 @@ def _undo(  # noqa: PLR0911 - one return per case
     partition: TopicPartition,
     entries: list[Past],
     unknown: set[str],
-) -> records.Change | None:
+) -> Change | None:
     """
     Return the rollback of a finished partition, a reason to skip it, or None: nothing to do.
 
@@ -216,8 +216,8 @@ def _undo(  # noqa: PLR0911 - one return per case
         original, now, cancellation.request, Route.REQUEST, topic_czxid=topic.czxid
     )
     there = model.AcceptedEntry(partition, now, original)
-    return records.Change(
-        (records.SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),
+    return Change(
+        (SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),
         partition=partition,
     )
 

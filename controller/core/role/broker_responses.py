@@ -11,10 +11,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
-from controller.core import events, wakeups
+from controller.core import wakeups
 from controller.core.deletions import deletion_facts
 from controller.core.disks.disk_reservations import log_dropped
 from controller.core.leadership import unclean_election
+from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     AlterOutcome,
@@ -26,6 +27,12 @@ from controller.core.model import (
 from controller.core.pacing import isr_health
 from controller.core.reassignments import phases
 from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.records import (
+    AlterationsWithdrawn,
+    ReassignmentsAltered,
+    StopReplicaAnswered,
+)
+from controller.core.role import records
 from controller.core.view import ClusterView
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
@@ -59,7 +66,7 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     return error != NONE
 
 
-def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
+def update_metadata_answered(view: ClusterView, event: records.UpdateMetadataAnswered) -> None:
     """
     Note whether a broker accepts the requests of this tenure.
 
@@ -128,7 +135,7 @@ def _is_refused_by_most(view: ClusterView) -> bool:
 
 def _is_current(
     view: ClusterView,
-    event: events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered,
+    event: LeaderAndIsrAnswered | StopReplicaAnswered | records.UpdateMetadataAnswered,
 ) -> bool:
     broker = view.cluster.brokers.get(event.broker)
     return (
@@ -136,7 +143,7 @@ def _is_current(
     )
 
 
-def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswered) -> None:
+def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> None:
     """
     Note acknowledgements of leaders and failed log directories.
 
@@ -206,9 +213,7 @@ def _is_ours(view: ClusterView, state: PartitionState) -> bool:
     return view.tenure.held is not None and state.controller_epoch == view.tenure.held.epoch
 
 
-def stop_replica_answered(
-    view: ClusterView, event: events.StopReplicaAnswered, now: Instant
-) -> None:
+def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered, now: Instant) -> None:
     """Note which dropped replicas are deleted, and which cannot be as their disk failed."""
     if not _is_current(view, event):
         return
@@ -258,9 +263,7 @@ def _orphan_answered(
             view.due.add((partition,))
 
 
-def reassignments_altered(
-    view: ClusterView, event: events.ReassignmentsAltered, now: Instant
-) -> None:
+def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: Instant) -> None:
     """Note the outcome of each alter entry: the controller's answer, or that there was none."""
     if view.tenure.held is None:
         return
@@ -294,7 +297,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
     reassignment.in_doubt = False
 
 
-def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn) -> None:
+def alterations_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
     """Note which alter entries were not sent; they are decided again."""
     for partition in event.partitions:
         reassignment = view.work.reassignments.get(partition)
@@ -307,7 +310,7 @@ def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn)
         view.due.add((partition,))
 
 
-def reassignments_probed(view: ClusterView, event: events.ReassignmentsProbed) -> None:
+def reassignments_probed(view: ClusterView, event: records.ReassignmentsProbed) -> None:
     """Note whether the cluster's controller supports AlterPartitionReassignments."""
     view.tenure.probing = False
     view.role.delegable = event.problem is None

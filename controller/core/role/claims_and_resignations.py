@@ -12,16 +12,16 @@ leads.
 
 from __future__ import annotations
 
-from controller.core import effects, options, records
+from controller.core import effects, options
 from controller.core.calls import client_calls
 from controller.core.cluster import protocols
 from controller.core.deletions import deletion_yields, pending_deletions
 from controller.core.model import START, Blocked, BlockedBy, Instant, Route
 from controller.core.pacing.holds import next_opening, request_hold
-from controller.core.records import Change, Decision
+from controller.core.records import Change, Decision, Record
 from controller.core.requests import cancellation, legacy_plan, submitted
 from controller.core.requests.queue_draining import is_standing_still
-from controller.core.role import broker_responses, eligibility, reachability
+from controller.core.role import broker_responses, eligibility, reachability, records
 from controller.core.role.engines import engine_of
 from controller.core.view import ClusterView
 
@@ -217,7 +217,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
     return _linger(view, now)
 
 
-def _resign(view: ClusterView, reason: str, *last: records.Record) -> Decision:
+def _resign(view: ClusterView, reason: str, *last: Record) -> Decision:
     """Give up the role in the middle of the work, leaving nothing for a broker to start."""
     written = (*legacy_plan.unlisted(view), *last)
     resign = effects.ResignController(reason)

@@ -10,11 +10,41 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import effects, records, wakeups
+from controller.core import effects, wakeups
+from controller.core.calls.records import ProducerIdsRecord
 from controller.core.deletions import deletion_facts
+from controller.core.deletions.records import (
+    DeletionBegunRecord,
+    DeletionMarkerEndedRecord,
+    DeletionRequestedRecord,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+)
+from controller.core.leadership.records import (
+    IsrRecord,
+    NotificationsDeletedRecord,
+    PreferredTriedRecord,
+    StateCreatedRecord,
+    StateRecord,
+)
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
+from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
 from controller.core.pacing.throttle_records import applied_throttle_rejected, throttles_refused
+from controller.core.reassignments.records import (
+    OrphanEndedRecord,
+    PhaseRecord,
+    SpecEndedRecord,
+    SpecRecord,
+)
+from controller.core.records import Change
 from controller.core.requests import request_records
+from controller.core.requests.records import SubmissionEndedRecord, SubmissionReliedRecord
+from controller.core.topics.records import (
+    AssignmentRecord,
+    TopicCreatedRecord,
+    TopicGrownRecord,
+    TopicIdRecord,
+)
 from controller.core.topics.topic_creation import note_topic
 from controller.core.view import ClusterView
 
@@ -22,16 +52,16 @@ LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
 """When the deletion of a submitted znode is tried again after a failure, in seconds."""
 _COMES_NEXT: Final = (
-    records.AssignmentRecord,
-    records.SpecEndedRecord,
-    records.PhaseRecord,
-    records.StateRecord,
+    AssignmentRecord,
+    SpecEndedRecord,
+    PhaseRecord,
+    StateRecord,
 )
 """A reassignment cannot continue without these records; its others belong to requests."""
 
 
 def invalidate(  # noqa: C901, PLR0912 - one arm per record
-    view: ClusterView, change: records.Change, overtaken: str | None = None
+    view: ClusterView, change: Change, overtaken: str | None = None
 ) -> list[effects.Effect]:
     """
     Invalidate the basis of a rejected change; return the reads that restore it.
@@ -50,53 +80,48 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
     following: list[effects.Effect] = []
     for record in change.records:
         match record:
-            case records.AssignmentRecord(partition=partition):
+            case AssignmentRecord(partition=partition):
                 topics[partition.topic] = None
-            case records.TopicIdRecord(topic=topic):
+            case TopicIdRecord(topic=topic):
                 topics[topic] = None
-            case records.DeletionRequestedRecord(result=result):
+            case DeletionRequestedRecord(result=result):
                 # The topic is gone, or its deletion is already requested.
                 topics[result.name] = None
             case (
-                records.StateRecord(partition=partition)
-                | records.StateCreatedRecord(partition=partition)
-                | records.IsrRecord(partition=partition)
+                StateRecord(partition=partition)
+                | StateCreatedRecord(partition=partition)
+                | IsrRecord(partition=partition)
             ):
                 _distrust(view, partition)
                 states[partition] = None
-            case (
-                records.SpecRecord(partition=partition)
-                | records.SpecEndedRecord(partition=partition)
-            ):
+            case SpecRecord(partition=partition) | SpecEndedRecord(partition=partition):
                 # The topic may have changed since the record was decided on it.
                 view.own_records.unconfirmed_specs.add(partition)
                 topics[partition.topic] = None
-            case records.NotificationsDeletedRecord(kind=kind, names=names):
+            case NotificationsDeletedRecord(kind=kind, names=names):
                 # One of them is gone already: the rest is read with the next change.
                 left = cluster.notifications.get(kind, ())
                 cluster.notifications[kind] = tuple(n for n in left if n not in names)
-            case (
-                records.SubmissionReliedRecord(name=name) | records.SubmissionEndedRecord(name=name)
-            ):
+            case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
                 # Its client changed it, which is not watched, or deleted it.
                 request_records.forget_submission(view, name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
-            case records.TopicCreatedRecord(result=result):
+            case TopicCreatedRecord(result=result):
                 _creation_rejected(view, result.name, exists=overtaken == result.name)
             case (
-                records.DeletionBegunRecord(topic=topic)
-                | records.PartitionZnodesDeletedRecord(topic=topic)
-                | records.TopicDeletedRecord(topic=topic)
+                DeletionBegunRecord(topic=topic)
+                | PartitionZnodesDeletedRecord(topic=topic)
+                | TopicDeletedRecord(topic=topic)
             ):
                 # The marker is gone, or the topic or its znodes are others.
                 deletion_facts.restart(view, topic)
                 topics[topic] = None
-            case records.DeletionMarkerEndedRecord(topic=topic):
+            case DeletionMarkerEndedRecord(topic=topic):
                 # It is gone, which the next read of the markers shows.
                 deletion_facts.marker_ended(view, topic)
-            case records.ProducerIdsRecord():
+            case ProducerIdsRecord():
                 view.tenure.producer_ids = None
-            case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
+            case AppliedThrottleRecord() | AppliedThrottleEndedRecord():
                 following.append(applied_throttle_rejected(view, record))
             case _:
                 pass
@@ -123,7 +148,7 @@ def _creation_rejected(view: ClusterView, name: str, *, exists: bool) -> None:
 
 
 def set_aside(
-    view: ClusterView, change: records.Change, path: str, why: str, now: Instant
+    view: ClusterView, change: Change, path: str, why: str, now: Instant
 ) -> list[effects.Effect]:
     """
     Note that a change was rejected for a reason that no read shows; return the effects of retrying.
@@ -148,28 +173,25 @@ def set_aside(
     following: list[effects.Effect] = []
     for record in change.records:
         match record:
-            case records.OrphanEndedRecord(orphan=orphan):
+            case OrphanEndedRecord(orphan=orphan):
                 # Its broker is asked once more, and confirms again that no log is left.
                 tenure.orphans_tried.discard(orphan)
-            case records.PreferredTriedRecord(partitions=partitions):
+            case PreferredTriedRecord(partitions=partitions):
                 # The role is not held for it. The znode stays for the next controller.
                 for partition in partitions:
                     tenure.preferred.pop(partition, None)
                 tenure.preferred_version = None
                 wakeups.wake(view.due, wakeups.Finding.ELECTION_GIVEN_UP)
             case (
-                records.TopicCreatedRecord(ticket=ticket, result=result)
-                | records.TopicGrownRecord(ticket=ticket, result=result)
-                | records.DeletionRequestedRecord(ticket=ticket, result=result)
+                TopicCreatedRecord(ticket=ticket, result=result)
+                | TopicGrownRecord(ticket=ticket, result=result)
+                | DeletionRequestedRecord(ticket=ticket, result=result)
             ):
                 note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
                 wakeups.asks_concerned(view)
-            case (
-                records.PartitionZnodesDeletedRecord(topic=topic)
-                | records.TopicDeletedRecord(topic=topic)
-            ):
+            case PartitionZnodesDeletedRecord(topic=topic) | TopicDeletedRecord(topic=topic):
                 view.tenure.topic_trees.pop(topic, None)
-            case records.SubmissionEndedRecord(name=name):
+            case SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.session.left_submissions.add(name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_LEFT)
@@ -209,7 +231,7 @@ def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> No
     wakeups.wake(view.due, wakeups.Finding.WRITES_RETRIED)
 
 
-def keep_bounces(view: ClusterView, change: records.Change) -> None:
+def keep_bounces(view: ClusterView, change: Change) -> None:
     """Keep the bounces of a change that is not written, for the next decision."""
     if change.partition is not None and change.bounced:
         view.tenure.bounced.setdefault(change.partition, set()).update(change.bounced)

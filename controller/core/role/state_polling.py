@@ -14,7 +14,9 @@ from typing import Final
 
 from controller.core.effects import Effect, MeasureSizes, ReadPurpose, ReadStates, SetTimer
 from controller.core.model import Instant, TopicPartition
-from controller.core.records import Change, Decision, OrphanEndedRecord, StatesPolledRecord
+from controller.core.reassignments.records import OrphanEndedRecord
+from controller.core.records import Change, Decision
+from controller.core.role.records import StatesPolledRecord
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core import events, model, options
+from controller.core import model, options
 from controller.core.calls import client_calls
 from controller.core.deletions.deletion_yields import begin_to_yield, note_yielded
 from controller.core.deletions.pending_deletions import is_leader_withheld
@@ -16,7 +16,8 @@ from controller.core.disks import disk_reservations, disk_space
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.in_flight import count_in_flight, drop, first_phase
-from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.model import Orphan, Reassignment
+from controller.core.role import records
 from controller.core.state.own_records import OwnRecords
 from controller.core.state.session import SessionState
 from controller.core.state.tenure import Tenure, TenureState
@@ -40,7 +41,7 @@ VOID: Final = "the leadership was lost while the claim was under way"
 """The reason for which the role of a void claim is given back."""
 
 
-def begin_tenure(view: ClusterView, event: events.ControllerClaimed, now: Instant) -> None:
+def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Instant) -> None:
     """
     Begin with no known states and brokers, and with everything due that follows a claim.
 
@@ -238,7 +239,7 @@ def _postpone_orphans(view: ClusterView, now: Instant) -> None:
     role.orphans_after = Instant(now + role.orphans_retry_s)
 
 
-def _in_isr(view: ClusterView, orphan: events.Orphan) -> Replicas:
+def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
     """
     Return all brokers ever seen in the ISR of an orphan's partition with a leader, in order.
 

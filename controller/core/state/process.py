@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.core import events, model, options
+from controller.core import model, options
 from controller.core.model import START, BrokerId, Instant, Replicas, TopicPartition
+from controller.core.reassignments.model import Orphan
 
 
 class Departure(NamedTuple):
@@ -125,7 +126,7 @@ class RoleState:
     """Orphans alone are no reason to claim before this time."""
     orphans_retry_s: float = 0.0
     """The back-off after the last tenure that led to that time, in seconds."""
-    orphans_left: dict[events.Orphan, Replicas] = field(default_factory=dict)
+    orphans_left: dict[Orphan, Replicas] = field(default_factory=dict)
     """
     Orphans that the last tenure left although their brokers were live, with the ISRs it saw.
 

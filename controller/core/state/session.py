@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from controller.core import events, model
+from controller.core import model
 from controller.core.model import START, Instant, RequestId, TopicPartition
 from controller.core.requests.model import AtomicCheck
 from controller.core.requests.submissions import Submission
+from controller.core.role.records import ClaimGuardsRead
 from controller.core.topics.model import Topic
 
 
@@ -33,7 +34,7 @@ class SessionState:
     asked_topics: set[str] = field(default_factory=set)
     unreadable_topics: dict[str, str] = field(default_factory=dict)
     deletions: frozenset[str] | None = None
-    guards: events.ClaimGuardsRead | None = None
+    guards: ClaimGuardsRead | None = None
     legacy_read: bool = False
     queue_read: bool = False
     cancellation_read: bool = False

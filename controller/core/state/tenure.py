@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from controller.core import events, model
+from controller.core import model
 from controller.core.calls.broker_requests import PendingAsk
 from controller.core.calls.client_requests import PendingClientAsk
 from controller.core.cluster.protocol_versions import BEFORE_FEATURES
@@ -20,6 +20,7 @@ from controller.core.disks.directory_ledger import DirectoryLedger
 from controller.core.disks.disk_ledger import DiskLedger
 from controller.core.model import START, BrokerId, Instant, LeaderEpoch, TopicPartition
 from controller.core.pacing.pending_queue import PendingQueue
+from controller.core.reassignments.model import Orphan
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ class TenureState:
         default_factory=dict
     )
     """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
-    orphans_tried: set[events.Orphan] = field(default_factory=set)
+    orphans_tried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was requested in this tenure."""
     orphans_asked_at: Instant = START
     """Delegated: when brokers were last queried for the logs of orphans."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from controller.core import events, model
+from controller.core import model
 from controller.core.model import (
     FOREIGN,
     START,
@@ -24,9 +24,10 @@ from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
 from controller.core.pacing.controls import Controls
 from controller.core.pacing.participants import Participants
 from controller.core.reassignments import phases
-from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.model import Orphan, Reassignment
 from controller.core.requests import outcomes, submissions
 from controller.core.requests.model import PlanNode, Request, kind_of
+from controller.core.requests.records import AcceptedRead
 
 
 @dataclass(slots=True)
@@ -55,10 +56,10 @@ class WorkState:
     """Requests of which an earlier daemon accepted entries that were not read yet."""
 
     # orphans
-    orphans: dict[tuple[BrokerId, TopicPartition], events.Orphan] = field(default_factory=dict)
+    orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
     orphaned: Counter[TopicPartition] = field(default_factory=Counter)
     """Orphans per partition: its leader must be confirmed before any of them is deleted."""
-    orphans_failed: set[events.Orphan] = field(default_factory=set)
+    orphans_failed: set[Orphan] = field(default_factory=set)
     """Orphans on a failed disk: not tried again before their broker registers again."""
 
     # throttles
@@ -147,7 +148,7 @@ class IntakeState:
     The write of its end was rejected because the znode was changed or deleted; it is read again.
     """
     cancellation_ended: model.Zxid | None = None
-    accepted: dict[RequestId, events.AcceptedRead] = field(default_factory=dict)
+    accepted: dict[RequestId, AcceptedRead] = field(default_factory=dict)
     """The original replicas of a request's partitions, for one that is to be undone as a whole."""
 
     # controls

@@ -18,7 +18,8 @@ from collections.abc import Iterable
 
 from controller.core.leadership import duties
 from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
-from controller.core.records import AssignmentRecord, Change, Decision
+from controller.core.records import Change, Decision
+from controller.core.topics.records import AssignmentRecord
 from controller.core.topics.topic_ids import is_id_awaited
 from controller.core.view import ClusterView
 

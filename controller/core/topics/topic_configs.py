@@ -17,11 +17,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from controller.core import effects, events, wakeups
+from controller.core import effects, wakeups
 from controller.core.model import NO_LEADER, ConfigQuestion, Instant, TopicConfig, TopicPartition
 from controller.core.pacing.isr_health import judge_topic
 from controller.core.records import Decision
 from controller.core.requests.model import PlanNode
+from controller.core.topics import records
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -127,7 +128,7 @@ def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:
 # --- answers -------------------------------------------------------------------------------------
 
 
-def topic_configs_read(view: ClusterView, event: events.TopicConfigsRead, now: Instant) -> None:
+def topic_configs_read(view: ClusterView, event: records.TopicConfigsRead, now: Instant) -> None:
     """
     Fold in settings of topics, or why they could not be read.
 

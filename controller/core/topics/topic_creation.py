@@ -39,8 +39,9 @@ from controller.core.calls.topic_requests import (
 )
 from controller.core.deletions import deletion_requests
 from controller.core.model import Instant, PartitionAssignment, Replicas, TopicPartition
-from controller.core.records import AssignmentRecord, Change, TopicCreatedRecord, TopicGrownRecord
+from controller.core.records import Change
 from controller.core.topics import replica_choice, topic_checks
+from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.core.view import ClusterView
 
 CLUSTER_METADATA: Final = "__cluster_metadata"

@@ -22,7 +22,8 @@ from controller.core import effects, model
 from controller.core.cluster import protocols
 from controller.core.leadership.duties import leader_bounced, send_leader_and_isr
 from controller.core.model import TopicPartition
-from controller.core.records import Change, Decision, TopicIdRecord
+from controller.core.records import Change, Decision
+from controller.core.topics.records import TopicIdRecord
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

@@ -11,14 +11,16 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from controller.core import events, model, options, wakeups
+from controller.core import model, options, wakeups
 from controller.core.cluster import protocols
 from controller.core.deletions import deletion_facts, deletion_yields
+from controller.core.deletions.records import DeletionsRead
 from controller.core.leadership import unclean_election
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing import isr_health
 from controller.core.reassignments import in_flight
 from controller.core.state.process import Departure
+from controller.core.topics import records
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 
@@ -31,7 +33,7 @@ def is_no_news(read: model.ZkVersion, known: model.ZkVersion, *, stale: bool) ->
     return read < known or (read == known and not stale)
 
 
-def topics_listed(view: ClusterView, event: events.TopicsListed) -> None:
+def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
     """Fold in the list of topics; a topic that is gone is forgotten."""
     session = view.session
     session.listed = event.topics
@@ -43,7 +45,7 @@ def topics_listed(view: ClusterView, event: events.TopicsListed) -> None:
         del session.unreadable_topics[name]
 
 
-def deletions_read(view: ClusterView, event: events.DeletionsRead, now: Instant) -> None:
+def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
     """Fold in the pending topic deletions, and since when each is pending."""
     session = view.session
     known = session.deletions or frozenset()
@@ -99,7 +101,7 @@ def _forget_old_departures(view: ClusterView) -> None:
         del departed[next(iter(departed))]
 
 
-def topics_read(view: ClusterView, event: events.TopicsRead, now: Instant) -> None:
+def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> None:
     """Fold in topic znodes: assignments, unreadable ones, and missing ones."""
     if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
         _overtaken(view, event)
@@ -139,7 +141,7 @@ def _missing(view: ClusterView, name: str) -> None:
     view.due.overtaken_topics.add(name)
 
 
-def _overtaken(view: ClusterView, event: events.TopicsRead) -> None:
+def _overtaken(view: ClusterView, event: records.TopicsRead) -> None:
     """
     Read topics again whose read began before the claim, where it differs.
 

@@ -22,22 +22,11 @@ from controller.core.calls.client_requests import (
     OngoingReassignment,
     SubmittedReassignments,
 )
+from controller.core.calls.records import ClientAsked, ReassignmentsSubmitted
+from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
-from controller.core.events import (
-    BrokersRead,
-    CancellationRead,
-    ClientAsked,
-    DeletionsRead,
-    Deposed,
-    KillSwitchRead,
-    ReassignmentsSubmitted,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    SubmissionsListed,
-    SubmissionsRead,
-    TimerFired,
-    UpdateMetadataAnswered,
-)
+from controller.core.events import TimerFired
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -48,8 +37,16 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
+from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
+from controller.core.requests.records import (
+    CancellationRead,
+    KillSwitchRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import Cancellation, Submission
 from controller.core.role.claims_and_resignations import CEDE_TIMER, LINGER_TIMER
+from controller.core.role.records import Deposed, UpdateMetadataAnswered
 from controller.core.role.tenure_reset import CEDED_S
 from controller.core.wakeups import ASKS_TIMER, PREFERRED_TIMER
 from tests.core.builders import Driver, broker, replicas, tp

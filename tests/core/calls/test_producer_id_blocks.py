@@ -13,19 +13,15 @@ from controller.core.calls.broker_requests import (
     ProducerIdBlock,
     ProducerIdsResponse,
 )
+from controller.core.calls.records import BrokerAsked, ProducerIdsRead, ProducerIdsRecord
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import Respond
-from controller.core.events import (
-    BrokerAsked,
-    ControllerClaimed,
-    Deposed,
-    ProducerIdsRead,
-    TimerFired,
-)
+from controller.core.events import TimerFired
 from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, Instant, ZkVersion
-from controller.core.records import Change, ProducerIdsRecord
+from controller.core.records import Change
 from controller.core.role import invalidation
+from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.wakeups import ASKS_TIMER
 from controller.reactor.ports import Create, SetData
 from controller.reactor.znode_operations import operations_of

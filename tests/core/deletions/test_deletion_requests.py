@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core import wakeups
+from controller.core.calls.records import ClientAsked
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreateTopics,
@@ -20,18 +21,9 @@ from controller.core.calls.topic_requests import (
     TopicDefaults,
     TopicResult,
 )
+from controller.core.deletions.records import DeletionRequestedRecord, DeletionsRead
 from controller.core.effects import ReadTopics, Respond
-from controller.core.events import (
-    ClientAsked,
-    ControllerClaimed,
-    DeletionsRead,
-    Deposed,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    TimerFired,
-    TopicsListed,
-    TopicsRead,
-)
+from controller.core.events import TimerFired
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     BrokerId,
@@ -44,8 +36,11 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.core.records import Change, DeletionRequestedRecord
+from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
+from controller.core.records import Change
 from controller.core.role import invalidation
+from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.core.topics.topic_creation import WRITE_S
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 from tests.core.leadership.test_duties import live

@@ -12,19 +12,11 @@ from controller.core.deletions.deletion_yields import (
     DELETIONS_PATIENCE_S,
     yield_due,
 )
+from controller.core.deletions.records import DeletionsRead
+from controller.core.disks.records import SizesRead
 from controller.core.effects import ClaimController, ResignController, SetTimer
-from controller.core.events import (
-    CancellationRead,
-    ControllerClaimed,
-    ControlsRead,
-    DeletionsRead,
-    Deposed,
-    SizesRead,
-    SpecsRead,
-    StatesRead,
-    TimerFired,
-    TopicsRead,
-)
+from controller.core.events import TimerFired
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -38,8 +30,10 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.phases import Stopping, Syncing
-from controller.core.records import YieldedRecord
+from controller.core.reassignments.records import SpecsRead
+from controller.core.requests.records import CancellationRead
 from controller.core.requests.submissions import Cancellation
 from controller.core.role.claims_and_resignations import (
     CLAIM_TIMER,
@@ -48,6 +42,8 @@ from controller.core.role.claims_and_resignations import (
     PROGRESS_PATIENCE_S,
     hold_of,
 )
+from controller.core.role.records import ControllerClaimed, Deposed, YieldedRecord
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.leadership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit

@@ -7,9 +7,19 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import apply
+from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.deletions.deletion_facts import requests_issued
 from controller.core.deletions.pending_deletions import progress_of
+from controller.core.deletions.records import (
+    DeletionBegunRecord,
+    DeletionMarkerEndedRecord,
+    DeletionsRead,
+    PartitionZnodesDeletedRecord,
+    TopicDeletedRecord,
+    TopicTreesRead,
+)
 from controller.core.deletions.topic_deletions import AWAY_S
+from controller.core.disks.records import LogDirEventsRead
 from controller.core.effects import (
     ClaimController,
     ReadTopicTrees,
@@ -18,23 +28,12 @@ from controller.core.effects import (
     SendStopReplica,
     SendUpdateMetadata,
 )
-from controller.core.events import (
-    BrokerSettingsRead,
-    ControllerClaimed,
-    ControlsRead,
-    DeletionsRead,
-    Deposed,
+from controller.core.events import TimerFired
+from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
-    LogDirEventsRead,
-    Orphan,
+    StateRecord,
     StatesRead,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    TimerFired,
-    TopicsListed,
-    TopicsRead,
-    TopicTreesRead,
 )
 from controller.core.model import (
     EPOCH_DURING_DELETE,
@@ -52,17 +51,17 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
-from controller.core.records import (
-    Change,
-    DeletionBegunRecord,
-    DeletionMarkerEndedRecord,
+from controller.core.pacing.records import ControlsRead
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import (
     OrphanRecord,
-    PartitionZnodesDeletedRecord,
-    StateRecord,
-    TopicDeletedRecord,
-    YieldedRecord,
+    StopReplicaAnswered,
+    StopReplicaResult,
 )
+from controller.core.records import Change
 from controller.core.role.invalidation import invalidate
+from controller.core.role.records import ControllerClaimed, Deposed, YieldedRecord
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.core.wakeups import AWAY_TIMER
 from controller.reactor.shared_metadata import update_metadata_state
 from tests.core.builders import Driver, broker, replicas, tp

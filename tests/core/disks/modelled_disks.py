@@ -12,7 +12,7 @@ from random import Random
 
 from controller.core.disks.disk_budget import UNTHROTTLED_RATE
 from controller.core.disks.disk_ledger import DELETE_DELAY_S
-from controller.core.events import SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import BrokerDisks, BrokerId, Instant, LogDir, MinFree, TopicPartition
 from controller.core.options import Options
 from tests.core.builders import Driver, tp

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.disks.disk_budget import FRESH_S, placements_before
 from controller.core.disks.disk_ledger import GROWTH_AFTER_S, KEPT_S, Reserved
 from controller.core.disks.disk_space import unguarded
-from controller.core.events import BrokersRead, LegacyPlanRead, SizesRead
+from controller.core.disks.records import SizesRead
 from controller.core.model import (
     BlockedBy,
     BrokerDisks,
@@ -21,6 +22,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import Options
+from controller.core.requests.records import LegacyPlanRead
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.disks.modelled_disks import ModelledDisks
 

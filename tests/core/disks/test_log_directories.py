@@ -10,7 +10,7 @@ from controller.core import effects
 from controller.core.apply import apply, issued
 from controller.core.disks import directory_ledger
 from controller.core.disks.log_directories import POLL_S, SOON_S, follow_directories
-from controller.core.events import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import (
     BrokerDisks,
     BrokerId,
@@ -28,12 +28,8 @@ from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.controls import QueueOrder
 from controller.core.reassignments.phases import Pending, Placing
-from controller.core.records import (
-    AssignmentRecord,
-    PendingSortedRecord,
-    PhaseRecord,
-    SpecRecord,
-)
+from controller.core.reassignments.records import PendingSortedRecord, PhaseRecord, SpecRecord
+from controller.core.topics.records import AssignmentRecord
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp

@@ -14,8 +14,8 @@ from controller.core.disks.partition_sizes import (
     follow_sizes,
     slow_throttles,
 )
+from controller.core.disks.records import SizesRead
 from controller.core.effects import MeasureSizes, SetTimer
-from controller.core.events import SizesRead
 from controller.core.model import (
     FOREIGN,
     BrokerId,
@@ -38,7 +38,7 @@ from controller.core.pacing.applied_throttles import (
 )
 from controller.core.reassignments.model import Load
 from controller.core.reassignments.phases import Ended, Expanding, Syncing
-from controller.core.records import PhaseRecord, SpecEndedRecord
+from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist

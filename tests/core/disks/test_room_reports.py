@@ -7,8 +7,9 @@ from dataclasses import replace
 from controller.core.disks.disk_budget import BUSY_S, UNTHROTTLED_RATE
 from controller.core.disks.disk_ledger import GROWTH_AFTER_S
 from controller.core.disks.partition_sizes import ROOM_REFRESH_S, STIRRED_S
+from controller.core.disks.records import SizesRead
 from controller.core.effects import MeasureSizes
-from controller.core.events import SizesRead, TimerFired
+from controller.core.events import TimerFired
 from controller.core.model import BlockedBy, BrokerId
 from controller.core.options import Options
 from controller.core.wakeups import ROOM_TIMER

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from controller.core.disks.disk_ledger import KEPT_S
-from controller.core.events import ControllerClaimed, Deposed, LegacyPlanRead, StatesRead
+from controller.core.leadership.records import StatesRead
 from controller.core.model import BlockedBy, BrokerId, ControllerEpoch
+from controller.core.requests.records import LegacyPlanRead
+from controller.core.role.records import ControllerClaimed, Deposed
 from tests.core.builders import Driver, plan, tp
 from tests.core.disks.test_disk_space import GB, after, guarded, one, reported, waits
 

@@ -16,6 +16,9 @@ from controller.core.calls.broker_requests import (
     IsrChange,
     Permission,
 )
+from controller.core.calls.records import BrokerAsked
+from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
     Effect,
     Respond,
@@ -23,14 +26,13 @@ from controller.core.effects import (
     SendStopReplica,
     SendUpdateMetadata,
 )
-from controller.core.events import (
-    BrokerAsked,
-    BrokersRead,
-    DeletionsRead,
+from controller.core.leadership import duties
+from controller.core.leadership.records import (
     PreferredElectionRead,
+    StateCreatedRecord,
+    StateRecord,
     StatesRead,
 )
-from controller.core.leadership import duties
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -42,7 +44,6 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.phases import Stopping, Syncing
-from controller.core.records import StateCreatedRecord, StateRecord
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 ONE = BrokerId(1)

@@ -8,8 +8,11 @@ from time import process_time
 import pytest
 
 from controller.core.apply import issued
+from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.deletions.records import DeletionsRead
+from controller.core.disks.records import LogDirEventsRead
 from controller.core.effects import (
     ClaimController,
     CloseChannel,
@@ -21,25 +24,19 @@ from controller.core.effects import (
     SendLiveBrokers,
     SendUpdateMetadata,
 )
-from controller.core.events import (
-    BrokersRead,
-    ControllerClaimed,
-    DeletionsRead,
-    Deposed,
-    IsrNotificationsRead,
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    LogDirEventsRead,
-    PreferredElectionRead,
-    StatesRead,
-    TimerFired,
-    TopicConfigsRead,
-    TopicsListed,
-    TopicsRead,
-)
+from controller.core.events import TimerFired
 from controller.core.leadership.broker_membership import inform_joined
 from controller.core.leadership.cluster_loading import send_reads
 from controller.core.leadership.duties import leader_bounced, repair, send_leader_and_isr
+from controller.core.leadership.records import (
+    IsrNotificationsRead,
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    NotificationsDeletedRecord,
+    PreferredElectionRead,
+    StateCreatedRecord,
+    StatesRead,
+)
 from controller.core.model import (
     NO_LEADER,
     Blocked,
@@ -60,8 +57,9 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.phases import Pending, Starting
-from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
 from controller.core.role.invalidation import invalidate, set_aside
+from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
 from controller.core.worklist import Worklist
 from tests.core.builders import EPOCH, Driver, asked_now, broker, replicas, tp

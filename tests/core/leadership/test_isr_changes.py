@@ -17,15 +17,16 @@ from controller.core.calls.broker_requests import (
     IsrChange,
     IsrResult,
 )
+from controller.core.calls.records import BrokerAsked
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
-from controller.core.events import (
-    BrokerAsked,
-    BrokersRead,
-    Deposed,
+from controller.core.events import TimerFired
+from controller.core.leadership.records import (
+    IsrRecord,
     PreferredElectionRead,
+    StateCreatedRecord,
+    StateRecord,
     StatesRead,
-    TimerFired,
-    TopicsRead,
 )
 from controller.core.leadership.state_writes import state_record
 from controller.core.model import (
@@ -44,9 +45,11 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import EngineName, Options
-from controller.core.records import Change, IsrRecord, StateCreatedRecord, StateRecord
+from controller.core.records import Change
 from controller.core.role.invalidation import invalidate
+from controller.core.role.records import Deposed
 from controller.core.state.tenure import TopicDeletion
+from controller.core.topics.records import TopicsRead
 from controller.core.wakeups import ASKS_TIMER
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 

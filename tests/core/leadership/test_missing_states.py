@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from controller.core.effects import ReadPurpose, ReadStates, SendLeaderAndIsr
-from controller.core.events import StatesRead, TopicConfigsRead, TopicsListed, TopicsRead
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -22,6 +22,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments.phases import Syncing
 from controller.core.role.state_polling import MISSING_EVERY_S, MISSING_TIMER, ROUND_STATES
+from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from tests.core.builders import Driver, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver
 from tests.core.requests.test_submitted import submission, submit

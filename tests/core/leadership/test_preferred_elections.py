@@ -7,32 +7,27 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import issued
+from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ElectPreferred, SetTimer
-from controller.core.events import (
-    BrokersRead,
-    DeletionsRead,
-    Event,
-    LegacyPlanRead,
-    PreferredElectionRead,
-    StatesRead,
-    SubmissionsListed,
-    SubmissionsRead,
-    TimerFired,
-    TopicsListed,
-)
+from controller.core.events import Event, TimerFired
 from controller.core.leadership.preferred_elections import BALANCE_TIMER
-from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
-from controller.core.options import Options, TenurePolicy
-from controller.core.records import (
-    Change,
+from controller.core.leadership.records import (
     PreferredElectionEndedRecord,
+    PreferredElectionRead,
     PreferredTriedRecord,
     StateRecord,
+    StatesRead,
 )
+from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
+from controller.core.options import Options, TenurePolicy
+from controller.core.records import Change
+from controller.core.requests.records import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import invalidate, set_aside
+from controller.core.topics.records import TopicsListed
 from controller.core.wakeups import PREFERRED_TIMER
 from tests.core.builders import Driver, plan, tp
 from tests.core.leadership.test_duties import live

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from controller.core.apply import apply
-from controller.core.events import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.adaptive_limit import PACE_EVERY_S, adapt_limit
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits
-from controller.core.records import PaceRecord
+from controller.core.pacing.records import PaceRecord
+from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from controller.core.events import ControlsRead
 from controller.core.model import BrokerId, PartitionAssignment
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
 from controller.core.state.session import SessionState
 from controller.znodes.paths import LIMITS, PAUSES, THROTTLE
 from tests.core.builders import Driver, replicas, tp

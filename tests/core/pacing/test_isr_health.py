@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.apply import apply
-from controller.core.events import BrokersRead, ControlsRead, DeletionsRead, Deposed
+from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.records import DeletionsRead
 from controller.core.model import Blocked, BlockedBy, BrokerId, RequestId
 from controller.core.observe import observe
 from controller.core.options import Options
@@ -22,7 +23,9 @@ from controller.core.pacing.isr_health import (
     topics_in_question,
     under_min_isr_sentence,
 )
-from controller.core.records import SpecEndedRecord
+from controller.core.pacing.records import ControlsRead
+from controller.core.reassignments.records import SpecEndedRecord
+from controller.core.role.records import Deposed
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas, tp

@@ -7,7 +7,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.events import TopicsRead
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -21,6 +20,7 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.pacing.applied_throttles import FOLLOWER_REPLICAS, Entity
 from controller.core.pacing.participants import Participants, participant_of
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import replicas, tp
 from tests.core.pacing.throttle_rigs import ThrottleRig
 

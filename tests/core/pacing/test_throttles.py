@@ -6,15 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.effects import ReadEntityConfigs
-from controller.core.events import (
-    AppliedThrottlesRead,
-    BrokersRead,
-    ClaimGuardsRead,
-    ControlsRead,
-    EntityConfigsRead,
-)
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -36,16 +30,20 @@ from controller.core.pacing.applied_throttles import (
     EntityConfig,
 )
 from controller.core.pacing.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
-from controller.core.pacing.throttles import CHANGES_MAX, follow_throttles
-from controller.core.records import (
+from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,
     AppliedThrottleRecord,
-    Change,
-    SpecRecord,
+    AppliedThrottlesRead,
+    ControlsRead,
+    EntityConfigsRead,
 )
+from controller.core.pacing.throttles import CHANGES_MAX, follow_throttles
+from controller.core.reassignments.records import SpecRecord
+from controller.core.records import Change
 from controller.core.requests.model import Request
 from controller.core.requests.submissions import RequestOptions
 from controller.core.role.invalidation import invalidate
+from controller.core.role.records import ClaimGuardsRead
 from tests.core.builders import broker, replicas, tp
 from tests.core.pacing.throttle_rigs import REQUEST, ThrottleRig
 

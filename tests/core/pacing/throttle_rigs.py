@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.core import records
 from controller.core.apply import apply, issued
 from controller.core.cycle import take_due
 from controller.core.effects import Effect, ReadEntityConfigs
-from controller.core.events import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.model import (
     Blocked,
     BrokerId,
@@ -32,8 +30,17 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    AppliedThrottlesRead,
+    ControlsRead,
+    EntityConfigsRead,
+)
 from controller.core.pacing.throttle_records import note_all_throttles, throttles_refused
 from controller.core.pacing.throttles import follow_throttles, throttle_gate
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Record
 from controller.core.requests.model import Request
 from controller.core.requests.submissions import RequestOptions
 from controller.core.role.invalidation import invalidate
@@ -63,7 +70,7 @@ class ThrottleRig:
         """Know a cluster with nothing to do."""
         view = self.view = ClusterView(Options())
         self.now = Instant(1000.0)
-        self.writes: list[records.Record] = []
+        self.writes: list[Record] = []
         self.reads: list[Entity] = []
         view.role.leading = True
         view.tenure.held = Tenure(ControllerEpoch(7), self.now)
@@ -96,14 +103,14 @@ class ThrottleRig:
             spec = ReassignmentSpec(
                 replicas(*target), replicas(*CURRENT), request, Route.REQUEST, log_dirs=log_dirs
             )
-            self.apply(records.SpecRecord(partition, spec))
+            self.apply(SpecRecord(partition, spec))
         self.settle()
 
     def end(self, *partitions: TopicPartition) -> None:
         """Let reassignments end."""
         for partition in partitions:
             spec = self.view.work.reassignments[partition].spec
-            self.apply(records.SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
+            self.apply(SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
         self.settle()
 
     def operator_sets(self, entity: str, **values: str | None) -> None:
@@ -141,7 +148,7 @@ class ThrottleRig:
         wake(self.view.due, ControlsRead)
         self.settle()
 
-    def apply(self, record: records.Record) -> None:
+    def apply(self, record: Record) -> None:
         """Fold a record."""
         apply(self.view, record, self.now)
 
@@ -168,18 +175,14 @@ class ThrottleRig:
                 found = {e: self.settings.get(e, nothing) for e in effect.entities}
                 observe(self.view, EntityConfigsRead(found), self.now)
 
-    def commit(self, change: records.Change) -> list[Effect]:
+    def commit(self, change: Change) -> list[Effect]:
         """Write a change if every version is the one that stands there."""
         for record in change.records:
-            if not isinstance(
-                record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
-            ):
+            if not isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
                 continue
             self.writes.append(record)
             entity = (
-                record.lease.entity
-                if isinstance(record, records.AppliedThrottleRecord)
-                else record.entity
+                record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
             )
             if entity in self.forbidden:
                 throttles_refused(self.view, change, "no_auth", self.now)
@@ -193,7 +196,7 @@ class ThrottleRig:
     def write(
         self,
         entity: Entity,
-        record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord,
+        record: AppliedThrottleRecord | AppliedThrottleEndedRecord,
     ) -> bool:
         """Compare and set one entity's settings."""
         known = self.settings.get(entity)

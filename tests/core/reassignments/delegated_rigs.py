@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from controller.core import events
 from controller.core.effects import AlterReassignment, Effect, ReadPurpose, ReadStates
+from controller.core.events import TimerFired
+from controller.core.leadership.records import StateCreatedRecord, StateRecord, StatesRead
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -25,8 +26,17 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import EngineName, ForeignMoves, Options
-from controller.core.records import AssignmentRecord, StateCreatedRecord, StateRecord
+from controller.core.pacing.records import AppliedThrottlesRead
+from controller.core.reassignments.records import (
+    AlterResult,
+    OrphansRead,
+    ReassignmentsAltered,
+    SpecsRead,
+)
+from controller.core.requests.records import HistoryRead
 from controller.core.role.broker_responses import NONE
+from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import AssignmentRecord, TopicsRead
 from tests.core.builders import EPOCH, Driver
 
 
@@ -70,13 +80,13 @@ class DelegatedDriver(Driver):
                     if p in self.view.tenure.states
                 }
                 armed = frozenset(known) if purpose is ReadPurpose.WATCH else None
-                self.fold(events.StatesRead(known, armed=armed))
+                self.fold(StatesRead(known, armed=armed))
             case _:
                 super().answer(effect)
 
     def _sent(self, effect: AlterReassignment, error: int, why: str) -> None:
-        result = events.AlterResult(effect.partition, effect.target, error, why)
-        self.fold(events.ReassignmentsAltered((result,), BrokerId(1)))
+        result = AlterResult(effect.partition, effect.target, error, why)
+        self.fold(ReassignmentsAltered((result,), BrokerId(1)))
 
     def order(self, partition: TopicPartition, target: Replicas | None) -> None:
         """Do what the controller does with an alter entry of any client; None cancels."""
@@ -124,7 +134,7 @@ class DelegatedDriver(Driver):
         assert leader != -1, f"{partition} goes offline: ISR {state.isr}, gone {gone}"
         if (leader, isr) != (state.leader, state.isr):
             self.fold(
-                events.StatesRead(
+                StatesRead(
                     {
                         partition: PartitionState(
                             leader,
@@ -145,9 +155,7 @@ class DelegatedDriver(Driver):
         partitions = {**topic.partitions, partition.partition: assignment}
         self.history.setdefault(partition, []).append(assignment)
         version = ZkVersion(topic.version + 1)
-        self.fold(
-            events.TopicsRead({partition.topic: TopicAssignment(partitions, version, topic.czxid)})
-        )
+        self.fold(TopicsRead({partition.topic: TopicAssignment(partitions, version, topic.czxid)}))
 
     def run(self, partition: TopicPartition) -> None:
         """Let every new replica catch up until the reassignment ended."""
@@ -161,7 +169,7 @@ class DelegatedDriver(Driver):
         """Kill the daemon and start another; a step in flight may end in between."""
         specs = {p: r.spec for p, r in self.view.work.reassignments.items()}
         states = dict(self.view.tenure.states)
-        self.observe(events.Deposed("killed"))
+        self.observe(Deposed("killed"))
         for partition, state in states.items() if ends_step else ():
             assignment = self.assignment(partition)
             target = assignment.target_replicas
@@ -171,18 +179,18 @@ class DelegatedDriver(Driver):
                 version = ZkVersion(state.version + 5)
                 states[partition] = replace(state, leader=leader, isr=target, version=version)
         self.observe(
-            events.SpecsRead(specs, {}),
-            events.OrphansRead(frozenset()),
-            events.HistoryRead({}, {}),
-            events.AppliedThrottlesRead({}),
+            SpecsRead(specs, {}),
+            OrphansRead(frozenset()),
+            HistoryRead({}, {}),
+            AppliedThrottlesRead({}),
         )
-        self.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-        self.observe(events.StatesRead(states))
+        self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+        self.observe(StatesRead(states))
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and a timer fire."""
         self.now = Instant(self.now + seconds)
-        self.observe(events.TimerFired("any"))
+        self.observe(TimerFired("any"))
 
     def wrote_for_kafka(self) -> list[object]:
         """Return whatever was written that is the controller's alone."""

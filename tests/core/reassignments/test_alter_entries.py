@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from controller.core.effects import SetTimer
-from controller.core.events import AlterResult, ReassignmentsAltered
 from controller.core.model import BrokerId, Instant
 from controller.core.reassignments.alter_entries import BACKOFF_S, SEEN_S, UNSENT_S
 from controller.core.reassignments.phases import AwaitingController, Pending
-from controller.core.records import SpecEndedRecord
+from controller.core.reassignments.records import AlterResult, ReassignmentsAltered, SpecEndedRecord
 from controller.core.role.broker_responses import NONE
 from controller.core.wakeups import SEEN_TIMER
 from tests.core.builders import replicas, tp

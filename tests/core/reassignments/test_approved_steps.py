@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core import events, model, records
+from controller.core import model
 from controller.core.effects import AlterReassignment
 from controller.core.model import RefusalReason, RequestId, Route, TopicAssignment, ZkVersion
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.requests.approvals import Standing, standing_of
+from controller.core.topics.records import AssignmentRecord, TopicsRead
 from tests.core.builders import Driver, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver
 from tests.core.requests.test_approved import GO_ON, PAUSED, approved, drifted, reasons, specs
@@ -61,9 +63,9 @@ def test_the_approval_is_used_in_the_transaction_of_the_first_step() -> None:
     driver = Driver({tp(): (1, 2)})
     submit(driver, approved({tp(): (3, 4)}, {tp(): (1, 2)}))
     first = next(
-        c for c in driver.changes if any(isinstance(r, records.AssignmentRecord) for r in c.records)
+        c for c in driver.changes if any(isinstance(r, AssignmentRecord) for r in c.records)
     )
-    (used,) = (r.spec for r in first.records if isinstance(r, records.SpecRecord))
+    (used,) = (r.spec for r in first.records if isinstance(r, SpecRecord))
     assert (used.expected, used.version) == (None, 0)
     assert [s.expected for s in specs(driver)] == [(1, 2), None]
 
@@ -82,7 +84,7 @@ def test_a_pending_entry_whose_partition_drifts_is_refused_and_nothing_moves(
     assert driver.view.work.reassignments == {}
     assert driver.history[tp()] == []
     assert not any(isinstance(effect, AlterReassignment) for effect in driver.sent)
-    ended = [r for c in driver.changes for r in c.records if isinstance(r, records.SpecEndedRecord)]
+    ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
     assert [(r.outcome, r.stands) for r in ended] == [("drifted", True)]
 
 
@@ -94,9 +96,7 @@ def test_a_partition_that_another_client_reassigns_is_left_to_it() -> None:
     topic = driver.view.session.topics["t"]
     theirs = model.PartitionAssignment(replicas(1, 2, 5), replicas(5), replicas(1))
     driver.observe(
-        events.TopicsRead(
-            {"t": TopicAssignment({0: theirs}, ZkVersion(topic.version + 1), topic.czxid)}
-        )
+        TopicsRead({"t": TopicAssignment({0: theirs}, ZkVersion(topic.version + 1), topic.czxid)})
     )
     assert reasons(driver) == [RefusalReason.DRIFTED]
     assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
@@ -128,7 +128,7 @@ def test_the_delegated_first_step_is_recorded_before_it_is_sent() -> None:
     first = next(
         c for c in driver.changes if any(isinstance(e, AlterReassignment) for e in c.effects)
     )
-    (asked,) = (r.spec for r in first.records if isinstance(r, records.SpecRecord))
+    (asked,) = (r.spec for r in first.records if isinstance(r, SpecRecord))
     assert (asked.expected, asked.asked) == ((1, 2), driver.orders[0][0])
     driver.run(tp())
     assert driver.assignment(tp()).replicas == (3, 4)
@@ -147,9 +147,7 @@ def test_another_daemon_knows_the_first_step_that_was_sent(ends_step: bool) -> N
     topic = driver.view.session.topics["t"]
     step = model.PartitionAssignment(replicas(1, 2, 3), replicas(3))
     driver.fold(
-        events.TopicsRead(
-            {"t": TopicAssignment({0: step}, ZkVersion(topic.version + 1), topic.czxid)}
-        )
+        TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(topic.version + 1), topic.czxid)})
     )
     driver.replace_daemon(ends_step=ends_step)
     driver.observe(GO_ON)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import (
     BeginTenure,
     ClaimController,
@@ -18,20 +19,7 @@ from controller.core.effects import (
     SendStopReplica,
     SetTimer,
 )
-from controller.core.events import (
-    AlterationsWithdrawn,
-    AlterResult,
-    BrokersRead,
-    ClaimGuardsRead,
-    ControlsRead,
-    Deposed,
-    LegacyPlanRead,
-    ReassignmentsAltered,
-    ReassignmentsProbed,
-    StateChanged,
-    StatesRead,
-    TopicsRead,
-)
+from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import (
     AlterOutcome,
     BlockedBy,
@@ -52,12 +40,24 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.alter_entries import BACKOFF_S, UNSENT_S
 from controller.core.reassignments.orphan_deletion import LOST_WITHIN_S
 from controller.core.reassignments.phases import AwaitingController, Pending, Syncing
-from controller.core.records import OrphanRecord, PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.core.reassignments.records import (
+    AlterationsWithdrawn,
+    AlterResult,
+    OrphanRecord,
+    PhaseRecord,
+    ReassignmentsAltered,
+    SpecEndedRecord,
+    SpecRecord,
+)
 from controller.core.requests.atomic import atomic_refused
+from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.eligibility import native_refusals, refusals
+from controller.core.role.records import ClaimGuardsRead, Deposed, ReassignmentsProbed
+from controller.core.topics.records import TopicsRead
 from controller.core.wakeups import ORDER_TIMER
 from tests.core.builders import broker, plan, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import events
 from controller.core.effects import ClaimController, SendStopReplica
+from controller.core.events import TimerFired
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -18,7 +19,9 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.role.claims_and_resignations import CLAIM_TIMER
+from controller.core.role.records import ClaimGuardsRead, ControllerClaimed, Deposed
 from controller.core.role.tenure_reset import DEPARTED_S
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import EPOCH, Driver, replicas, tp
 
 SINCE = (2, 4, 3)
@@ -29,9 +32,7 @@ def others_move(driver: Driver, to: tuple[int, ...], *, version: int) -> None:
     """Read a topic znode that another controller wrote."""
     czxid = driver.view.session.topics[tp().topic].czxid
     moved = {0: PartitionAssignment(replicas(*to))}
-    driver.observe(
-        events.TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(version), czxid)})
-    )
+    driver.observe(TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(version), czxid)}))
 
 
 def created_again(driver: Driver) -> None:
@@ -39,18 +40,18 @@ def created_again(driver: Driver) -> None:
     czxid = driver.view.session.topics[tp().topic].czxid
     moved = {0: PartitionAssignment(replicas(*SINCE))}
     later = Zxid(czxid + 1)
-    driver.observe(events.TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(0), later)}))
+    driver.observe(TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(0), later)}))
 
 
 def claim(driver: Driver, isr: tuple[int, ...]) -> None:
     """Take the role again and read the state the other controller left."""
     first = driver.first_states[tp()]
     driver.observe(*driver.own_records())
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 2)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 2)))
     state = PartitionState(
         BrokerId(isr[0]), first.leader_epoch, replicas(*isr), first.controller_epoch, ZkVersion(9)
     )
-    driver.observe(events.StatesRead({tp(): state}))
+    driver.observe(StatesRead({tp(): state}))
 
 
 def deleted(driver: Driver) -> list[int]:
@@ -62,7 +63,7 @@ def deleted(driver: Driver) -> list[int]:
 def driver() -> Driver:
     """Give a daemon that had the role and lost it."""
     driver = Driver({tp(): (5, 1, 2, 3, 4)})
-    driver.observe(events.Deposed("a broker took the role"))
+    driver.observe(Deposed("a broker took the role"))
     return driver
 
 
@@ -83,11 +84,11 @@ def test_what_was_dropped_just_before_the_claim_is_deleted_again(driver: Driver)
 def test_what_is_dropped_while_the_claim_is_being_made_is_deleted_again() -> None:
     """``/controller`` is ours already, and the broker that lost it ends what it was at."""
     driver = Driver({tp(): (5, 1, 2, 3, 4)}, options=Options(tenure=TenurePolicy.PERMANENT))
-    driver.observe(events.Deposed("a broker took the role"), *driver.own_records())
+    driver.observe(Deposed("a broker took the role"), *driver.own_records())
     driver.now = Instant(driver.now + 60.0)
-    driver.observe(events.TimerFired(CLAIM_TIMER))
+    driver.observe(TimerFired(CLAIM_TIMER))
     assert isinstance(driver.sent[-1], ClaimController)
-    driver.observe(events.ClaimGuardsRead(BrokerId(1_000_000), True, -1, False, None))  # noqa: FBT003 - the event's fields in order
+    driver.observe(ClaimGuardsRead(BrokerId(1_000_000), True, -1, False, None))  # noqa: FBT003 - the event's fields in order
     others_move(driver, SINCE, version=3)
     claim(driver, SINCE)
     assert deleted(driver) == [1, 5]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import TopicsListed, TopicsRead
 from controller.core.model import (
     FOREIGN,
     BlockedBy,
@@ -17,8 +16,10 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import ForeignMoves
-from controller.core.records import RefusalRecord, SpecEndedRecord
+from controller.core.reassignments.records import SpecEndedRecord
 from controller.core.requests.acceptance import spec_of
+from controller.core.requests.records import RefusalRecord
+from controller.core.topics.records import TopicsListed, TopicsRead
 from tests.core.builders import replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
 from tests.core.requests.test_cancellation import CANCEL, cancel, has_ended

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.disks.disk_ledger import KEPT_S
-from controller.core.events import BrokersRead, TopicsRead
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -22,8 +22,9 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, Options
 from controller.core.reassignments.phases import Stopping
+from controller.core.reassignments.records import PhaseRecord
 from controller.core.reassignments.retarget import NO_ROOM
-from controller.core.records import PhaseRecord
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.disks.test_disk_space import GB, after, dirs, one, reported, waits
 from tests.core.reassignments.delegated_rigs import DelegatedDriver

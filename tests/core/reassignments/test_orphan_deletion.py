@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core import events
 from controller.core.apply import apply
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ResignController, SendLeaderAndIsr, SendStopReplica
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult, StatesRead
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
@@ -25,9 +26,18 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.orphan_deletion import announce_departures, delete_orphans
 from controller.core.reassignments.phases import Stopping
-from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
+from controller.core.reassignments.records import (
+    OrphanEndedRecord,
+    OrphanRecord,
+    OrphansRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
+)
+from controller.core.records import Change
+from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.broker_responses import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,
@@ -35,8 +45,10 @@ from controller.core.role.broker_responses import (
 )
 from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import set_aside
+from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.role.state_polling import follow_watched
 from controller.core.state.process import Departure
+from controller.core.topics.records import TopicsListed
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, broker, plan, replicas, tp
@@ -46,7 +58,7 @@ from tests.core.reassignments.delegated_rigs import delegated
 
 TOPIC_CZXID = 9
 """Of every topic the driver makes."""
-ORPHAN_ON_4 = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "dropped by another controller")
+ORPHAN_ON_4 = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "dropped by another controller")
 
 
 @pytest.mark.parametrize(
@@ -63,8 +75,8 @@ def test_a_record_of_an_orphan_that_will_never_be_ours_to_delete_goes(
 ) -> None:
     """It would otherwise be work for ever, and nothing is deleted on its strength."""
     driver = Driver({tp(): (1, 2, 3)})
-    orphan = events.Orphan(BrokerId(broker), partition, Zxid(czxid), "not live")
-    driver.observe(events.OrphansRead(frozenset({orphan})))
+    orphan = Orphan(BrokerId(broker), partition, Zxid(czxid), "not live")
+    driver.observe(OrphansRead(frozenset({orphan})))
     assert driver.view.work.orphans == {}
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
     assert not any(isinstance(effect, SendStopReplica) for effect in driver.sent)
@@ -74,10 +86,10 @@ def test_a_record_of_an_orphan_that_will_never_be_ours_to_delete_goes(
 def test_a_record_is_kept_while_its_topic_may_exist() -> None:
     """A dead broker is waited for; when its topic is deleted meanwhile the record goes."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
-    driver.observe(events.OrphansRead(frozenset({orphan})))
+    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(OrphansRead(frozenset({orphan})))
     assert set(driver.view.work.orphans.values()) == {orphan}
-    driver.observe(events.TopicsListed(frozenset()))
+    driver.observe(TopicsListed(frozenset()))
     assert driver.view.work.orphans == {}
 
 
@@ -94,11 +106,9 @@ def test_a_broker_whose_disk_failed_under_a_deletion_is_not_believed_before_it_r
     assert deletions(driver, 2) == 1
     driver.restart()
     driver.acknowledge(tp(), driver.view.cluster.brokers)
-    driver.observe(events.OrphansRead(frozenset({orphan})))
+    driver.observe(OrphansRead(frozenset({orphan})))
     assert deletions(driver, 2) == 1
-    driver.observe(
-        events.BrokersRead({**driver.view.cluster.brokers, BrokerId(2): broker(2, epoch=500)})
-    )
+    driver.observe(BrokersRead({**driver.view.cluster.brokers, BrokerId(2): broker(2, epoch=500)}))
     assert deletions(driver, 2) == 2
     assert driver.view.work.orphans == {}
 
@@ -109,7 +119,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
     driver.restart()
-    driver.observe(events.LegacyPlanRead(plan({tp(): (1, 2, 3)}, czxid=60)))
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 3)}, czxid=60)))
     blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.detail == "broker 2 has its old copy on a failed disk"
@@ -118,7 +128,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
 def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
     """Records are written again after a refusal: each orphan counts once."""
     driver = Driver({tp(): (1, 2)})
-    four, five = (events.Orphan(BrokerId(b), tp(), Zxid(TOPIC_CZXID), "not live") for b in (4, 5))
+    four, five = (Orphan(BrokerId(b), tp(), Zxid(TOPIC_CZXID), "not live") for b in (4, 5))
     for record in (OrphanRecord(four), OrphanRecord(four), OrphanRecord(five)):
         apply(driver.view, record, driver.now)
     apply(driver.view, OrphanEndedRecord(four), driver.now)
@@ -133,7 +143,7 @@ def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
     """Kafka's controller ended its move in the topic znode alone, for KAFKA-12315."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     if found == "read":
-        driver.observe(events.OrphansRead(frozenset({ORPHAN_ON_4})))
+        driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
     else:
         apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
         driver.settle()
@@ -146,7 +156,7 @@ def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
 def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
     """It is deleted first, and copied anew."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    driver.observe(events.OrphansRead(frozenset({ORPHAN_ON_4})))
+    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
     driver.submit({tp(): (1, 2, 4)})
     driver.run(tp())
@@ -175,7 +185,7 @@ def test_what_is_to_be_deleted_is_kept_until_every_live_replica_caught_up() -> N
 def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
     """A dead one may never return, and one that is to go may never catch up."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5))
-    driver.observe(events.OrphansRead(frozenset({ORPHAN_ON_4})))
+    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
     driver.change_isr(tp(), replicas(1, 2, 4))
     assert (driver.view.tenure.states[tp()].isr, deletions(driver, 4)) == (replicas(1, 2), 0)
     three, epoch = BrokerId(3), driver.view.tenure.states[tp()].leader_epoch
@@ -183,11 +193,11 @@ def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
         case "catches up":
             driver.catch_up(tp())
         case "dies":
-            driver.observe(events.BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 4, 5)}))
+            driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 4, 5)}))
         case "fails its disk":
-            failed = events.LeaderAndIsrResult(tp(), epoch, KAFKA_STORAGE_ERROR)
+            failed = LeaderAndIsrResult(tp(), epoch, KAFKA_STORAGE_ERROR)
             driver.observe(
-                events.LeaderAndIsrAnswered(three, driver.epoch(three), 0, (failed,), resent=False)
+                LeaderAndIsrAnswered(three, driver.epoch(three), 0, (failed,), resent=False)
             )
         case _:
             driver.submit({tp(): (1, 2)})
@@ -204,7 +214,7 @@ def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
     changed = replace(
         before, leader=BrokerId(4), isr=replicas(4, 2, 3, 1), version=ZkVersion(before.version + 1)
     )
-    driver.observe(events.StatesRead({tp(): changed}, armed=frozenset({tp()})))
+    driver.observe(StatesRead({tp(): changed}, armed=frozenset({tp()})))
     state = driver.view.tenure.states[tp()]
     assert (state.leader, state.isr) == (1, replicas(2, 3, 1))
     assert deletions(driver, 4) == 1
@@ -213,9 +223,9 @@ def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
 def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> None:
     """Refused for its permissions, say: with the record left, the broker could not be a target."""
     driver = Driver({tp(): (1, 2)})
-    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.acknowledges = False
-    driver.observe(events.OrphansRead(frozenset({orphan})))
+    driver.observe(OrphansRead(frozenset({orphan})))
     driver.acknowledge(tp(), driver.view.cluster.brokers)
     driver.settle()
     assert deletions(driver, 4) == 1
@@ -230,14 +240,14 @@ def moved(driver: Driver) -> None:
     endpoints = (Endpoint("PLAINTEXT", "elsewhere", 1, "PLAINTEXT"),)
     brokers = driver.view.cluster.brokers
     there = replace(brokers[BrokerId(4)], endpoints=endpoints)
-    driver.observe(events.BrokersRead({**brokers, BrokerId(4): there}))
+    driver.observe(BrokersRead({**brokers, BrokerId(4): there}))
 
 
 def accepts_again(driver: Driver) -> None:
     """Let broker 4 refuse a request and accept the next."""
     for error in (CLUSTER_AUTHORIZATION_FAILED, NONE):
         epoch = driver.epoch(BrokerId(4))
-        driver.observe(events.UpdateMetadataAnswered(BrokerId(4), epoch, error))
+        driver.observe(UpdateMetadataAnswered(BrokerId(4), epoch, error))
 
 
 @pytest.mark.parametrize("loses_requests", [moved, accepts_again])
@@ -247,8 +257,8 @@ def test_an_orphan_is_asked_for_again_whose_request_was_lost_with_its_channel(
     """Its broker never answers: no reassignment could add a replica there for the whole tenure."""
     driver = Driver({tp(): (1, 2)})
     driver.acknowledges = False
-    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
-    driver.observe(events.OrphansRead(frozenset({orphan})))
+    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(OrphansRead(frozenset({orphan})))
     driver.acknowledge(tp(), driver.view.cluster.brokers)
     driver.settle()
     assert deletions(driver, 4) == 1
@@ -260,8 +270,8 @@ def test_orphans_are_looked_at_when_the_leader_of_one_answers_and_not_with_every
     """A dead broker may leave thousands, and the other work continues."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     driver.acknowledges = False
-    orphan = events.Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
-    driver.observe(events.OrphansRead(frozenset({orphan})))
+    orphan = Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(OrphansRead(frozenset({orphan})))
     driver.submit({tp(0): (1, 3)})
     orphans = driver.view.work.orphans = Walked(driver.view.work.orphans)
     driver.acknowledge(tp(0), replicas(1))
@@ -291,7 +301,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     phase = driver.view.work.reassignments[tp()].phase
     assert isinstance(phase, Stopping)
     edited = LegacyPlan({tp(): replicas(0, 1, 3)}, ZkVersion(10), Zxid(50))
-    driver.observe(events.LegacyPlanRead(edited))
+    driver.observe(LegacyPlanRead(edited))
     driver.now = phase.deadline
     driver.view.due.add([tp()])
     driver.settle()
@@ -300,11 +310,9 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     assert blocked is not None
     assert blocked.by is BlockedBy.STOP_REPLICA_ACK
     epoch = driver.view.tenure.states[tp()].leader_epoch
-    deleted = events.StopReplicaResult(tp(), epoch, delete=True, error=0)
+    deleted = StopReplicaResult(tp(), epoch, delete=True, error=0)
     driver.observe(
-        events.StopReplicaAnswered(
-            BrokerId(3), driver.epoch(BrokerId(3)), 0, (deleted,), resent=False
-        )
+        StopReplicaAnswered(BrokerId(3), driver.epoch(BrokerId(3)), 0, (deleted,), resent=False)
     )
     driver.acknowledges = True
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
@@ -317,10 +325,10 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
     driver = Driver({tp(): (1, 2, 3)})
     driver.view.options = Options(tenure_linger_s=0.0)
     driver.acknowledges = False
-    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.view.tenure.confirmed[tp()] = (BrokerId(1), driver.view.tenure.states[tp()].leader_epoch)
     driver.sent.clear()
-    driver.observe(events.OrphansRead(frozenset({orphan})))
+    driver.observe(OrphansRead(frozenset({orphan})))
     assert any(isinstance(e, SendStopReplica) for e in driver.sent)
     for _ in range(2):
         driver.view.due.tenure = True
@@ -329,15 +337,15 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
 
 
 def claim_for_orphans(
-    driver: Driver, orphans: set[events.Orphan], isr: tuple[int, ...] = (1,), leader: int = 1
+    driver: Driver, orphans: set[Orphan], isr: tuple[int, ...] = (1,), leader: int = 1
 ) -> float:
     """Have a tenure find a state and leave orphans; return after how long they are tried again."""
     epoch = ControllerEpoch(driver.view.tenure.held.epoch + 1 if driver.view.tenure.held else 9)
-    driver.observe(events.ControllerClaimed(epoch), events.OrphansRead(frozenset(orphans)))
+    driver.observe(ControllerClaimed(epoch), OrphansRead(frozenset(orphans)))
     state = replace(driver.first_states[tp()], leader=BrokerId(leader), isr=replicas(*isr))
-    driver.observe(events.StatesRead({tp(): state}))
+    driver.observe(StatesRead({tp(): state}))
     driver.now = Instant(driver.now + 60.0)
-    driver.observe(events.Deposed("nothing left to do"))
+    driver.observe(Deposed("nothing left to do"))
     return driver.view.role.orphans_after - driver.now
 
 
@@ -345,7 +353,7 @@ def with_orphans() -> Driver:
     """Return a partition of which brokers that are live may have old copies."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 4, 5))
     driver.acknowledges = False
-    driver.observe(events.Deposed("a new process"))
+    driver.observe(Deposed("a new process"))
     return driver
 
 
@@ -360,7 +368,7 @@ def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> N
     """It is not tried itself."""
     driver = with_orphans()
     epoch = driver.view.cluster.brokers[BrokerId(5)].epoch
-    failed = events.Orphan(BrokerId(5), tp(), Zxid(TOPIC_CZXID), "disk", failed_in=epoch)
+    failed = Orphan(BrokerId(5), tp(), Zxid(TOPIC_CZXID), "disk", failed_in=epoch)
     waits = [claim_for_orphans(driver, {ORPHAN_ON_4, failed}) for _ in range(2)]
     assert waits == [60.0, 120.0]
     assert claim_for_orphans(driver, {ORPHAN_ON_4}) == 240.0
@@ -369,7 +377,7 @@ def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> N
 def test_orphans_of_a_partition_without_a_leader_take_the_role_ever_more_seldom() -> None:
     """No leader can acknowledge the current epoch until its ISR is back."""
     driver = Driver({tp(): (1, 2)}, brokers=(3, 4, 5))
-    driver.observe(events.Deposed("a new process"))
+    driver.observe(Deposed("a new process"))
     waits = [claim_for_orphans(driver, {ORPHAN_ON_4}, (1, 2), NO_LEADER) for _ in range(3)]
     assert waits == [60.0, 120.0, 240.0]
 
@@ -425,10 +433,8 @@ def test_replicas_that_another_controller_dropped_are_recorded_later(kept_by: st
 def test_the_record_of_an_orphan_is_kept_while_its_topic_is_not_read() -> None:
     """The cluster's controller does the work; whether the broker is a replica is not known yet."""
     driver = Driver({tp(): (1, 2, 3)}, options=delegated(), answers_topics=False)
-    orphan = events.Orphan(BrokerId(4), tp(0, "new"), Zxid(TOPIC_CZXID), "not live")
-    driver.observe(
-        events.TopicsListed(frozenset({"t", "new"})), events.OrphansRead(frozenset({orphan}))
-    )
+    orphan = Orphan(BrokerId(4), tp(0, "new"), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(TopicsListed(frozenset({"t", "new"})), OrphansRead(frozenset({orphan})))
     assert follow_watched(driver.view, Worklist(orphans=True)).changes == ()
     driver.view.session.listed = frozenset({"t"})
     (change,) = follow_watched(driver.view, Worklist(orphans=True)).changes
@@ -497,7 +503,7 @@ def test_an_orphan_that_is_not_deleted_delays_no_other(before: str) -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5))
     view = driver.view
     czxid = TOPIC_CZXID - 1 if before == "obsolete" else TOPIC_CZXID
-    first = events.Orphan(BrokerId(5), tp(), Zxid(czxid), "not live")
+    first = Orphan(BrokerId(5), tp(), Zxid(czxid), "not live")
     view.work.orphans[BrokerId(5), tp()] = first
     if before == "requested":
         view.tenure.orphans_tried.add(first)

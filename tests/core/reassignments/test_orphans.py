@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import SendStopReplica
-from controller.core.events import (
-    BrokersRead,
-    CancellationRead,
-    ControlsRead,
-    LegacyPlanRead,
-)
 from controller.core.model import (
     BrokerId,
     LegacyPlan,
@@ -22,6 +17,8 @@ from controller.core.model import (
 )
 from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
+from controller.core.requests.records import CancellationRead, LegacyPlanRead
 from controller.core.requests.submissions import Cancellation
 from controller.core.view import ClusterView
 from tests.core.builders import Driver, broker, plan, replicas, tp

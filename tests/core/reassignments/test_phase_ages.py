@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.core import events
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.model import (
     BlockedBy,
@@ -13,7 +12,12 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
+from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.phases import Expanding, Pending, Phase, Syncing
+from controller.core.reassignments.records import OrphansRead, SpecsRead
+from controller.core.requests.records import HistoryRead
+from controller.core.role.records import ControllerClaimed, Deposed, ShutdownRequested
+from controller.core.topics.records import TopicsRead
 from controller.telemetry.cluster_counts import is_stalled
 from tests.core.builders import EPOCH, Driver, replicas, tp
 
@@ -39,13 +43,13 @@ def _stands(driver: Driver, number: int = 0) -> tuple[Phase, Instant]:
 def _read(driver: Driver, assignment: PartitionAssignment) -> None:
     topic = driver.view.session.topics["t"]
     version = ZkVersion(topic.version + 1)
-    driver.observe(events.TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
+    driver.observe(TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
 
 
 def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> None:
     """The daemon is resigning: partitions are no longer examined, and none is stalled."""
     driver = _copying()
-    driver.observe(events.ShutdownRequested())
+    driver.observe(ShutdownRequested())
     assert driver.view.tenure.resigning
     _read(driver, PartitionAssignment(replicas(0, 1, 2, 3)))
     assert _stands(driver) == (Pending(), LATER)
@@ -59,7 +63,7 @@ def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> 
 def test_a_step_that_others_changed_is_taken_up_since_that_was_read() -> None:
     """Also where it was just as far before: it is another step."""
     driver = _copying()
-    driver.observe(events.ShutdownRequested())
+    driver.observe(ShutdownRequested())
     for at in (LATER, Instant(LATER + 100.0)):
         driver.now = at
         adding = replicas(3) if at == LATER else replicas(3, 4)
@@ -73,16 +77,16 @@ def test_the_end_of_a_tenure_begins_the_wait_of_what_was_in_flight() -> None:
     driver = _copying(1)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
     specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
-    driver.observe(events.Deposed("the session expired"))
+    driver.observe(Deposed("the session expired"))
     assert _stands(driver) == (Pending(), LATER)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
     driver.now = Instant(LATER + 60.0)
     driver.observe(
-        events.SpecsRead(specs, {}),
-        events.OrphansRead(frozenset()),
-        events.HistoryRead({}, {}),
-        events.AppliedThrottlesRead({}),
+        SpecsRead(specs, {}),
+        OrphansRead(frozenset()),
+        HistoryRead({}, {}),
+        AppliedThrottlesRead({}),
     )
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert _stands(driver) == (Expanding(), driver.now)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))

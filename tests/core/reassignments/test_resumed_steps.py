@@ -8,19 +8,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import apply
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import SendStopReplica, SendUpdateMetadata
-from controller.core.events import (
-    BrokersRead,
-    ControlsRead,
-    KillSwitchRead,
-    LeadershipGained,
-    LeadershipLost,
-    LegacyPlanRead,
-    Orphan,
-    StatesRead,
-    TopicsListed,
-    TopicsRead,
-)
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -36,9 +26,15 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits
+from controller.core.pacing.records import ControlsRead
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.native import NativeContext
-from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
+from controller.core.reassignments.records import OrphanEndedRecord, OrphanRecord
+from controller.core.records import Change
+from controller.core.requests.records import KillSwitchRead, LegacyPlanRead
 from controller.core.requests.submissions import Window
+from controller.core.role.records import LeadershipGained, LeadershipLost
+from controller.core.topics.records import TopicsListed, TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 
 REQUEST = RequestId("request_0000000000")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import BrokersRead, TopicsRead
+from controller.core.cluster.records import BrokersRead
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -19,7 +19,8 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.reassignments.phases import Starting
-from controller.core.records import PhaseRecord
+from controller.core.reassignments.records import PhaseRecord
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 
 CANCEL = RequestId("cancel-0000000000000064")

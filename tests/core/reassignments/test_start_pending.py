@@ -7,7 +7,8 @@ from math import ceil
 import pytest
 
 from controller.core.effects import SetTimer
-from controller.core.events import ControlsRead, TimerFired
+from controller.core.events import TimerFired
+from controller.core.leadership.records import StateRecord
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -22,10 +23,10 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits, RequestLimits
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments import native
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.start_pending import SCAN_MAX, start_pending
-from controller.core.records import StateRecord
 from controller.core.wakeups import SCAN_TIMER
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, replicas, tp

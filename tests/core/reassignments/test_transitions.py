@@ -27,7 +27,7 @@ from controller.core.reassignments.phases import (
     Syncing,
     checked,
 )
-from controller.core.records import PhaseRecord
+from controller.core.reassignments.records import PhaseRecord
 from controller.errors import InvariantError
 from docs.generate.phases import document
 from tests.core.builders import Driver, replicas, tp

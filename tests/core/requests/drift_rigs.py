@@ -18,14 +18,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeGuard
 
-from controller.core import effects, events, model, records
+from controller.core import effects, model
 from controller.core.apply import issued
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.leadership.records import StatesRead
 from controller.core.model import PartitionAssignment, Replicas, Route, TopicPartition, ZkVersion
 from controller.core.options import EngineName, ForeignMoves, Options
+from controller.core.reassignments.records import AlterationsWithdrawn, SpecEndedRecord, SpecRecord
+from controller.core.records import Change, Record
+from controller.core.requests.records import RefusalRecord, SubmissionsRead
 from controller.core.requests.submissions import Submission
 from controller.core.role import invalidation
+from controller.core.topics.records import AssignmentRecord, TopicsRead
 from controller.reactor.alter_queue import AlterQueue
 from controller.reactor.ports import AlterEntry
 from tests.core.builders import Driver, replicas, tp
@@ -69,7 +74,7 @@ class RacingDriver(Driver):
 
     def read(self) -> None:
         """Read all topic znodes."""
-        self.observe(events.TopicsRead(dict(self.stored)))
+        self.observe(TopicsRead(dict(self.stored)))
 
     def settle(self) -> None:
         """Decide, commit what is not overtaken, and answer until nothing is due."""
@@ -94,10 +99,10 @@ class RacingDriver(Driver):
                 self.answer(effect)
         raise AssertionError("the core does not come to rest")
 
-    def commit(self, change: records.Change) -> None:
+    def commit(self, change: Change) -> None:
         """Write a change; the first step of an approved entry begins from the approved replicas."""
         for record in change.records:
-            if isinstance(record, records.AssignmentRecord):
+            if isinstance(record, AssignmentRecord):
                 self._judge(record.partition)
         super().commit(change)
         self._store()
@@ -106,11 +111,11 @@ class RacingDriver(Driver):
         """Read topics, and what a rejected write put in doubt, from the znodes."""
         match effect:
             case effects.ReadTopics(topics=topics):
-                self.fold(events.TopicsRead({t: self.stored[t] for t in topics}))
+                self.fold(TopicsRead({t: self.stored[t] for t in topics}))
             case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.CONFLICT):
-                self.fold(events.StatesRead({p: self.states_stored[p] for p in partitions}))
+                self.fold(StatesRead({p: self.states_stored[p] for p in partitions}))
             case effects.ReadSubmissions(names=names):
-                self.fold(events.SubmissionsRead({n: self.submitted[n] for n in names}))
+                self.fold(SubmissionsRead({n: self.submitted[n] for n in names}))
             case _:
                 super().answer(effect)
 
@@ -122,7 +127,7 @@ class RacingDriver(Driver):
         assert there == PartitionAssignment(self.expected[partition]), f"{partition} moves: {there}"
         self.moved.add(partition)
 
-    def _is_overtaken(self, change: records.Change) -> bool:
+    def _is_overtaken(self, change: Change) -> bool:
         """Return whether a change depends on a topic znode that another client wrote since."""
         relied = {r.partition.topic for r in change.records if _relies(r)}
         topics = self.view.session.topics
@@ -138,14 +143,14 @@ class RacingDriver(Driver):
 
 
 def _relies(
-    record: records.Record,
-) -> TypeGuard[records.AssignmentRecord | records.SpecEndedRecord | records.SpecRecord]:
+    record: Record,
+) -> TypeGuard[AssignmentRecord | SpecEndedRecord | SpecRecord]:
     match record:
-        case records.AssignmentRecord():
+        case AssignmentRecord():
             return True
-        case records.SpecEndedRecord(stands=stands, version=version):
+        case SpecEndedRecord(stands=stands, version=version):
             return stands or version is None
-        case records.SpecRecord(spec=spec):
+        case SpecRecord(spec=spec):
             return spec.version is None and spec.route is not Route.FOREIGN
         case _:
             return False
@@ -195,7 +200,7 @@ class ObservedAlters(DelegatedDriver):
             self.drift(effect.partition, drifted)
         withdrawn = self.queue.withdraw(self.view)
         if withdrawn:
-            self.fold(events.AlterationsWithdrawn(withdrawn))
+            self.fold(AlterationsWithdrawn(withdrawn))
         self.queue.send()
         self.queue.answered()
 
@@ -340,7 +345,7 @@ def drifted_in(driver: Driver) -> Counter[TopicPartition | None]:
         refusal.partition
         for change in driver.changes
         for record in change.records
-        if isinstance(record, records.RefusalRecord)
+        if isinstance(record, RefusalRecord)
         for refusal in record.refusals
         if refusal.reason is model.RefusalReason.DRIFTED
     )

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core import events, records
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
+from controller.core.events import Event, TimerFired
 from controller.core.model import (
     AcceptedEntry,
     Instant,
@@ -21,8 +21,23 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.observe import observe
+from controller.core.records import Change
 from controller.core.requests.completion import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
 from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part
+from controller.core.requests.records import (
+    AcceptedRead,
+    CancellationRead,
+    HistoryRead,
+    KillSwitchRead,
+    LegacyPlanRead,
+    QueueRead,
+    RefusalRecord,
+    RequestOutcomeForgottenRecord,
+    RequestOutcomeRecord,
+    SubmissionReliedRecord,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.core.role.invalidation import invalidate
 from controller.reactor.group_commit import Batcher
@@ -52,20 +67,20 @@ def with_brokers(count: int) -> dict[str, object]:
     return {"topic": "t", "partition": 0, "replicas": list(range(10, 10 + count))}
 
 
-def as_legacy(data: bytes) -> list[events.Event]:
+def as_legacy(data: bytes) -> list[Event]:
     """Return the legacy plan as read."""
-    return [events.LegacyPlanRead(decode_legacy_plan(data, ZkVersion(0), Zxid(60)))]
+    return [LegacyPlanRead(decode_legacy_plan(data, ZkVersion(0), Zxid(60)))]
 
 
-def as_queue(data: bytes) -> list[events.Event]:
+def as_queue(data: bytes) -> list[Event]:
     """Return the queue as read."""
-    return [events.QueueRead(decode_legacy_plan(data, ZkVersion(0), Zxid(60)))]
+    return [QueueRead(decode_legacy_plan(data, ZkVersion(0), Zxid(60)))]
 
 
-def as_request(data: bytes) -> list[events.Event]:
+def as_request(data: bytes) -> list[Event]:
     """Return a request as read."""
     read = decode_submission(NAME, data, ZkVersion(0), Zxid(60), 0)
-    return [events.SubmissionsListed(frozenset({NAME})), events.SubmissionsRead({NAME: read})]
+    return [SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: read})]
 
 
 @pytest.mark.parametrize("route", [as_legacy, as_queue, as_request])
@@ -86,7 +101,7 @@ def test_whatever_is_refused_fits_into_multis(route: object, rows: list[object])
             assert too_large(batch.operations) is None
         for change in decision.changes:
             driver.commit(change)
-            refused += sum(isinstance(r, records.RefusalRecord) for r in change.records)
+            refused += sum(isinstance(r, RefusalRecord) for r in change.records)
     assert refused == len(rows)
     (summary,) = outcomes(driver).values()
     assert (summary.total, summary.done, len(summary.refused)) == (len(rows), 0, len(rows))
@@ -99,7 +114,7 @@ def test_malformed_entries_that_read_alike_are_each_refused_once_though_a_daemon
     read = decode_submission(NAME, data, ZkVersion(0), Zxid(60), 0)
     entry, why = read.refused[0]
     durable = Refusal(RequestId(NAME), entry, RefusalReason.MALFORMED, why)
-    driver.observe(events.HistoryRead({RequestId(NAME): OpenHistory({}, 0, (durable,))}, {}))
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({}, 0, (durable,))}, {}))
     submit(driver, read)
     summary = outcomes(driver)[RequestId(NAME)]
     assert (summary.total, summary.done, len(summary.refused)) == (3, 0, 3)
@@ -120,7 +135,7 @@ def test_a_part_of_a_request_that_has_ended_is_one_too_many() -> None:
     """Also for a daemon that knows of that request only that it has ended."""
     driver = Driver({tp(): (1, 2)})
     ended = RequestId("request_0000000007")
-    driver.observe(events.HistoryRead({}, {ended: EndedHistory(("summary",), Zxid(40))}))
+    driver.observe(HistoryRead({}, {ended: EndedHistory(("summary",), Zxid(40))}))
     submit(driver, submission(NAME, {tp(): (1, 3)}, part_of=ended))
     (refusal,) = outcomes(driver)[RequestId(NAME)].refused
     assert refusal.reason is RefusalReason.TOO_MANY_PARTS
@@ -138,19 +153,17 @@ def test_a_name_that_comes_again_waits_for_the_request_of_that_name() -> None:
     assert set(driver.view.work.reassignments) == {tp(1)}
     driver.run(tp(1))
     ended = [r for c in driver.changes for r in c.records]
-    summaries = [r.summary for r in ended if isinstance(r, records.RequestOutcomeRecord)]
+    summaries = [r.summary for r in ended if isinstance(r, RequestOutcomeRecord)]
     assert [(s.total, s.done) for s in summaries] == [(1, 1), (1, 1)]
-    assert [r.request for r in ended if isinstance(r, records.RequestOutcomeForgottenRecord)] == [
-        NAME
-    ]
+    assert [r.request for r in ended if isinstance(r, RequestOutcomeForgottenRecord)] == [NAME]
 
 
 def test_whatever_is_decided_by_a_request_holds_for_that_version_of_it() -> None:
     """Its client may change it at any time without an event."""
     driver = Driver({tp(): (1, 2)})
     read = replace(submission(NAME, {tp(): (1, 3)}), version=ZkVersion(4))
-    driver.fold(events.SubmissionsListed(frozenset({NAME})))
-    driver.fold(events.SubmissionsRead({NAME: read}))
+    driver.fold(SubmissionsListed(frozenset({NAME})))
+    driver.fold(SubmissionsRead({NAME: read}))
     while NAME in driver.view.session.submissions:
         decision = decide(driver.view, take_due(driver.view), driver.now)
         for batch in Batcher(driver.view).batches(decision.changes):
@@ -166,7 +179,7 @@ def test_a_request_that_was_changed_is_read_again() -> None:
     driver.view.session.configs.pop("t")
     submit(driver, submission(NAME, {tp(): (1, 3)}))
     driver.sent.clear()
-    change = records.Change((records.SubmissionReliedRecord(NAME, ZkVersion(0)),))
+    change = Change((SubmissionReliedRecord(NAME, ZkVersion(0)),))
     assert invalidate(driver.view, change) == []
     driver.settle()
     assert ReadSubmissions((NAME,)) in driver.sent
@@ -175,7 +188,7 @@ def test_a_request_that_was_changed_is_read_again() -> None:
 def pass_time(driver: Driver) -> None:
     """Let so much time pass that a znode that is there was listed."""
     driver.now = Instant(driver.now + WITHDRAWN_PATIENCE_S)
-    driver.observe(events.TimerFired(WITHDRAWN_TIMER))
+    driver.observe(TimerFired(WITHDRAWN_TIMER))
 
 
 def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
@@ -185,7 +198,7 @@ def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
     entries = {tp(0): (1, 3), tp(0, "u"): (3, 4), tp(1, "u"): (3, 4)}
     submit(driver, submission(NAME, entries))
     driver.run(tp(0))
-    driver.observe(events.SubmissionsListed(frozenset()))
+    driver.observe(SubmissionsListed(frozenset()))
     assert outcomes(driver) == {}
     pass_time(driver)
     summary = outcomes(driver)[RequestId(NAME)]
@@ -198,7 +211,7 @@ def test_entries_of_a_request_that_was_deleted_while_no_daemon_led_are_not_done(
     """The history counts the accepted entries; the deletion of the znode has to be certain."""
     driver = Driver({tp(0): (1, 3)})
     part = Part(NAME, 3, 5, RequestOptions())
-    driver.observe(events.HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))
     assert outcomes(driver) == {}
     pass_time(driver)
     summary = outcomes(driver)[RequestId(NAME)]
@@ -209,12 +222,12 @@ def test_what_a_daemon_before_had_accepted_and_done_is_not_repeated() -> None:
     """Another request may have moved it since: only what was not accepted yet is judged."""
     driver = Driver({tp(0): (1, 4), tp(1): (1, 2)})
     history = OpenHistory({NAME: Part(NAME, 2, 1_700_000_000_000, RequestOptions())}, 1)
-    driver.observe(events.HistoryRead({RequestId(NAME): history}, {}))
+    driver.observe(HistoryRead({RequestId(NAME): history}, {}))
     submit(driver, submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)}))
     assert ReadAccepted(RequestId(NAME)) in driver.sent
     assert driver.view.work.reassignments == {}
     before = AcceptedEntry(tp(0), replicas(1, 2), replicas(1, 3))
-    driver.observe(events.AcceptedRead(RequestId(NAME), (before,)))
+    driver.observe(AcceptedRead(RequestId(NAME), (before,)))
     assert set(driver.view.work.reassignments) == {tp(1)}
     driver.run(tp(1))
     summary = outcomes(driver)[RequestId(NAME)]
@@ -225,26 +238,26 @@ def test_what_was_accepted_is_learnt_again_when_there_is_more_of_it_during_a_can
     """A second daemon led for a while; with the request unlearnt its rest would wait for ever."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     part = Part(NAME, 2, 1_700_000_000_000, RequestOptions())
-    driver.observe(events.HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))
-    driver.observe(events.SubmissionsListed(frozenset({NAME, "request_0000000009"})))
-    driver.observe(events.CancellationRead(Cancellation(ZkVersion(0), Zxid(1), 0)))
-    driver.observe(events.SubmissionsRead({NAME: submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)})}))
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))
+    driver.observe(SubmissionsListed(frozenset({NAME, "request_0000000009"})))
+    driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(1), 0)))
+    driver.observe(SubmissionsRead({NAME: submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)})}))
     before = AcceptedEntry(tp(0), replicas(1, 2), replicas(1, 3))
-    driver.observe(events.AcceptedRead(RequestId(NAME), (before,)))
+    driver.observe(AcceptedRead(RequestId(NAME), (before,)))
     driver.sent.clear()
-    driver.observe(events.HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 2)}, {}))
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 2)}, {}))
     assert ReadAccepted(RequestId(NAME)) in driver.sent
 
 
 def test_what_a_daemon_before_had_accepted_is_not_refused_while_disabled() -> None:
     """Only the rest of it is."""
     driver = Driver({tp(0): (1, 3), tp(1): (1, 2)})
-    driver.observe(events.KillSwitchRead(is_on=True))
+    driver.observe(KillSwitchRead(is_on=True))
     history = OpenHistory({NAME: Part(NAME, 2, 1_700_000_000_000, RequestOptions())}, 1)
-    driver.observe(events.HistoryRead({RequestId(NAME): history}, {}))
+    driver.observe(HistoryRead({RequestId(NAME): history}, {}))
     submit(driver, submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)}))
     assert outcomes(driver) == {}
     before = AcceptedEntry(tp(0), replicas(1, 2), replicas(1, 3))
-    driver.observe(events.AcceptedRead(RequestId(NAME), (before,)))
+    driver.observe(AcceptedRead(RequestId(NAME), (before,)))
     summary = outcomes(driver)[RequestId(NAME)]
     assert (summary.total, summary.done, summary.refused[0].entries) == (2, 1, 1)

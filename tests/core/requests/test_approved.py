@@ -5,22 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controller.core import events, model, records
+from controller.core import model
 from controller.core.model import RefusalReason, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
+from controller.core.reassignments.records import SpecRecord
 from controller.core.requests.approvals import REQUIRED, plan_hash
 from controller.core.requests.outcomes import OpenHistory
 from controller.core.requests.queue_draining import queue_request_id
+from controller.core.requests.records import (
+    CancellationRead,
+    HistoryRead,
+    PartRecord,
+    QueueRead,
+    RefusalRecord,
+    SubmissionReliedRecord,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submission_parts import part_of
 from controller.core.requests.submissions import Cancellation, Submission
+from controller.core.role.records import Deposed
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 
 NAME = "request_0000000000"
 LATER = "request_0000000001"
-PAUSED = events.ControlsRead(Controls(Pauses(everything=Pause("wait"))))
-GO_ON = events.ControlsRead(Controls())
+PAUSED = ControlsRead(Controls(Pauses(everything=Pause("wait"))))
+GO_ON = ControlsRead(Controls())
 
 Entries = Mapping[TopicPartition, Sequence[int]]
 
@@ -42,7 +56,7 @@ def refusals(driver: Driver) -> list[tuple[RefusalReason, str]]:
         (refusal.reason, refusal.detail)
         for change in driver.changes
         for record in change.records
-        if isinstance(record, records.RefusalRecord)
+        if isinstance(record, RefusalRecord)
         for refusal in record.refusals
     ]
 
@@ -58,7 +72,7 @@ def specs(driver: Driver) -> list[model.ReassignmentSpec]:
         record.spec
         for change in driver.changes
         for record in change.records
-        if isinstance(record, records.SpecRecord)
+        if isinstance(record, SpecRecord)
     ]
 
 
@@ -169,13 +183,11 @@ def test_parts_are_verified_together_and_opened_in_one_transaction() -> None:
     assert specs(driver) == []
     submit(driver, second)
     (opening,) = (
-        c.records
-        for c in driver.changes
-        if any(isinstance(r, records.PartRecord) for r in c.records)
+        c.records for c in driver.changes if any(isinstance(r, PartRecord) for r in c.records)
     )
-    opened = [r for r in opening if isinstance(r, records.PartRecord)]
+    opened = [r for r in opening if isinstance(r, PartRecord)]
     assert [(r.part.name, r.part.approved_version) for r in opened] == [(NAME, 0), (LATER, 0)]
-    relied = [r for r in opening if isinstance(r, records.SubmissionReliedRecord)]
+    relied = [r for r in opening if isinstance(r, SubmissionReliedRecord)]
     assert [r.name for r in relied] == [NAME, LATER]
     driver.run(tp(0))
     driver.run(tp(1))
@@ -205,10 +217,10 @@ def test_a_part_that_is_left_after_a_restart_is_accepted_by_its_verified_version
         driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
         history = {s.name: replace(part_of(s), approved_version=s.version) for s in (first, second)}
         driver.observe(
-            events.SubmissionsListed(frozenset({LATER})),
-            events.HistoryRead({RequestId("big"): OpenHistory(history, 0)}, {}),
+            SubmissionsListed(frozenset({LATER})),
+            HistoryRead({RequestId("big"): OpenHistory(history, 0)}, {}),
         )
-        driver.observe(events.SubmissionsRead({LATER: replace(second, version=ZkVersion(version))}))
+        driver.observe(SubmissionsRead({LATER: replace(second, version=ZkVersion(version))}))
         assert reasons(driver) == expected
         assert (tp(1) in driver.view.work.reassignments) is not bool(expected)
 
@@ -216,12 +228,12 @@ def test_a_part_that_is_left_after_a_restart_is_accepted_by_its_verified_version
 # --- cancellation and atomic requests ------------------------------------------------------------
 
 
-def drifted(driver: Driver, *ids: int) -> events.TopicsRead:
+def drifted(driver: Driver, *ids: int) -> TopicsRead:
     """Return the read of the topic after another client gave its partition other replicas."""
     topic = driver.view.session.topics["t"]
     changed = {**topic.partitions, 0: model.PartitionAssignment(replicas(*ids))}
     version = ZkVersion(topic.version + 1)
-    return events.TopicsRead({"t": model.TopicAssignment(changed, version, topic.czxid)})
+    return TopicsRead({"t": model.TopicAssignment(changed, version, topic.czxid)})
 
 
 def test_a_cancellation_does_not_undo_what_another_client_did() -> None:
@@ -230,7 +242,7 @@ def test_a_cancellation_does_not_undo_what_another_client_did() -> None:
     driver.observe(PAUSED)
     submit(driver, approved({tp(): (1, 3)}, {tp(): (1, 2)}))
     driver.fold(drifted(driver, 4, 5))
-    driver.observe(events.CancellationRead(Cancellation(ZkVersion(0), Zxid(70), 1_000)))
+    driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(70), 1_000)))
     assert driver.view.work.reassignments == {}
     assert reasons(driver) == [RefusalReason.DRIFTED]
     assert driver.history[tp()] == []
@@ -266,7 +278,7 @@ def test_the_legacy_plan_and_the_queue_are_refused_where_approval_is_required() 
     """Their entries leave the znodes with the refusal."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(require_approval=True))
     driver.submit({tp(0): (1, 3)})
-    driver.observe(events.QueueRead(plan({tp(1): (1, 3)}, czxid=77)))
+    driver.observe(QueueRead(plan({tp(1): (1, 3)}, czxid=77)))
     assert refusals(driver) == [(RefusalReason.NOT_APPROVED, REQUIRED)] * 2
     assert outcomes(driver)[queue_request_id(Zxid(77))].done == 0
     assert driver.view.work.reassignments == {}
@@ -277,7 +289,7 @@ def test_a_rollback_needs_no_approval() -> None:
     """It leads back to what was before."""
     driver = Driver({tp(): (1, 2)}, options=Options(require_approval=True))
     submit(driver, approved({tp(): (3, 4)}, {tp(): (1, 2)}))
-    driver.observe(events.CancellationRead(Cancellation(ZkVersion(0), Zxid(70), 1_000)))
+    driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(70), 1_000)))
     driver.run(tp())
     assert driver.passed(tp())[-1] == (1, 2)
 
@@ -285,7 +297,7 @@ def test_a_rollback_needs_no_approval() -> None:
 def test_an_unapproved_request_is_refused_without_the_controller_role() -> None:
     """As a disabled one is."""
     driver = Driver({tp(): (1, 2)}, options=Options(require_approval=True))
-    driver.observe(events.Deposed("elsewhere"))
+    driver.observe(Deposed("elsewhere"))
     driver.observe(*driver.own_records())
     driver.sent.clear()
     submit(driver, submission(NAME, {tp(): (1, 3)}))

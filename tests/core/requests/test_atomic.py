@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.core import events
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     AcceptedEntry,
     ControllerEpoch,
@@ -19,10 +19,21 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.records import RefusalRecord, SpecRecord, SubmissionEndedRecord
+from controller.core.pacing.records import AppliedThrottlesRead
+from controller.core.reassignments.records import OrphansRead, SpecRecord, SpecsRead
 from controller.core.requests.atomic import take_back
 from controller.core.requests.outcomes import OpenHistory, Part
+from controller.core.requests.records import (
+    AcceptedRead,
+    HistoryRead,
+    LegacyPlanRead,
+    RefusalRecord,
+    SubmissionEndedRecord,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import RequestOptions
+from controller.core.role.records import ControllerClaimed, Deposed
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 
@@ -45,20 +56,20 @@ def spec(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) ->
 def taken_by_halves(driver: Driver, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
     """Claim where a daemon died that had accepted these entries of the request and no others."""
     known = dict(driver.view.tenure.states)
-    driver.observe(events.Deposed("a new process"))
+    driver.observe(Deposed("a new process"))
     part = Part(REQUEST, 3, 1_700_000_000_000, RequestOptions(atomic=True))
     rows = tuple(AcceptedEntry(p, g.original, g.target) for p, g in specs.items())
     driver.observe(
-        events.SubmissionsListed(frozenset({REQUEST})),
-        events.SpecsRead(specs, {}),
-        events.OrphansRead(frozenset()),
-        events.HistoryRead({REQUEST: OpenHistory({REQUEST: part}, len(rows), (), ())}, {}),
-        events.AppliedThrottlesRead({}),
-        events.LegacyPlanRead(None),
+        SubmissionsListed(frozenset({REQUEST})),
+        SpecsRead(specs, {}),
+        OrphansRead(frozenset()),
+        HistoryRead({REQUEST: OpenHistory({REQUEST: part}, len(rows), (), ())}, {}),
+        AppliedThrottlesRead({}),
+        LegacyPlanRead(None),
     )
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(events.AcceptedRead(REQUEST, rows))
-    driver.observe(events.StatesRead(known))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(AcceptedRead(REQUEST, rows))
+    driver.observe(StatesRead(known))
 
 
 def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
@@ -80,8 +91,8 @@ def test_an_atomic_request_goes_when_its_own_refusals_are_durable() -> None:
     """A refusal that has to be decided anew must not be forgotten with the znode."""
     driver = Driver({tp(0): (1, 2), tp(9): (1, 2)})
     bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 1)}, atomic=True)
-    driver.fold(events.SubmissionsListed(frozenset({bad.name})))
-    driver.fold(events.SubmissionsRead({bad.name: bad}))
+    driver.fold(SubmissionsListed(frozenset({bad.name})))
+    driver.fold(SubmissionsRead({bad.name: bad}))
     decision = decide(driver.view, take_due(driver.view), driver.now)
     written = [r for change in decision.changes for r in change.records]
     assert [r.refusals[0].partition for r in written if isinstance(r, RefusalRecord)] == [tp(9)]
@@ -124,7 +135,7 @@ def test_accepted_entries_continue_after_the_request_znode_was_deleted() -> None
     """The znode was deleted: no entry of it can be refused any more."""
     driver = Driver({tp(0): (1, 2)})
     taken_by_halves(driver, {tp(0): spec((1, 3), (1, 2))})
-    driver.observe(events.SubmissionsListed(frozenset()))
+    driver.observe(SubmissionsListed(frozenset()))
     assert driver.view.work.reassignments[tp(0)].in_flight
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from controller.core import events
+from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.deletions.records import DeletionsRead
+from controller.core.events import Event
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -21,8 +23,15 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.core.records import AtomicCheckedRecord, SpecRecord
+from controller.core.reassignments.records import SpecRecord, SpecsRead
+from controller.core.requests.records import (
+    AtomicCheckedRecord,
+    LegacyPlanRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import Submission
+from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.counting_dicts import Looked
 from tests.core.requests.test_submitted import outcomes, submission
@@ -53,8 +62,8 @@ def asked_for(wanted: Mapping[TopicPartition, Sequence[int]]) -> Driver:
         options=Options(acceptance_chunk=CHUNK, tenure=TenurePolicy.PERMANENT),
     )
     read: Submission = submission(REQUEST, wanted, atomic=True)
-    driver.fold(events.SubmissionsListed(frozenset({read.name})))
-    driver.fold(events.SubmissionsRead({read.name: read}))
+    driver.fold(SubmissionsListed(frozenset({read.name})))
+    driver.fold(SubmissionsRead({read.name: read}))
     return driver
 
 
@@ -79,29 +88,29 @@ def taken(driver: Driver) -> set[str]:
     return {r.partition.topic for r in specs if r.spec.request == REQUEST}
 
 
-def read_anew(topic: str, numbers: Iterable[int]) -> events.TopicsRead:
+def read_anew(topic: str, numbers: Iterable[int]) -> TopicsRead:
     """Return a topic znode that was changed from outside."""
     partitions = {n: PartitionAssignment(replicas(1, 2, 3)) for n in numbers}
-    return events.TopicsRead({topic: TopicAssignment(partitions, ZkVersion(1), Zxid(9))})
+    return TopicsRead({topic: TopicAssignment(partitions, ZkVersion(1), Zxid(9))})
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         (
-            events.BrokersRead({BrokerId(n): broker(n) for n in (1, 2, 3, 5)}),
+            BrokersRead({BrokerId(n): broker(n) for n in (1, 2, 3, 5)}),
             RefusalReason.UNKNOWN_BROKER,
         ),
-        (events.DeletionsRead(frozenset({LAST})), RefusalReason.TOPIC_BEING_DELETED),
-        (events.TopicConfigsRead({LAST: TopicConfig(3, False)}), RefusalReason.BELOW_MIN_ISR),  # noqa: FBT003 - as in the builders
+        (DeletionsRead(frozenset({LAST})), RefusalReason.TOPIC_BEING_DELETED),
+        (TopicConfigsRead({LAST: TopicConfig(3, False)}), RefusalReason.BELOW_MIN_ISR),  # noqa: FBT003 - as in the builders
         (read_anew(LAST, range(EACH - 1)), RefusalReason.UNKNOWN_PARTITION),
-        (events.TopicsRead({LAST: "not understood"}), RefusalReason.UNREADABLE),
-        (events.TopicsRead({LAST: None}), RefusalReason.UNKNOWN_PARTITION),
+        (TopicsRead({LAST: "not understood"}), RefusalReason.UNREADABLE),
+        (TopicsRead({LAST: None}), RefusalReason.UNKNOWN_PARTITION),
         (
-            events.SpecsRead({}, {f"/admin/reassignments/{LAST}/7": "not understood"}),
+            SpecsRead({}, {f"/admin/reassignments/{LAST}/7": "not understood"}),
             RefusalReason.UNREADABLE,
         ),
-        (events.LegacyPlanRead(plan({tp(7, LAST): (1, 5)})), RefusalReason.OTHER_ROUTE),
+        (LegacyPlanRead(plan({tp(7, LAST): (1, 5)})), RefusalReason.OTHER_ROUTE),
     ],
     ids=[
         "broker dies",
@@ -115,17 +124,17 @@ def read_anew(topic: str, numbers: Iterable[int]) -> events.TopicsRead:
     ],
 )
 def test_what_turns_bad_after_the_whole_was_found_good_refuses_the_whole(
-    change: events.Event, reason: RefusalReason
+    change: Event, reason: RefusalReason
 ) -> None:
     """An entry of the last chunk cannot be had: no more are accepted, and none begins."""
     driver = accepted_in_part()
-    if isinstance(change, events.SpecsRead):
-        change = events.SpecsRead(
+    if isinstance(change, SpecsRead):
+        change = SpecsRead(
             {p: r.spec for p, r in driver.view.work.reassignments.items()}, change.unreadable
         )
     driver.observe(change)
     # The plan is accepted in a turn of its own, and the next chunk with it.
-    assert taken(driver) <= ({"t0", "t1"} if isinstance(change, events.LegacyPlanRead) else {"t0"})
+    assert taken(driver) <= ({"t0", "t1"} if isinstance(change, LegacyPlanRead) else {"t0"})
     assert not any(r.spec.request == REQUEST for r in driver.view.work.reassignments.values())
     assert not any(driver.history[p] for p in whole() if p != tp(7, LAST))
     summary = outcomes(driver)[REQUEST]
@@ -145,7 +154,7 @@ def test_what_a_client_changes_after_the_whole_was_found_good_is_judged_as_it_st
         changed.created_ms,
         changed.options,
     )
-    driver.observe(events.SubmissionsRead({changed.name: changed}))
+    driver.observe(SubmissionsRead({changed.name: changed}))
     assert taken(driver) == {"t0"}
     assert driver.view.work.reassignments == {}
     assert outcomes(driver)[REQUEST].done == 0

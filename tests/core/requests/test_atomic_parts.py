@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core import events
+from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import (
@@ -18,6 +18,12 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.requests.outcomes import OpenHistory, Part
+from controller.core.requests.records import (
+    HistoryRead,
+    KillSwitchRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import RequestOptions
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
@@ -33,9 +39,7 @@ def test_a_part_that_turns_out_bad_takes_back_what_a_daemon_before_accepted() ->
     spec = ReassignmentSpec(replicas(1, 3), replicas(1, 2), NAME, Route.REQUEST, ZkVersion(0))
     driver.adopt({tp(0): spec})
     options = RequestOptions(atomic=True, parts=2, part_of=NAME)
-    driver.observe(
-        events.HistoryRead({NAME: OpenHistory({FIRST: Part(FIRST, 1, 0, options)}, 0)}, {})
-    )
+    driver.observe(HistoryRead({NAME: OpenHistory({FIRST: Part(FIRST, 1, 0, options)}, 0)}, {}))
     submit(driver, submission(SECOND, {tp(1): (1, 4)}, atomic=True, parts=2, part_of=NAME))
     assert driver.view.work.reassignments == {}
     summary = outcomes(driver)[NAME]
@@ -51,8 +55,8 @@ def half_accepted() -> Driver:
     one = submission(FIRST, {tp(0): (1, 3)}, atomic=True, parts=2, part_of=NAME)
     rest = {tp(n): (1, 4) for n in range(1, 200)}
     two = submission(SECOND, rest, atomic=True, parts=2, part_of=NAME)
-    driver.fold(events.SubmissionsListed(frozenset({one.name, two.name})))
-    driver.fold(events.SubmissionsRead({one.name: one, two.name: two}))
+    driver.fold(SubmissionsListed(frozenset({one.name, two.name})))
+    driver.fold(SubmissionsRead({one.name: one, two.name: two}))
     while one.name in driver.view.session.submissions:
         for change in decide(driver.view, take_due(driver.view), driver.now).changes:
             driver.commit(change)
@@ -64,7 +68,7 @@ def half_accepted() -> Driver:
 def test_a_part_that_turns_out_bad_takes_back_the_part_before_it() -> None:
     """A broker dies while the second part, larger than a chunk, is being accepted."""
     driver = half_accepted()
-    driver.observe(events.BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 3)}))
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 3)}))
     assert driver.view.work.reassignments == {}
     assert not any(history for history in driver.history.values())
     summary = outcomes(driver)[NAME]
@@ -74,7 +78,7 @@ def test_a_part_that_turns_out_bad_takes_back_the_part_before_it() -> None:
 def test_a_part_that_is_disabled_takes_back_the_part_before_it() -> None:
     """Else that would begin once work is enabled again, without the rest."""
     driver = half_accepted()
-    driver.observe(events.KillSwitchRead(is_on=True))
+    driver.observe(KillSwitchRead(is_on=True))
     assert driver.view.work.reassignments == {}
     summary = outcomes(driver)[NAME]
     assert (summary.total, summary.done) == (200, 0)

@@ -6,30 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
     ClaimController,
     DescribeTopicConfigs,
     ReadAccepted,
     SendStopReplica,
 )
-from controller.core.events import (
-    AcceptedRead,
-    BrokersRead,
-    CancellationRead,
-    ControllerClaimed,
-    ControlsRead,
-    DeletionsRead,
-    Deposed,
-    HistoryRead,
-    LegacyPlanRead,
-    QueueRead,
-    SpecsRead,
-    StatesRead,
-    SubmissionsListed,
-    SubmissionsRead,
-    TopicConfigsRead,
-    TopicsRead,
-)
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -50,19 +35,26 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.limits_in_force import step_size_of, throttle_of, windows_of
-from controller.core.records import (
-    CancellationEndedRecord,
-    Change,
-    LegacyEntryRecord,
-    PartitionOutcomeRecord,
-    PartRecord,
-    RequestOutcomeForgottenRecord,
-    SpecEndedRecord,
-    SpecRecord,
-    SubmissionEndedRecord,
-)
+from controller.core.pacing.records import ControlsRead
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord, SpecsRead
+from controller.core.records import Change
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part
+from controller.core.requests.records import (
+    AcceptedRead,
+    CancellationEndedRecord,
+    CancellationRead,
+    HistoryRead,
+    LegacyEntryRecord,
+    LegacyPlanRead,
+    PartitionOutcomeRecord,
+    PartRecord,
+    QueueRead,
+    RequestOutcomeForgottenRecord,
+    SubmissionEndedRecord,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import (
     Cancellation,
     CancelScope,
@@ -71,6 +63,8 @@ from controller.core.requests.submissions import (
     Window,
 )
 from controller.core.requests.undo import UNDO_PART
+from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from tests.core.builders import EPOCH, WALL_S, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

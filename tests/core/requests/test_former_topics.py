@@ -8,13 +8,25 @@ from typing import Final
 
 import pytest
 
-from controller.core import events, model, records
+from controller.core import model
+from controller.core.leadership.records import StatesRead
 from controller.core.model import RequestId, Route, ZkVersion, Zxid
 from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.alter_entries import preconditions_of
+from controller.core.reassignments.records import SpecEndedRecord, SpecRecord, SpecsRead
 from controller.core.requests import outcomes, submissions
 from controller.core.requests.acceptance import legacy_request_id
+from controller.core.requests.records import (
+    AcceptedRead,
+    CancellationRead,
+    HistoryRead,
+    LegacyPlanRead,
+    RefusalRecord,
+)
+from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
+from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from tests.core.builders import Driver, plan, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
 from tests.core.requests.test_cancellation import CANCEL, undo
@@ -24,8 +36,8 @@ from tests.core.requests.test_submitted import submission, submit
 NAME = "request_0000000000"
 FORMER, PRESENT = Zxid(5), Zxid(9)
 """The driver's topics have the latter."""
-PAUSED = events.ControlsRead(Controls(Pauses(everything=Pause("wait"))))
-GO_ON = events.ControlsRead(Controls())
+PAUSED = ControlsRead(Controls(Pauses(everything=Pause("wait"))))
+GO_ON = ControlsRead(Controls())
 
 
 def of_topic(czxid: Zxid | None, request: str = "r") -> model.ReassignmentSpec:
@@ -46,7 +58,7 @@ def refusals(driver: Driver) -> list[tuple[str, str]]:
         (refusal.request, refusal.detail)
         for change in driver.changes
         for record in change.records
-        if isinstance(record, records.RefusalRecord)
+        if isinstance(record, RefusalRecord)
         for refusal in record.refusals
     ]
 
@@ -57,15 +69,15 @@ def accepted_specs(driver: Driver) -> list[model.ReassignmentSpec]:
         record.spec
         for change in driver.changes
         for record in change.records
-        if isinstance(record, records.SpecRecord)
+        if isinstance(record, SpecRecord)
     ]
 
 
-def created_again(*ids: int, adding: tuple[int, ...] = ()) -> events.TopicsRead:
+def created_again(*ids: int, adding: tuple[int, ...] = ()) -> TopicsRead:
     """Return the read of a topic of the same name that was created later."""
     assignment = model.PartitionAssignment(replicas(*ids), replicas(*adding))
     later = model.TopicAssignment({0: assignment}, ZkVersion(0), Zxid(90))
-    return events.TopicsRead({"t": later})
+    return TopicsRead({"t": later})
 
 
 def test_a_record_found_at_a_claim_ends_where_its_topic_was_created_again() -> None:
@@ -78,7 +90,7 @@ def test_a_record_found_at_a_claim_ends_where_its_topic_was_created_again() -> N
         record
         for change in driver.changes
         for record in change.records
-        if isinstance(record, records.SpecEndedRecord)
+        if isinstance(record, SpecEndedRecord)
     ]
     assert [(record.version, record.outcome) for record in ended] == [(3, "topic deleted")]
     assert driver.history[tp()] == []
@@ -142,7 +154,7 @@ def test_the_entry_of_a_newer_plan_is_judged_by_itself() -> None:
     old = replace(of_topic(FORMER, "legacy-0000000000000001"), route=Route.LEGACY)
     driver.view.intake.legacy = None
     driver.adopt({tp(): old})
-    driver.observe(events.LegacyPlanRead(plan({tp(): (5, 6)})))
+    driver.observe(LegacyPlanRead(plan({tp(): (5, 6)})))
     known = driver.view.work.reassignments[tp()]
     assert known.spec.request == legacy_request_id(Zxid(50))
     assert known.spec.original == (1, 2)
@@ -157,7 +169,7 @@ def test_a_cancellation_does_not_reverse_the_record_of_a_former_topic() -> None:
     driver.observe(PAUSED)
     driver.submit({tp(): (3, 4)})
     driver.fold(created_again(2, 3))
-    driver.observe(events.CancellationRead(submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000)))
+    driver.observe(CancellationRead(submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000)))
     assert driver.view.work.reassignments == {}
     assert not any(spec.rolls_back for spec in accepted_specs(driver))
 
@@ -174,15 +186,15 @@ def test_a_foreign_reassignment_of_the_new_topic_is_found_when_the_record_ends()
 def test_a_foreign_reassignment_that_is_rolled_back_is_recorded_for_its_topic() -> None:
     """The rollback is a reassignment of ours from then on."""
     driver = Driver({tp(): (1, 2)})
-    driver.observe(events.Deposed("a broker is the controller"), *driver.own_records())
+    driver.observe(Deposed("a broker is the controller"), *driver.own_records())
     assignment = model.PartitionAssignment(replicas(1, 2, 3), replicas(3))
     begun = model.TopicAssignment({0: assignment}, ZkVersion(1), PRESENT)
-    driver.observe(events.TopicsRead({"t": begun}))
-    driver.observe(events.ControllerClaimed(model.ControllerEpoch(30)), events.LegacyPlanRead(None))
-    driver.observe(events.StatesRead(driver.first_states))
+    driver.observe(TopicsRead({"t": begun}))
+    driver.observe(ControllerClaimed(model.ControllerEpoch(30)), LegacyPlanRead(None))
+    driver.observe(StatesRead(driver.first_states))
     assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
     named = submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000, partitions=frozenset({tp()}))
-    driver.observe(events.CancellationRead(named))
+    driver.observe(CancellationRead(named))
     written = [spec for spec in accepted_specs(driver) if spec.rolls_back]
     assert [spec.topic_czxid for spec in written] == [PRESENT]
 
@@ -200,21 +212,18 @@ def claim_at_once(
         name: model.TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
         for name, topic in driver.view.session.topics.items()
     }
-    driver.observe(events.Deposed("a new process"))
+    driver.observe(Deposed("a new process"))
     for read in (
         *driver.own_records(),
-        events.SpecsRead(specs, {}),
-        events.ControllerClaimed(model.ControllerEpoch(30)),
-        *(
-            events.UpdateMetadataAnswered(b, driver.epoch(b), 0)
-            for b in driver.view.cluster.brokers
-        ),
-        events.LegacyPlanRead(listed),
-        events.TopicsRead(topics),
-        events.StatesRead(driver.first_states, armed=frozenset(driver.first_states)),
+        SpecsRead(specs, {}),
+        ControllerClaimed(model.ControllerEpoch(30)),
+        *(UpdateMetadataAnswered(b, driver.epoch(b), 0) for b in driver.view.cluster.brokers),
+        LegacyPlanRead(listed),
+        TopicsRead(topics),
+        StatesRead(driver.first_states, armed=frozenset(driver.first_states)),
     ):
         driver.fold(read)
-    driver.observe(events.TopicConfigsRead({t: model.TopicConfig(1, False) for t in topics}))  # noqa: FBT003
+    driver.observe(TopicConfigsRead({t: model.TopicConfig(1, False) for t in topics}))  # noqa: FBT003
 
 
 MANY: Final = [tp(number) for number in range(8)]
@@ -261,8 +270,8 @@ def test_an_entry_of_a_plan_is_not_refused_for_a_request_for_the_former_topic() 
     driver.observe(PAUSED)
     submit(driver, submission(NAME, {tp(): (3, 4)}))
     driver.fold(created_again(2, 3))
-    driver.observe(events.LegacyPlanRead(plan({tp(): (5, 6)})))
-    driver.observe(events.TopicConfigsRead({"t": model.TopicConfig(1, False)}))  # noqa: FBT003
+    driver.observe(LegacyPlanRead(plan({tp(): (5, 6)})))
+    driver.observe(TopicConfigsRead({"t": model.TopicConfig(1, False)}))  # noqa: FBT003
     assert refusals(driver) == [(NAME, "the topic was deleted and created again")]
     spec = driver.view.work.reassignments[tp()].spec
     assert (spec.route, spec.original, spec.target) == (Route.LEGACY, (2, 3), (5, 6))
@@ -271,7 +280,7 @@ def test_an_entry_of_a_plan_is_not_refused_for_a_request_for_the_former_topic() 
 def test_a_request_is_not_refused_for_a_plan_for_the_former_topic() -> None:
     """It waits for the ends of the records, which may take several cycles."""
     driver = Driver(dict.fromkeys(MANY, (1, 2)), options=Options(look_chunk=1))
-    driver.observe(PAUSED, events.Deposed("a broker is the controller"), *driver.own_records())
+    driver.observe(PAUSED, Deposed("a broker is the controller"), *driver.own_records())
     submit(driver, submission(NAME, dict.fromkeys(MANY, (5, 6))))
     request = legacy_request_id(Zxid(40))
     former = replace(of_topic(FORMER, request), route=Route.LEGACY)
@@ -297,11 +306,11 @@ def test_the_end_of_the_record_moves_no_leadership_of_the_new_topic() -> None:
 def test_the_record_throttles_nothing() -> None:
     """It may wait for the next tenure: its request may be paused."""
     driver = Driver({tp(): (1, 2)})
-    driver.observe(events.Deposed("a new process"), *driver.own_records())
-    driver.observe(events.SpecsRead({tp(): of_topic(FORMER)}, {}))
+    driver.observe(Deposed("a new process"), *driver.own_records())
+    driver.observe(SpecsRead({tp(): of_topic(FORMER)}, {}))
     assert tp() in driver.view.work.reassignments
     assert not driver.view.work.participants.requests
-    driver.observe(events.SpecsRead({tp(): of_topic(PRESENT)}, {}))
+    driver.observe(SpecsRead({tp(): of_topic(PRESENT)}, {}))
     assert driver.view.work.participants.requests
     driver.observe(created_again(2, 3))
     assert not driver.view.work.participants.requests
@@ -321,13 +330,13 @@ def test_a_foreign_reassignment_of_the_former_topic_is_not_rolled_back() -> None
     driver = DelegatedDriver({tp(): (1, 2)}, answers_states=False)
     assignment = model.PartitionAssignment(replicas(1, 2, 3), replicas(3))
     begun = model.TopicAssignment({0: assignment}, ZkVersion(1), PRESENT)
-    driver.observe(events.TopicsRead({"t": begun}))
+    driver.observe(TopicsRead({"t": begun}))
     assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
     driver.fold(created_again(2, 3))
     named = submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000, partitions=frozenset({tp()}))
-    driver.observe(events.CancellationRead(named))
+    driver.observe(CancellationRead(named))
     state = replace(driver.first_states[tp()], leader=model.BrokerId(2), isr=replicas(2, 3))
-    driver.observe(events.StatesRead({tp(): state}))
+    driver.observe(StatesRead({tp(): state}))
     assert accepted_specs(driver)[1:] == []
     assert driver.view.work.reassignments == {}
 
@@ -337,9 +346,9 @@ def test_what_was_finished_in_the_former_topic_is_not_undone(recorded_in: Zxid |
     """The new topic may have been created with the very replicas that the request led to."""
     driver = Driver({tp(): (3, 4)})
     name = RequestId(NAME)
-    driver.observe(events.HistoryRead({}, {name: outcomes.EndedHistory(("summary",), Zxid(40))}))
+    driver.observe(HistoryRead({}, {name: outcomes.EndedHistory(("summary",), Zxid(40))}))
     entry = model.AcceptedEntry(tp(), replicas(1, 2), replicas(3, 4), recorded_in)
-    undo(driver, events.AcceptedRead(name, (entry,)))
+    undo(driver, AcceptedRead(name, (entry,)))
     is_former = recorded_in == Zxid(8)
     assert [spec.target for spec in accepted_specs(driver)] == ([] if is_former else [(1, 2)])
     if is_former:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.events import HistoryRead, TimerFired
+from controller.core.events import TimerFired
 from controller.core.model import Instant
 from controller.core.requests.outcomes import UNKNOWN_MS, OpenHistory, Part
+from controller.core.requests.records import HistoryRead
 from tests.core.builders import Driver, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

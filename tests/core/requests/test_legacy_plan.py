@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core import events
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -27,8 +28,18 @@ from controller.core.model import (
 )
 from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead
+from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.requests.legacy_plan import has_undecided
+from controller.core.requests.records import (
+    CancellationRead,
+    HistoryRead,
+    KillSwitchRead,
+    LegacyPlanRead,
+)
 from controller.core.requests.submissions import Cancellation
+from controller.core.role.records import ControllerClaimed, Deposed, ShutdownRequested
+from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes
 
@@ -55,7 +66,7 @@ def listed(driver: Driver) -> list[object]:
 def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back() -> None:
     """Else the broker that deletes the topic would start the rest of the plan whole."""
     driver = in_flight()
-    driver.observe(events.DeletionsRead(frozenset({"other"})))
+    driver.observe(DeletionsRead(frozenset({"other"})))
     assert not resigned(driver)
     assert listed(driver) == [tp()]
     driver.catch_up(tp())
@@ -67,7 +78,7 @@ def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back()
 def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
     """The broker that takes over finishes it."""
     driver = in_flight()
-    driver.observe(events.ShutdownRequested())
+    driver.observe(ShutdownRequested())
     assert resigned(driver)
     assert listed(driver) == [tp()]
 
@@ -75,8 +86,8 @@ def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
 def test_an_entry_whose_topic_is_deleted_meanwhile_is_counted_once() -> None:
     """It was accepted, and is reported once, as an entry that was not carried out."""
     driver = in_flight()
-    driver.observe(events.TopicsListed(frozenset()), events.TopicsRead({"t": None}))
-    driver.observe(events.LegacyPlanRead(None))
+    driver.observe(TopicsListed(frozenset()), TopicsRead({"t": None}))
+    driver.observe(LegacyPlanRead(None))
     assert driver.view.work.reassignments == {}
     (summary,) = outcomes(driver).values()
     assert (summary.total, summary.done, len(summary.refused)) == (1, 0, 1)
@@ -86,7 +97,7 @@ def half_way(route: Route) -> Driver:
     """Return a paused daemon; one before it left a partition between its steps."""
     name = RequestId("legacy-0000000000000032" if route is Route.LEGACY else "request_0000000000")
     driver = Driver({tp(): (0, 2, 3)})
-    driver.observe(events.ControlsRead(Controls(Pauses(everything=Pause("night")))))
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
     spec = ReassignmentSpec(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
     driver.adopt({tp(): spec})
     assert not driver.view.work.reassignments[tp()].in_flight
@@ -96,8 +107,8 @@ def half_way(route: Route) -> Driver:
 def test_what_an_earlier_daemon_left_half_way_is_not_dropped_as_not_begun() -> None:
     """An operator that takes the plan away leaves what began to go on."""
     driver = half_way(Route.LEGACY)
-    driver.observe(events.LegacyPlanRead(plan({tp(9): (1,)}, czxid=50)))
-    driver.observe(events.LegacyPlanRead(None))
+    driver.observe(LegacyPlanRead(plan({tp(9): (1,)}, czxid=50)))
+    driver.observe(LegacyPlanRead(None))
     assert tp() in driver.view.work.reassignments
 
 
@@ -106,18 +117,18 @@ def test_what_another_controller_began_is_not_dropped_as_not_begun(*, has_begun:
     """It began before our claim; whether it did is known when the topic was read."""
     options = Options(legacy_mode=LegacyMode.MIRROR)
     driver = Driver({tp(): (0, 1, 2)}, options=options, answers_topics=False)
-    driver.observe(events.ControlsRead(Controls(Pauses(everything=Pause("night")))))
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
     driver.submit({tp(): (0, 1, 3)})
     known = dict(driver.view.tenure.states)
-    driver.observe(events.Deposed("x"))
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(*driver.own_records()[1:], events.LegacyPlanRead(plan({tp(): (0, 1, 3)})))
-    driver.observe(events.LegacyPlanRead(None))
+    driver.observe(Deposed("x"))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(*driver.own_records()[1:], LegacyPlanRead(plan({tp(): (0, 1, 3)})))
+    driver.observe(LegacyPlanRead(None))
     spec = driver.view.work.reassignments[tp()].spec
     plain = PartitionAssignment(replicas(0, 1, 2))
     begun = PartitionAssignment(replicas(0, 1, 3, 2), replicas(3), replicas(2))
     found = TopicAssignment({0: begun if has_begun else plain}, ZkVersion(1), Zxid(9))
-    driver.observe(events.TopicsRead({"t": found}), events.StatesRead(known))
+    driver.observe(TopicsRead({"t": found}), StatesRead(known))
     assert (tp() in driver.view.work.reassignments) is has_begun
     if has_begun:
         assert driver.view.work.reassignments[tp()].spec == spec
@@ -127,7 +138,7 @@ def edited() -> Driver:
     """Return a daemon that waits with an entry, of which an operator just asked something else."""
     driver = half_way(Route.LEGACY)
     driver.view.session.configs.clear()
-    driver.observe(events.LegacyPlanRead(plan({tp(): (5, 4, 3)}, czxid=50)))
+    driver.observe(LegacyPlanRead(plan({tp(): (5, 4, 3)}, czxid=50)))
     assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
     return driver
 
@@ -135,7 +146,7 @@ def edited() -> Driver:
 def test_an_edit_that_was_not_judged_stays_listed_when_the_daemon_stops() -> None:
     """What is recorded is the older order: taken out, the newer one would be lost (seed 21012)."""
     driver = edited()
-    driver.observe(events.ShutdownRequested())
+    driver.observe(ShutdownRequested())
     assert resigned(driver)
     assert listed(driver) == [tp()]
 
@@ -143,7 +154,7 @@ def test_an_edit_that_was_not_judged_stays_listed_when_the_daemon_stops() -> Non
 def test_the_role_is_not_given_back_before_an_edit_is_judged() -> None:
     """A broker would start it, while the older order stands in our records."""
     driver = edited()
-    driver.observe(events.DeletionsRead(frozenset({"other"})))
+    driver.observe(DeletionsRead(frozenset({"other"})))
     assert not resigned(driver)
 
 
@@ -163,33 +174,33 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
         RequestId("cancel-0000000000000040"),
         frozenset(replicas(1)),
     )
-    driver.observe(events.Deposed("a new process"))
+    driver.observe(Deposed("a new process"))
     driver.observe(
-        events.SpecsRead({tp(): spec}, {}),
-        events.OrphansRead(frozenset()),
-        events.HistoryRead({}, {}),
-        events.AppliedThrottlesRead({}),
+        SpecsRead({tp(): spec}, {}),
+        OrphansRead(frozenset()),
+        HistoryRead({}, {}),
+        AppliedThrottlesRead({}),
     )
-    driver.observe(events.ControllerClaimed(ControllerEpoch(8)))
+    driver.observe(ControllerClaimed(ControllerEpoch(8)))
     driver.view.session.configs.clear()
-    driver.observe(events.LegacyPlanRead(plan({tp(): (3, 5), tp(1): (1, 3)})))
+    driver.observe(LegacyPlanRead(plan({tp(): (3, 5), tp(1): (1, 3)})))
     assert driver.view.work.reassignments[tp()].spec == spec
-    driver.observe(events.LegacyPlanRead(replace(plan({tp(1): (1, 3)}), version=ZkVersion(1))))
+    driver.observe(LegacyPlanRead(replace(plan({tp(1): (1, 3)}), version=ZkVersion(1))))
     assert driver.view.work.reassignments[tp()].spec == spec
 
 
 def test_a_reassignment_of_an_earlier_daemon_continues_while_disabled() -> None:
     """The kill switch keeps first steps from being made."""
     driver = half_way(Route.REQUEST)
-    driver.observe(events.KillSwitchRead(is_on=True))
-    driver.observe(events.ControlsRead(Controls()))
+    driver.observe(KillSwitchRead(is_on=True))
+    driver.observe(ControlsRead(Controls()))
     assert driver.view.work.reassignments[tp()].in_flight
 
 
 def test_mirrored_entries_stay_listed() -> None:
     """That is what the mode is for."""
     driver = in_flight(Options(legacy_mode=LegacyMode.MIRROR))
-    driver.observe(events.DeletionsRead(frozenset({"other"})))
+    driver.observe(DeletionsRead(frozenset({"other"})))
     driver.catch_up(tp())
     assert resigned(driver)
     assert listed(driver) == [tp()]
@@ -200,7 +211,7 @@ def test_the_role_is_not_given_back_before_a_plan_is_accepted() -> None:
     driver = Driver({tp(): (0, 1, 2)})
     driver.view.session.configs.clear()
     driver.submit({tp(): (3, 4, 5)})
-    driver.observe(events.DeletionsRead(frozenset({"other"})))
+    driver.observe(DeletionsRead(frozenset({"other"})))
     assert not resigned(driver)
     driver.view.session.config_errors["t"] = "no broker answers"
     driver.view.due.tenure = True
@@ -216,10 +227,10 @@ def test_a_plan_right_after_an_idle_hand_back_is_claimed_at_once() -> None:
     driver.view.due.tenure = True
     driver.settle()
     assert resigned(driver)
-    driver.observe(events.Deposed("resigned"))
+    driver.observe(Deposed("resigned"))
     driver.observe(*driver.own_records())
     driver.now = Instant(driver.now + 0.1)
-    driver.observe(events.LegacyPlanRead(plan({tp(): (2, 1)})))
+    driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
     assert isinstance(driver.sent[-1], ClaimController)
 
 
@@ -233,12 +244,12 @@ def test_a_step_that_was_found_keeps_its_copies_until_the_new_one_is_there(
     """A Kafka controller begins without dropping; neither do we where that costs a copy."""
     found = PartitionAssignment(*(replicas(*ids) for ids in step))
     driver = Driver({tp(): isr})
-    driver.observe(events.Deposed("a broker is the controller"), *driver.own_records())
-    driver.observe(events.TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(1), Zxid(9))}))
+    driver.observe(Deposed("a broker is the controller"), *driver.own_records())
+    driver.observe(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(1), Zxid(9))}))
     driver.submit({tp(): target})
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.submit({tp(): target})
-    driver.observe(events.StatesRead(driver.first_states))
+    driver.observe(StatesRead(driver.first_states))
     assert driver.view.work.reassignments[tp()].in_flight
     assert driver.view.tenure.states[tp()].isr == replicas(*isr)
     driver.run(tp())
@@ -255,18 +266,14 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
     driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
     spec = driver.view.work.reassignments[tp(1)].spec
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
-    driver.observe(events.Deposed("given back for a deletion"))
-    driver.observe(events.TopicsListed(frozenset()))
-    driver.observe(events.TopicsListed(frozenset({"t"})), events.TopicsRead({"t": anew}))
-    driver.observe(
-        events.SpecsRead({tp(1): spec}, {}), *driver.own_records()[1:], events.LegacyPlanRead(None)
-    )
+    driver.observe(Deposed("given back for a deletion"))
+    driver.observe(TopicsListed(frozenset()))
+    driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": anew}))
+    driver.observe(SpecsRead({tp(1): spec}, {}), *driver.own_records()[1:], LegacyPlanRead(None))
     driver.acknowledges = True
-    driver.observe(
-        events.ControllerClaimed(ControllerEpoch(EPOCH + 1)), events.LegacyPlanRead(None)
-    )
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)), LegacyPlanRead(None))
     if is_cancelled:
-        driver.observe(events.CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))
+        driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))
         assert driver.view.intake.cancellation is None
     assert driver.view.work.reassignments == {}
     refused = outcomes(driver)[spec.request].refused
@@ -278,7 +285,7 @@ def test_an_entry_ends_when_its_topic_loses_the_partition_in_the_tenure() -> Non
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
     driver.submit({tp(1): (2, 3)})
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
-    driver.observe(events.TopicsRead({"t": anew}))
+    driver.observe(TopicsRead({"t": anew}))
     assert driver.view.work.reassignments == {}
 
 
@@ -291,11 +298,11 @@ def test_an_entry_ends_when_its_topic_was_made_anew_and_deleted_before_it_was_re
     driver.answers_topics = False
     driver.submit({tp(): (2, 3)})
     assert driver.view.work.reassignments[tp()].in_flight == bool(limit)
-    driver.observe(events.TopicsListed(frozenset()), events.TopicsListed(frozenset({"t"})))
+    driver.observe(TopicsListed(frozenset()), TopicsListed(frozenset({"t"})))
     assert tp() in driver.view.work.reassignments
-    driver.observe(events.TopicsRead({"t": None}))
+    driver.observe(TopicsRead({"t": None}))
     assert tp() in driver.view.work.reassignments, "the listing may be younger"
-    driver.observe(events.TopicsRead({"t": None}))
+    driver.observe(TopicsRead({"t": None}))
     assert driver.view.work.reassignments == {}
 
 
@@ -309,21 +316,19 @@ def begun_by_kafka_2_3(
     """Return a tenure over a partition as it was seen, then found with a plan [3, 4] in force."""
     driver = Driver({tp(): known[0]} if known else {}, brokers=(1, 2, 3, 4))
     states = dict(driver.view.tenure.states)
-    driver.observe(events.Deposed("idle"), *driver.own_records())
+    driver.observe(Deposed("idle"), *driver.own_records())
     read = {0: PartitionAssignment(replicas(*found))}
     topic = TopicAssignment(read, ZkVersion(1), Zxid(9), None, Zxid(written), is_marked)
-    driver.observe(events.TopicsListed(frozenset({"t"})), events.TopicsRead({"t": topic}))
-    driver.observe(events.LegacyPlanRead(plan({tp(): (3, 4)}, PLAN)))
+    driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": topic}))
+    driver.observe(LegacyPlanRead(plan({tp(): (3, 4)}, PLAN)))
     driver.acknowledges = driver.answers_topics = False
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(
-        events.LegacyPlanRead(plan({tp(): (3, 4)}, PLAN)), events.TopicsRead({"t": topic})
-    )
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(LegacyPlanRead(plan({tp(): (3, 4)}, PLAN)), TopicsRead({"t": topic}))
     first = PartitionState(
         BrokerId(found[0]), LeaderEpoch(0), replicas(*found[:2]), ControllerEpoch(1), ZkVersion(0)
     )
-    driver.observe(events.StatesRead(states or {tp(): first}))
-    driver.observe(events.TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}))
+    driver.observe(StatesRead(states or {tp(): first}))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}))
     return driver
 
 
@@ -368,11 +373,11 @@ def test_what_grew_before_the_plan_came_is_the_original() -> None:
 def test_an_entry_whose_topic_znode_became_unreadable_is_refused() -> None:
     """Its topic was known before the claim; the entry would keep the role for ever else."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), answers_topics=False)
-    driver.observe(events.Deposed("a broker is the controller"), *driver.own_records())
-    driver.observe(events.LegacyPlanRead(plan({tp(): (1, 2, 4)})))
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(events.TopicsRead({"t": "not valid JSON"}))
-    driver.observe(events.LegacyPlanRead(plan({tp(): (1, 2, 4)})))
+    driver.observe(Deposed("a broker is the controller"), *driver.own_records())
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 4)})))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(TopicsRead({"t": "not valid JSON"}))
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 4)})))
     assert driver.view.session.topics["t"].stale
     refused = [r for request in driver.view.work.requests.values() for r in request.refused]
     assert [r.reason for r in refused] == [RefusalReason.UNREADABLE]

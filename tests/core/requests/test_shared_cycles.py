@@ -5,11 +5,16 @@ from __future__ import annotations
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import DescribeTopicConfigs
-from controller.core.events import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.records import PartRecord, SpecRecord
+from controller.core.reassignments.records import SpecRecord
 from controller.core.requests.acceptance import cycle_share
+from controller.core.requests.records import (
+    LegacyPlanRead,
+    PartRecord,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from tests.core.builders import Driver, plan, tp
 from tests.core.requests.test_submitted import submission, submit
 

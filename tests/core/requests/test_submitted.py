@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controller.core import events, records
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadTopics
@@ -25,8 +24,25 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead
+from controller.core.reassignments.records import OrphansRead, SpecRecord, SpecsRead
 from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part, Summary
+from controller.core.requests.records import (
+    AcceptedRecord,
+    CancellationRead,
+    HistoryRead,
+    KillSwitchRead,
+    LegacyPlanRead,
+    PartRecord,
+    QueueRead,
+    RequestOutcomeRecord,
+    SubmissionEndedRecord,
+    SubmissionsListed,
+    SubmissionsRead,
+)
 from controller.core.requests.submissions import Cancellation, RequestOptions, Submission
+from controller.core.role.records import ControllerClaimed, Deposed, LeadershipGained
+from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 Entries = Mapping[TopicPartition, Sequence[int]]
@@ -47,8 +63,8 @@ def submission(name: str, entries: Entries, czxid: int = 60, **options: object) 
 def submit(driver: Driver, *submissions: Submission) -> None:
     """Write requests and let them be read."""
     listed = set(driver.view.session.submissions_listed or ()) | {s.name for s in submissions}
-    driver.observe(events.SubmissionsListed(frozenset(listed)))
-    driver.observe(events.SubmissionsRead({s.name: s for s in submissions}))
+    driver.observe(SubmissionsListed(frozenset(listed)))
+    driver.observe(SubmissionsRead({s.name: s for s in submissions}))
 
 
 def outcomes(driver: Driver) -> dict[RequestId, Summary]:
@@ -57,7 +73,7 @@ def outcomes(driver: Driver) -> dict[RequestId, Summary]:
         r.summary.request: r.summary
         for change in driver.changes
         for r in change.records
-        if isinstance(r, records.RequestOutcomeRecord)
+        if isinstance(r, RequestOutcomeRecord)
     }
 
 
@@ -67,11 +83,7 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (2, 3)}))
     assert driver.view.session.submissions == {}
     kinds = [type(r) for change in driver.changes for r in change.records]
-    assert (
-        kinds.index(records.PartRecord)
-        < kinds.index(records.SpecRecord)
-        < kinds.index(records.SubmissionEndedRecord)
-    )
+    assert kinds.index(PartRecord) < kinds.index(SpecRecord) < kinds.index(SubmissionEndedRecord)
     driver.run(tp(0))
     driver.run(tp(1))
     assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
@@ -85,13 +97,11 @@ def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
     first = submission("request_0000000000", {tp(n): (1, 3) for n in range(3)})
     later = submission("request_0000000001", {tp(n): (1, 4) for n in range(3)})
     names = frozenset({first.name, later.name})
-    observe(driver.view, events.SubmissionsListed(names), driver.now)
-    observe(driver.view, events.SubmissionsRead({first.name: first, later.name: later}), driver.now)
+    observe(driver.view, SubmissionsListed(names), driver.now)
+    observe(driver.view, SubmissionsRead({first.name: first, later.name: later}), driver.now)
     while driver.view.due:
         decision = decide(driver.view, take_due(driver.view), driver.now)
-        specs = [
-            r for c in decision.changes for r in c.records if isinstance(r, records.SpecRecord)
-        ]
+        specs = [r for c in decision.changes for r in c.records if isinstance(r, SpecRecord)]
         assert len({spec.partition for spec in specs}) == len(specs)
         for change in decision.changes:
             driver.commit(change)
@@ -104,11 +114,11 @@ def test_no_outcome_is_written_before_all_that_is_listed_was_read() -> None:
     """A daemon before may have accepted a request by halves: the rest of it is still to come."""
     driver = Driver({tp(0): (1, 2)})
     request = RequestId("request_0000000000")
-    driver.observe(events.SubmissionsListed(frozenset({request})))
+    driver.observe(SubmissionsListed(frozenset({request})))
     part = Part(request, 1, 1_700_000_000_000, RequestOptions())
-    driver.observe(events.HistoryRead({request: OpenHistory({request: part}, 0, (), ())}, {}))
+    driver.observe(HistoryRead({request: OpenHistory({request: part}, 0, (), ())}, {}))
     assert request not in outcomes(driver)
-    driver.observe(events.SubmissionsRead({request: submission(request, {tp(0): (1, 3)})}))
+    driver.observe(SubmissionsRead({request: submission(request, {tp(0): (1, 3)})}))
     driver.run(tp(0))
     assert outcomes(driver)[request].done == 1
 
@@ -118,12 +128,12 @@ def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
     driver = Driver({tp(0): (1, 2)})
     request = RequestId("request_0000000000")
     submit(driver, submission(request, {tp(0): (1, 3)}))
-    driver.observe(events.Deposed("another daemon takes over"))
+    driver.observe(Deposed("another daemon takes over"))
     driver.observe(
-        events.SpecsRead({}, {}),
-        events.HistoryRead({}, {request: EndedHistory(("summary",), Zxid(70))}),
-        events.LeadershipGained(),
-        events.ControllerClaimed(ControllerEpoch(EPOCH + 1)),
+        SpecsRead({}, {}),
+        HistoryRead({}, {request: EndedHistory(("summary",), Zxid(70))}),
+        LeadershipGained(),
+        ControllerClaimed(ControllerEpoch(EPOCH + 1)),
     )
     assert driver.view.work.requests[request].has_ended
     assert request not in outcomes(driver)
@@ -132,7 +142,7 @@ def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
 def test_an_unreadable_request_is_refused_as_unreadable_while_disabled() -> None:
     """Its content is kept, as the number of its entries is unknown."""
     driver = Driver({tp(0): (1, 2)})
-    driver.observe(events.KillSwitchRead(is_on=True))
+    driver.observe(KillSwitchRead(is_on=True))
     garbage = submission("request_0000000000", {})
     submit(driver, replace(garbage, unreadable="not JSON", raw=b"{"))
     assert driver.view.session.submissions == {}
@@ -144,12 +154,12 @@ def test_an_unreadable_request_is_refused_as_unreadable_while_disabled() -> None
 def test_a_request_supersedes_a_foreign_reassignment_that_was_not_adopted_yet() -> None:
     """Both become due in one turn; a cancellation has to find the request, not the move before."""
     driver, request = Driver({}), RequestId("request_0000000000")
-    driver.observe(events.TopicsListed(frozenset({"t"})))
+    driver.observe(TopicsListed(frozenset({"t"})))
     submit(driver, submission(request, {tp(0): (3, 2)}))
     begun = PartitionAssignment(replicas(4, 1, 2), replicas(4), replicas(2))
     driver.observe(
-        events.TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(1), Zxid(9))}),
-        events.TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
+        TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(1), Zxid(9))}),
+        TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
     )
     spec = driver.view.work.reassignments[tp(0)].spec
     assert (spec.request, spec.original, spec.target) == (request, replicas(1, 2), replicas(3, 2))
@@ -254,9 +264,9 @@ def test_the_originals_survive_a_change() -> None:
 def test_what_is_taken_over_takes_no_step_towards_the_former_target_in_that_turn() -> None:
     """Else a replica of the former target is added and copied."""
     driver = Driver({tp(): (0, 1, 2)})
-    driver.observe(events.ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
     submit(driver, submission("request_0000000013", {tp(): (3, 1, 2)}))
-    driver.observe(events.ControlsRead(Controls()), events.QueueRead(plan({tp(): (4, 1, 2)})))
+    driver.observe(ControlsRead(Controls()), QueueRead(plan({tp(): (4, 1, 2)})))
     driver.run(tp())
     assert all(3 not in a.replicas for a in driver.history[tp()])
     assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 1, 2))
@@ -266,14 +276,14 @@ def test_while_disabled_requests_are_refused_and_reassignments_in_flight_continu
     """``/admin/reassign_cancel``: no partition makes its first step."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
     submit(driver, submission("request_0000000015", {tp(0): (3, 4), tp(1): (3, 4)}))
-    driver.observe(events.KillSwitchRead(is_on=True))
+    driver.observe(KillSwitchRead(is_on=True))
     submit(driver, submission("request_0000000016", {tp(1): (1, 5)}, czxid=61))
     summary = outcomes(driver)[RequestId("request_0000000016")]
     assert [r.reason for r in summary.refused] == [RefusalReason.DISABLED]
     driver.run(tp(0))
     assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
     assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 2))
-    driver.observe(events.KillSwitchRead(is_on=False))
+    driver.observe(KillSwitchRead(is_on=False))
     driver.run(tp(1))
     assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(3, 4))
 
@@ -281,8 +291,8 @@ def test_while_disabled_requests_are_refused_and_reassignments_in_flight_continu
 def test_disabled_refuses_without_the_role() -> None:
     """A refusal needs no controller role: no broker is deposed for it."""
     driver = Driver({tp(0): (1, 2)})
-    driver.observe(events.Deposed("idle"), *driver.own_records())
-    driver.observe(events.KillSwitchRead(is_on=True))
+    driver.observe(Deposed("idle"), *driver.own_records())
+    driver.observe(KillSwitchRead(is_on=True))
     driver.sent.clear()
     submit(driver, submission("request_0000000017", {tp(0): (1, 3)}))
     assert RequestId("request_0000000017") in outcomes(driver)
@@ -333,7 +343,7 @@ def test_an_interrupted_acceptance_is_repeated_without_harm() -> None:
     driver.changes.clear()
     submit(driver, request)
     assert driver.view.session.submissions == {}
-    assert not any(isinstance(r, records.AcceptedRecord) for c in driver.changes for r in c.records)
+    assert not any(isinstance(r, AcceptedRecord) for c in driver.changes for r in c.records)
 
 
 def test_the_legacy_plan_may_be_changed_in_flight() -> None:
@@ -343,7 +353,7 @@ def test_the_legacy_plan_may_be_changed_in_flight() -> None:
     legacy = driver.view.intake.legacy
     assert legacy is not None
     version = ZkVersion(legacy.version + 1)
-    driver.observe(events.LegacyPlanRead(replace(plan({tp(): (2, 4)}), version=version)))
+    driver.observe(LegacyPlanRead(replace(plan({tp(): (2, 4)}), version=version)))
     driver.run(tp())
     assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(2, 4))
     assert all(3 not in a.replicas or 3 in a.removing_replicas for a in driver.history[tp()][1:])
@@ -369,16 +379,16 @@ def test_a_request_of_which_nothing_was_accepted_is_not_over_before_it_is_read_a
     name = RequestId("request_0000000000")
     request = submission(name, {tp(): (1, 3)})
     part = Part(name, 1, request.created_ms, RequestOptions())
-    driver.observe(events.Deposed("killed"))
-    driver.observe(events.SubmissionsListed(frozenset({name})))
+    driver.observe(Deposed("killed"))
+    driver.observe(SubmissionsListed(frozenset({name})))
     driver.observe(
-        events.SpecsRead({}, {}),
-        events.OrphansRead(frozenset()),
-        events.AppliedThrottlesRead({}),
-        events.HistoryRead({name: OpenHistory({name: part}, 0, (), ())}, {}),
+        SpecsRead({}, {}),
+        OrphansRead(frozenset()),
+        AppliedThrottlesRead({}),
+        HistoryRead({name: OpenHistory({name: part}, 0, (), ())}, {}),
     )
     assert outcomes(driver) == {}
-    driver.observe(events.SubmissionsRead({name: request}))
+    driver.observe(SubmissionsRead({name: request}))
     assert outcomes(driver) == {}
 
 
@@ -388,14 +398,12 @@ def test_a_read_from_before_our_last_write_takes_nothing_back_of_what_is_kept() 
     driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2)})
     submit(driver, submission(name, {tp(0): (3, 4, 5), tp(1): (3, 4, 5)}))
     driver.observe(
-        events.CancellationRead(
-            Cancellation(ZkVersion(0), Zxid(1), 0, partitions=frozenset({tp(0)}))
-        )
+        CancellationRead(Cancellation(ZkVersion(0), Zxid(1), 0, partitions=frozenset({tp(0)})))
     )
     driver.run(tp(0))
     part = Part(name, 2, 5, RequestOptions())
     for accepted in (0, 1, 2):
-        driver.observe(events.HistoryRead({name: OpenHistory({name: part}, accepted)}, {}))
+        driver.observe(HistoryRead({name: OpenHistory({name: part}, accepted)}, {}))
     driver.run(tp(1))
     summary = outcomes(driver)[name]
     assert (summary.total, summary.done) == (2, 1)
@@ -412,7 +420,7 @@ def test_a_partition_that_the_topic_lacks_is_refused_only_when_it_was_read_again
     assert driver.sent.count(ReadTopics(("t",))) == 1
     assert driver.view.work.requests[asked.request].refused == []
     grown = dict.fromkeys(range(2), PartitionAssignment(replicas(1, 2)))
-    driver.observe(events.TopicsRead({"t": TopicAssignment(grown, ZkVersion(1), Zxid(9))}))
+    driver.observe(TopicsRead({"t": TopicAssignment(grown, ZkVersion(1), Zxid(9))}))
     assert set(driver.view.work.reassignments) == {tp(1)}
     (refusal,) = driver.view.work.requests[asked.request].refused
     assert refusal.partition == tp(2)
@@ -424,8 +432,8 @@ def test_a_request_waits_for_earlier_ones_that_are_listed_and_not_read() -> None
     driver = Driver({tp(): (1, 2)})
     first = submission("request_0000000000", {tp(): (1, 3)})
     second = submission("request_0000000001", {tp(): (1, 4)})
-    driver.observe(events.SubmissionsListed(frozenset({first.name, second.name})))
-    driver.observe(events.SubmissionsRead({second.name: second}))
+    driver.observe(SubmissionsListed(frozenset({first.name, second.name})))
+    driver.observe(SubmissionsRead({second.name: second}))
     assert driver.view.work.reassignments == {}
-    driver.observe(events.SubmissionsRead({first.name: first}))
+    driver.observe(SubmissionsRead({first.name: first}))
     assert driver.view.work.reassignments[tp()].spec.target == replicas(1, 4)

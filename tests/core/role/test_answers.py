@@ -8,15 +8,7 @@ import pytest
 from kafka import errors
 
 from controller.core.effects import ResignController
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    Orphan,
-    OrphansRead,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    UpdateMetadataAnswered,
-)
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -25,6 +17,12 @@ from controller.core.model import (
     PartitionState,
     TopicPartition,
     ZkVersion,
+)
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import (
+    OrphansRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
 )
 from controller.core.role.broker_responses import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -35,6 +33,7 @@ from controller.core.role.broker_responses import (
     leader_and_isr_answered,
 )
 from controller.core.role.claims_and_resignations import has_orphans
+from controller.core.role.records import UpdateMetadataAnswered
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.requests.test_submitted import submission, submit
 

@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.apply import issued
 from controller.core.effects import ClaimController, ResignController, SendLeaderAndIsr
-from controller.core.events import ClaimFailed, ControllerClaimed, Deposed, StatesRead, TopicsRead
+from controller.core.leadership.records import StatesRead
 from controller.core.leadership.state_reads import UNTREATED_S
 from controller.core.model import (
     UNKNOWN_ZXID,
@@ -23,6 +23,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.leadership.test_duties import live
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import effects, events
+from controller.core import effects
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.decide import ACK_TIMER
+from controller.core.events import TimerFired
+from controller.core.leadership.records import (
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    StateRecord,
+    StatesRead,
+)
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.options import Options
 from controller.core.reassignments.phases import Stopping
-from controller.core.records import SpecRecord, StateRecord
+from controller.core.reassignments.records import (
+    SpecRecord,
+    SpecsRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
+)
 from controller.core.role.broker_responses import (
     ACCEPTANCE_PATIENCE_S,
     CLUSTER_AUTHORIZATION_FAILED,
@@ -20,7 +32,9 @@ from controller.core.role.broker_responses import (
 )
 from controller.core.role.claims_and_resignations import ACCEPTANCE_TIMER, CLAIM_TIMER
 from controller.core.role.eligibility import refusals
+from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
+from controller.core.topics.records import TopicsListed
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.leadership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
@@ -37,7 +51,7 @@ def answer(driver: Driver, error: int, *brokers: int) -> None:
     """Let brokers answer an UpdateMetadata."""
     for n in brokers:
         broker = BrokerId(n)
-        driver.observe(events.UpdateMetadataAnswered(broker, driver.epoch(broker), error))
+        driver.observe(UpdateMetadataAnswered(broker, driver.epoch(broker), error))
 
 
 def written(driver: Driver) -> list[type]:
@@ -53,7 +67,7 @@ def resignations(driver: Driver) -> list[str]:
 def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() -> None:
     """A write without a broker to send it to is a leader epoch that no broker ever gets."""
     driver = rejected_driver()
-    driver.observe(live(1, 2, 3, 4, bounced=(1,)), events.StatesRead(driver.first_states))
+    driver.observe(live(1, 2, 3, 4, bounced=(1,)), StatesRead(driver.first_states))
     assert StateRecord not in written(driver)
     assert SpecRecord not in written(driver)
     assert not any(isinstance(e, effects.ReadStates) for e in driver.sent)
@@ -68,9 +82,9 @@ def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() 
 def test_states_are_read_when_the_first_broker_accepts() -> None:
     """One is enough: others may be out of reach."""
     driver = rejected_driver()
-    driver.observe(events.Deposed("another one"), *driver.own_records())
+    driver.observe(Deposed("another one"), *driver.own_records())
     driver.sent.clear()
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert not any(isinstance(e, effects.ReadStates) for e in driver.sent)
     answer(driver, 0, 2)
     asked = [e for e in driver.sent if isinstance(e, effects.ReadStates)]
@@ -83,10 +97,10 @@ def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_accepts_our_reques
     submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
     specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
-    driver.observe(events.TopicsListed(frozenset({"t"})))
+    driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
+    driver.observe(TopicsListed(frozenset({"t"})))
     driver.accepts = False
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.work.reassignments
     answer(driver, 0, 1)
     assert not driver.view.work.reassignments
@@ -98,9 +112,9 @@ def test_a_step_in_flight_says_that_no_broker_accepts_our_requests() -> None:
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
+    driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
     driver.accepts = False
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.tenure.in_flight
     waits = driver.view.work.reassignments[tp()].blocked
     assert waits is not None
@@ -117,16 +131,16 @@ def test_a_role_whose_requests_most_brokers_refuse_is_given_back_and_left_alone(
     assert len(resignations(driver)) == 1
     assert StateRecord not in written(driver)
     assert "3 of 4 live brokers refuse" in refusals(driver.view)[0]
-    driver.observe(events.Deposed("the role was given back"), *driver.own_records())
+    driver.observe(Deposed("the role was given back"), *driver.own_records())
     driver.sent.clear()
     driver.now = Instant(driver.now + REJECTED_RETRY_S - 1)
-    driver.observe(events.TimerFired(CLAIM_TIMER))
+    driver.observe(TimerFired(CLAIM_TIMER))
     assert not any(isinstance(e, effects.ClaimController) for e in driver.sent)
     assert refusals(driver.view)
     driver.now = Instant(driver.now + 1)
-    driver.observe(events.TimerFired(CLAIM_TIMER))
+    driver.observe(TimerFired(CLAIM_TIMER))
     assert any(isinstance(e, effects.ClaimController) for e in driver.sent)
-    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     answer(driver, 0, 1)
     assert not refusals(driver.view)
 
@@ -156,10 +170,10 @@ def test_a_role_that_reaches_no_broker_is_given_back() -> None:
     """A broker that reaches the others takes it."""
     driver = rejected_driver()
     driver.now = Instant(driver.now + ACCEPTANCE_PATIENCE_S - 1)
-    driver.observe(events.TimerFired(ACCEPTANCE_TIMER))
+    driver.observe(TimerFired(ACCEPTANCE_TIMER))
     assert not resignations(driver)
     driver.now = Instant(driver.now + 1)
-    driver.observe(events.TimerFired(ACCEPTANCE_TIMER))
+    driver.observe(TimerFired(ACCEPTANCE_TIMER))
     assert "none of 4 live brokers accepted" in resignations(driver)[0]
     assert StateRecord not in written(driver)
 
@@ -181,7 +195,7 @@ def test_a_broker_that_refused_requests_is_asked_again() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     answer(driver, 31, 2)
     driver.sent.clear()
-    driver.observe(events.TimerFired(ACK_TIMER))
+    driver.observe(TimerFired(ACK_TIMER))
     assert any(isinstance(e, effects.SendLiveBrokers) for e in driver.sent)
 
 
@@ -200,8 +214,8 @@ def stopping() -> tuple[Driver, Stopping]:
 def stopped(driver: Driver, broker: int, error: int, *, delete: bool = True) -> None:
     """Let a broker answer a StopReplica."""
     one, epoch = BrokerId(broker), driver.view.tenure.states[tp()].leader_epoch
-    result = events.StopReplicaResult(tp(), epoch, delete, error)
-    driver.observe(events.StopReplicaAnswered(one, driver.epoch(one), 0, (result,), resent=False))
+    result = StopReplicaResult(tp(), epoch, delete, error)
+    driver.observe(StopReplicaAnswered(one, driver.epoch(one), 0, (result,), resent=False))
 
 
 @pytest.mark.parametrize(
@@ -247,10 +261,10 @@ def test_an_answer_that_another_registration_of_the_broker_gave_does_not_count()
     """The broker restarted since, with its log or without it."""
     driver, phase = stopping()
     two, epoch = BrokerId(2), driver.view.tenure.states[tp()].leader_epoch
-    result = events.StopReplicaResult(tp(), epoch, delete=True, error=0)
+    result = StopReplicaResult(tp(), epoch, delete=True, error=0)
     earlier = BrokerEpoch(driver.epoch(two) - 1)
-    driver.observe(events.StopReplicaAnswered(two, earlier, 0, (result,), resent=False))
-    driver.observe(events.StopReplicaAnswered(two, driver.epoch(two), 11, (result,), resent=False))
+    driver.observe(StopReplicaAnswered(two, earlier, 0, (result,), resent=False))
+    driver.observe(StopReplicaAnswered(two, driver.epoch(two), 11, (result,), resent=False))
     assert driver.view.work.reassignments[tp()].phase == phase
 
 
@@ -264,10 +278,8 @@ def test_a_replica_that_the_broker_accepts_again_is_not_on_a_failed_disk(
     driver = Driver({tp(): (1, 2, 3)})
     two, epoch = BrokerId(2), driver.view.tenure.states[tp()].leader_epoch
     for code in (KAFKA_STORAGE_ERROR, error):
-        result = events.LeaderAndIsrResult(tp(), epoch, code)
-        driver.observe(
-            events.LeaderAndIsrAnswered(two, driver.epoch(two), 0, (result,), resent=True)
-        )
+        result = LeaderAndIsrResult(tp(), epoch, code)
+        driver.observe(LeaderAndIsrAnswered(two, driver.epoch(two), 0, (result,), resent=True))
         assert ((two, tp()) in driver.view.tenure.offline) == (
             code == KAFKA_STORAGE_ERROR or not is_back
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import issued
+from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -17,26 +18,7 @@ from controller.core.effects import (
     ResignController,
     SetTimer,
 )
-from controller.core.events import (
-    BrokersRead,
-    ClaimFailed,
-    ClaimGuardsRead,
-    ControllerClaimed,
-    ControlsRead,
-    Deposed,
-    Event,
-    LeadershipGained,
-    LeadershipLost,
-    LegacyPlanRead,
-    Orphan,
-    OrphansRead,
-    QueueRead,
-    SpecsRead,
-    TimerFired,
-    TopicsListed,
-    TopicsRead,
-    UpdateMetadataAnswered,
-)
+from controller.core.events import Event, TimerFired
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -49,6 +31,10 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import OrphansRead, SpecsRead
+from controller.core.requests.records import LegacyPlanRead, QueueRead
 from controller.core.role.broker_responses import STALE_CONTROLLER_EPOCH
 from controller.core.role.claims_and_resignations import (
     CLAIM_TIMER,
@@ -56,7 +42,17 @@ from controller.core.role.claims_and_resignations import (
     has_work,
     hold_of,
 )
+from controller.core.role.records import (
+    ClaimFailed,
+    ClaimGuardsRead,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+    UpdateMetadataAnswered,
+)
 from controller.core.role.tenure_reset import VOID
+from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_TIMER
 from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import submission, submit

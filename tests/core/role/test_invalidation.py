@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cycle import take_due
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
     ClaimController,
     ReadTopics,
@@ -14,24 +15,13 @@ from controller.core.effects import (
     SendStopReplica,
     SetTimer,
 )
-from controller.core.events import (
-    CancellationRead,
-    ControllerClaimed,
-    ControlsRead,
-    DeletionsRead,
-    Deposed,
+from controller.core.events import TimerFired
+from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
-    LegacyPlanRead,
-    OrphansRead,
-    QueueRead,
-    SpecsRead,
+    NotificationsDeletedRecord,
+    StateRecord,
     StatesRead,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    TimerFired,
-    TopicsListed,
-    TopicsRead,
 )
 from controller.core.model import (
     BlockedBy,
@@ -51,22 +41,31 @@ from controller.core.model import (
 )
 from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.gates import state_unknown
 from controller.core.reassignments.phases import Stopping, Syncing
-from controller.core.records import (
-    AssignmentRecord,
-    Change,
-    LegacyEntryRecord,
-    NotificationsDeletedRecord,
-    PartitionOutcomeRecord,
+from controller.core.reassignments.records import (
+    OrphansRead,
     PhaseRecord,
     SpecRecord,
-    StateRecord,
+    SpecsRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
 )
+from controller.core.records import Change
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.model import PlanNode
+from controller.core.requests.records import (
+    CancellationRead,
+    LegacyEntryRecord,
+    LegacyPlanRead,
+    PartitionOutcomeRecord,
+    QueueRead,
+)
 from controller.core.requests.submissions import Cancellation
 from controller.core.role.invalidation import invalidate, set_aside
+from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import AssignmentRecord, TopicsListed, TopicsRead
 from controller.errors import InvariantError
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 

@@ -7,20 +7,16 @@ from dataclasses import replace
 import pytest
 
 from controller.core.calls.broker_requests import AlterPartition
+from controller.core.calls.records import BrokerAsked
+from controller.core.cluster.records import BrokersRead
+from controller.core.disks.records import SizesRead
 from controller.core.effects import ResignController
-from controller.core.events import (
-    BrokerAsked,
-    BrokersRead,
-    ControllerClaimed,
-    Deposed,
-    SizesRead,
-    WallClockRead,
-)
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, Instant, LiveBroker
 from controller.core.options import EngineName, Options
-from controller.core.records import EndpointUnreachedRecord
+from controller.core.pacing.records import WallClockRead
 from controller.core.role.eligibility import native_refusals, refusals
 from controller.core.role.reachability import CUT_OFF_S, UNMEASURED_S, WHOLE_S
+from controller.core.role.records import ControllerClaimed, Deposed, EndpointUnreachedRecord
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from tests.core.builders import EPOCH, Driver, tp
 from tests.core.leadership.test_isr_changes import with_two_listeners

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import BrokersRead, StatesRead, TopicConfigsRead
+from controller.core.cluster.records import BrokersRead
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     RECOVERED,
     RECOVERING,
@@ -15,6 +16,7 @@ from controller.core.model import (
     TopicConfig,
     ZkVersion,
 )
+from controller.core.topics.records import TopicConfigsRead
 from tests.core.builders import SERVING, Driver, replicas, tp
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.cluster.records import BrokersRead
+from controller.core.disks.records import SizesRead
 from controller.core.effects import (
     ElectPreferred,
     MeasureSizes,
@@ -13,13 +15,7 @@ from controller.core.effects import (
     ReadStates,
     SetTimer,
 )
-from controller.core.events import (
-    BrokersRead,
-    Orphan,
-    OrphansRead,
-    PreferredElectionRead,
-    SizesRead,
-)
+from controller.core.leadership.records import PreferredElectionEndedRecord, PreferredElectionRead
 from controller.core.model import (
     BrokerDisks,
     BrokerEpoch,
@@ -30,11 +26,9 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.records import (
-    OrphanEndedRecord,
-    PreferredElectionEndedRecord,
-    StatesPolledRecord,
-)
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import OrphanEndedRecord, OrphansRead
+from controller.core.role.records import StatesPolledRecord
 from controller.core.role.state_polling import ROUND_EVERY_S, ROUND_STATES, ROUND_TIMER, poll_states
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas, tp

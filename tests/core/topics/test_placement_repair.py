@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controller.core.events import BrokersRead, StatesRead, TopicsListed, TopicsRead
+from controller.core.cluster.records import BrokersRead
+from controller.core.leadership.records import StateCreatedRecord, StatesRead
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -14,7 +15,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.records import AssignmentRecord, StateCreatedRecord
+from controller.core.topics.records import AssignmentRecord, TopicsListed, TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 
 OWN = 1_000_000

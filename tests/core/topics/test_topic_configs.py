@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from controller.core import events
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import DescribeTopicConfigs, SetTimer
+from controller.core.events import TimerFired
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
@@ -18,7 +19,10 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
-from controller.core.records import RefusalRecord
+from controller.core.pacing.records import ControlsRead
+from controller.core.requests.records import RefusalRecord
+from controller.core.role.records import Deposed, LeadershipLost
+from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_TIMER, UNWELL_TIMER
 from tests.core.builders import Driver, asked_now, broker, replicas, tp
 from tests.core.counting_dicts import watch_reassignments
@@ -30,13 +34,13 @@ def stranded() -> Driver:
     options = Options(tenure=TenurePolicy.PERMANENT)
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=options)
     driver.change_isr(tp(), replicas(1))
-    driver.observe(events.BrokersRead({BrokerId(n): broker(n) for n in (2, 3)}))
+    driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3)}))
     return driver
 
 
-def settings(*, unclean: bool) -> events.TopicConfigsRead:
+def settings(*, unclean: bool) -> TopicConfigsRead:
     """Return the topic's settings as read."""
-    return events.TopicConfigsRead({"t": TopicConfig(1, unclean)})
+    return TopicConfigsRead({"t": TopicConfig(1, unclean)})
 
 
 def asked(driver: Driver) -> int:
@@ -49,7 +53,7 @@ def test_settings_are_asked_for_once_while_the_answer_is_awaited() -> None:
     driver = stranded()
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
     assert asked(driver) == 1
-    driver.observe(events.BrokersRead({BrokerId(n): broker(n) for n in (2, 3, 4)}))
+    driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3, 4)}))
     assert asked(driver) == 1
 
 
@@ -67,7 +71,7 @@ def test_settings_that_forbid_it_are_read_again_later() -> None:
     driver.observe(settings(unclean=False))
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
-    driver.observe(events.TimerFired(UNWELL_TIMER))
+    driver.observe(TimerFired(UNWELL_TIMER))
     assert asked(driver) == 2
     driver.observe(settings(unclean=True))
     assert driver.view.tenure.states[tp()].leader == 2
@@ -76,7 +80,7 @@ def test_settings_that_forbid_it_are_read_again_later() -> None:
 def test_nothing_is_asked_while_every_replica_is_dead() -> None:
     """No setting would help."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
-    driver.observe(events.BrokersRead({BrokerId(3): broker(3)}))
+    driver.observe(BrokersRead({BrokerId(3): broker(3)}))
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
     assert asked(driver) == 0
 
@@ -96,7 +100,7 @@ def test_an_entry_waits_for_settings_that_were_read_long_ago() -> None:
     driver.submit({tp(): (1,)})
     assert tp() not in driver.view.work.reassignments
     assert asked(driver) == 1
-    driver.observe(events.TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
     assert tp() not in driver.view.work.reassignments
     refusals = [r for c in driver.changes for r in c.records if isinstance(r, RefusalRecord)]
     assert [r.reason for record in refusals for r in record.refusals] == [
@@ -109,17 +113,17 @@ def test_a_request_waits_for_settings_that_were_read_long_ago() -> None:
     driver = idle_for(86400.0)
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     assert tp() not in driver.view.work.reassignments
-    driver.observe(events.TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
     assert tp() in driver.view.work.reassignments
 
 
 def test_the_first_step_waits_where_settings_grew_old_since_the_entry_was_accepted() -> None:
     """It may have waited for a limit, or for an operator."""
     driver = idle_for(0.0)
-    driver.observe(events.ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
     driver.submit({tp(): (1, 2, 4)})
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
-    driver.observe(events.ControlsRead(Controls()))
+    driver.observe(ControlsRead(Controls()))
     blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CONFIG_UNKNOWN
@@ -139,7 +143,7 @@ def test_a_drop_waits_where_settings_grew_old_on_the_way() -> None:
     blocked = driver.view.work.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CONFIG_UNKNOWN
-    driver.observe(events.TopicConfigsRead({"t": TopicConfig(3, unclean_leader_election=False)}))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(3, unclean_leader_election=False)}))
     assert tp() not in driver.view.work.reassignments
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 4)
 
@@ -148,13 +152,13 @@ def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
     """Nothing waits between two answers."""
     options = Options(tenure=TenurePolicy.PERMANENT)
     driver = Driver({tp(): (1, 2, 3)}, options=options, answers_configs=True)
-    driver.observe(events.ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
     driver.submit({tp(): (1, 2, 4)})
     end = driver.now + 10 * driver.options.config_refresh_s
     while driver.now < end:
         again = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == CONFIG_TIMER]
         driver.now = min((at for at in again if at > driver.now), default=Instant(end))
-        driver.observe(events.TimerFired(CONFIG_TIMER))
+        driver.observe(TimerFired(CONFIG_TIMER))
         assert "t" in driver.view.session.configs
     assert 10 <= asked(driver) <= 25
 
@@ -166,9 +170,7 @@ def test_answers_that_come_too_late_are_the_reason_shown() -> None:
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     question = asked_now(driver.view, ["t"], driver.now)
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
-    driver.observe(
-        events.TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}, question)
-    )
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}, question))
     assert "t" not in driver.view.session.configs
     assert driver.view.session.config_errors == {"t": "the answer took longer than config_refresh"}
 
@@ -177,9 +179,9 @@ def test_settings_are_forgotten_with_the_session() -> None:
     """The topic may have been deleted and made anew unseen, with other ones."""
     driver = idle_for(0.0)
     assert "t" in driver.view.session.configs
-    driver.observe(events.Deposed("a broker is the controller"))
+    driver.observe(Deposed("a broker is the controller"))
     assert "t" in driver.view.session.configs
-    driver.observe(events.LeadershipLost("session lost"))
+    driver.observe(LeadershipLost("session lost"))
     assert "t" not in driver.view.session.configs
 
 
@@ -188,11 +190,11 @@ def test_an_answer_about_a_deleted_topic_of_the_same_name_is_dropped() -> None:
     driver = idle_for(0.0)
     late = asked_now(driver.view, ("t",), driver.now)
     anew = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(99))
-    driver.observe(events.TopicsRead({"t": anew}))
+    driver.observe(TopicsRead({"t": anew}))
     config = TopicConfig(1, unclean_leader_election=True)
-    driver.observe(events.TopicConfigsRead({"t": config}, late))
+    driver.observe(TopicConfigsRead({"t": config}, late))
     assert "t" not in driver.view.session.configs
-    driver.observe(events.TopicConfigsRead({"t": config}))
+    driver.observe(TopicConfigsRead({"t": config}))
     assert driver.view.session.configs["t"] == config
 
 
@@ -201,9 +203,7 @@ def test_an_older_answer_does_not_replace_a_newer_one() -> None:
     driver = idle_for(0.0)
     late = asked_now(driver.view, ("t",), driver.now)
     driver.observe(settings(unclean=False))
-    driver.observe(
-        events.TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late)
-    )
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
     assert not driver.view.session.configs["t"].unclean_leader_election
 
 
@@ -213,6 +213,6 @@ def test_unreadable_settings_of_many_topics_are_reported_in_one_pass() -> None:
     driver = Driver({tp(n, topic): (1, 2) for topic in topics for n in range(2)})
     driver.submit({tp(n, topic): (1, 3) for topic in topics for n in range(2)})
     reassignments = watch_reassignments(driver.view)
-    driver.fold(events.TopicConfigsRead(dict.fromkeys(topics, "broker 1 does not answer")))
+    driver.fold(TopicConfigsRead(dict.fromkeys(topics, "broker 1 does not answer")))
     assert reassignments.walked == len(driver.assignments)
     assert driver.view.due.partitions.keys() == driver.assignments.keys()

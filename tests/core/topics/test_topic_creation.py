@@ -9,6 +9,7 @@ import pytest
 
 from controller.core.calls import client_calls
 from controller.core.calls.client_requests import ClientAnswer, ClientAsk
+from controller.core.calls.records import ClientAsked
 from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreatePartitionsResponse,
@@ -19,15 +20,10 @@ from controller.core.calls.topic_requests import (
     TopicDefaults,
     TopicResult,
 )
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ReadTopics, ResignController, Respond, SendLeaderAndIsr
-from controller.core.events import (
-    ClientAsked,
-    DeletionsRead,
-    StatesRead,
-    TimerFired,
-    TopicsListed,
-    TopicsRead,
-)
+from controller.core.events import TimerFired
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     Instant,
     PartitionAssignment,
@@ -37,8 +33,15 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.core.records import AssignmentRecord, Change, TopicCreatedRecord, TopicGrownRecord
+from controller.core.records import Change
 from controller.core.role import invalidation
+from controller.core.topics.records import (
+    AssignmentRecord,
+    TopicCreatedRecord,
+    TopicGrownRecord,
+    TopicsListed,
+    TopicsRead,
+)
 from controller.core.topics.topic_creation import WRITE_S
 from controller.core.wakeups import ASKS_TIMER
 from tests.core.builders import Driver, replicas, tp

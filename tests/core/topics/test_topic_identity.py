@@ -9,21 +9,18 @@ from controller.core.calls.broker_requests import (
     IsrChange,
     IsrResult,
 )
+from controller.core.calls.records import BrokerAsked
+from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ReadStates, ReadTopics
-from controller.core.events import (
-    BrokerAsked,
-    BrokersRead,
-    ControllerClaimed,
-    Deposed,
-    SpecsRead,
-    StatesRead,
-    TimerFired,
-    TopicConfigsRead,
-    TopicsListed,
-    TopicsRead,
-)
+from controller.core.events import TimerFired
 from controller.core.leadership import lost_requests
 from controller.core.leadership.cluster_loading import SEED_TIMER
+from controller.core.leadership.records import (
+    IsrRecord,
+    StateCreatedRecord,
+    StateRecord,
+    StatesRead,
+)
 from controller.core.leadership.state_writes import state_record
 from controller.core.model import (
     BrokerId,
@@ -41,16 +38,16 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.records import (
-    AssignmentRecord,
-    Change,
-    IsrRecord,
-    Record,
-    SpecRecord,
-    StateCreatedRecord,
-    StateRecord,
-)
+from controller.core.reassignments.records import SpecRecord, SpecsRead
+from controller.core.records import Change, Record
 from controller.core.role.invalidation import invalidate
+from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import (
+    AssignmentRecord,
+    TopicConfigsRead,
+    TopicsListed,
+    TopicsRead,
+)
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 from tests.core.counting_dicts import Walked
 from tests.core.reassignments.delegated_rigs import DelegatedDriver

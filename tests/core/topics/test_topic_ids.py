@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster import protocols
+from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.effects import (
     ClaimController,
     Effect,
@@ -14,17 +15,11 @@ from controller.core.effects import (
     SendLeaderAndIsr,
     SendUpdateMetadata,
 )
-from controller.core.events import (
-    BrokerSettingsRead,
-    BrokersRead,
-    ControllerClaimed,
-    Deposed,
+from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
-    LegacyPlanRead,
+    StateCreatedRecord,
     StatesRead,
-    TopicsListed,
-    TopicsRead,
 )
 from controller.core.model import (
     BlockedBy,
@@ -37,8 +32,10 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.records import StateCreatedRecord, TopicIdRecord
+from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.broker_responses import INCONSISTENT_TOPIC_ID
+from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import TopicIdRecord, TopicsListed, TopicsRead
 from tests.core.builders import EPOCH, SERVING, Driver, plan, replicas, tp
 
 KNOWN = "a" * 22

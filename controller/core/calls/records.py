@@ -1,0 +1,92 @@
+"""Events and records of the requests that brokers and clients send to the controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from controller.core import model
+from controller.core.calls.broker_requests import (
+    BrokerAnswer,
+    BrokerAsk,
+    Permission,
+    ProducerIdBlock,
+)
+from controller.core.calls.client_requests import ClientAsk, SubmittedReassignments
+from controller.core.record_kinds import Durable, Fact, Volatile
+from controller.core.worklist import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAsked(Fact):
+    """A broker sent a request to its controller, and waits for the answer."""
+
+    wakes: ClassVar[Flags] = ("asks",)
+
+    ticket: int
+    """The number of the request, by which it is answered; unique in the process."""
+    request: BrokerAsk
+    permission: Permission
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAsked(Fact):
+    """A client sent a request to the controller, as a broker permits it, and waits."""
+
+    wakes: ClassVar[Flags] = ("asks", "tenure")
+
+    ticket: int
+    """As in ``BrokerAsked``; the numbers of both are one sequence."""
+    request: ClientAsk
+    permission: Permission
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsSubmitted(Fact):
+    """What a client asked to reassign or to cancel is durable, or the reason why it is not."""
+
+    wakes: ClassVar[Flags] = ("asks",)
+
+    ticket: int
+    submitted: SubmittedReassignments
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRead(Fact):
+    """``/latest_producer_id_block``: read at a claim where the daemon serves brokers."""
+
+    wakes: ClassVar[Flags] = ("asks",)
+
+    block: ProducerIdBlock | str | None
+    """The last block that was handed out; a text where it cannot be decoded; None: no block yet."""
+    version: model.ZkVersion | None = None
+    """None where there is no znode."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskAnsweredRecord(Volatile):
+    """The request of a broker or a client is answered."""
+
+    wakes: ClassVar[Flags] = ()
+    is_journaled: ClassVar[bool] = False
+
+    ticket: int
+    answer: BrokerAnswer | None = None
+    """None to a client, and where nothing follows from the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRecord(Durable):
+    """``/latest_producer_id_block``: created when ``expected_version`` is None, else replaced."""
+
+    wakes: ClassVar[Flags] = ()
+    is_journaled: ClassVar[bool] = False
+
+    block: ProducerIdBlock
+    expected_version: model.ZkVersion | None
+
+
+CallEvent = BrokerAsked | ClientAsked | ReassignmentsSubmitted | ProducerIdsRead
+
+
+CallRecord = AskAnsweredRecord | ProducerIdsRecord

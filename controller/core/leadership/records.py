@@ -1,0 +1,218 @@
+"""Events and records of partition states, elections and notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from controller.core import model
+from controller.core.calls.client_requests import PartitionResult
+from controller.core.model import BrokerId, Instant, Replicas, TopicPartition
+from controller.core.record_kinds import Durable, Fact, Volatile
+from controller.core.worklist import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRead(Fact):
+    """Partition states; None where there is no znode, a text where it cannot be decoded."""
+
+    wakes: ClassVar[Flags] = ("deletions",)
+
+    states: Mapping[TopicPartition, model.PartitionState | str | None]
+    read_generation: int = 0
+    """As in ``TopicsRead``."""
+    armed: frozenset[TopicPartition] | None = None
+    """
+    The states whose next change will be reported as ``StateChanged``; None where no watch was set.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged(Fact):
+    """The watch on a partition's state fired; its present content is not known yet."""
+
+    wakes: ClassVar[Flags] = ()
+
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class IsrNotificationsRead(Fact):
+    """ISR change notifications of leaders: znode names and the partitions they list."""
+
+    wakes: ClassVar[Flags] = ()
+
+    names: tuple[str, ...]
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionRead(Fact):
+    """``/admin/preferred_replica_election``; None when it does not exist."""
+
+    wakes: ClassVar[Flags] = ()
+
+    partitions: frozenset[TopicPartition] | None
+    version: model.ZkVersion | None = None
+
+
+class LeaderAndIsrResult(NamedTuple):
+    """One partition of a LeaderAndIsr answer, with the epoch that was sent."""
+
+    partition: TopicPartition
+    leader_epoch: model.LeaderEpoch
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrAnswered(Fact):
+    """A broker's answer; ``resent`` when an earlier copy of the request may have reached it."""
+
+    wakes: ClassVar[Flags] = ()
+
+    broker: BrokerId
+    broker_epoch: model.BrokerEpoch
+    error: int
+    results: tuple[LeaderAndIsrResult, ...]
+    resent: bool
+    took_s: float = 0.0
+    """Seconds from the first sending to the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord(Durable):
+    """
+    A compare-and-set of a partition's state.
+
+    ``leader_epoch`` is always one more than before: brokers ignore a LeaderAndIsr with an epoch
+    they have, so a write without the bump could never be delivered.
+    """
+
+    wakes: ClassVar[Flags] = ()
+
+    partition: TopicPartition
+    leader: BrokerId
+    leader_epoch: model.LeaderEpoch
+    isr: Replicas
+    controller_epoch: model.ControllerEpoch
+    expected_version: model.ZkVersion
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateCreatedRecord(Durable):
+    """The first state of a new partition."""
+
+    wakes: ClassVar[Flags] = ()
+
+    partition: TopicPartition
+    leader: BrokerId
+    isr: Replicas
+    controller_epoch: model.ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class IsrRecord(Durable):
+    """
+    A compare-and-set of the ISR alone, as the partition's leader asked for it (KIP-497).
+
+    Leader and epochs stay: it is the leader's decision, which below inter-broker protocol 2.7 it
+    writes itself. The controller epoch stays, too: it says who decided the leader epoch.
+    """
+
+    wakes: ClassVar[Flags] = ()
+    is_journaled: ClassVar[bool] = False
+
+    partition: TopicPartition
+    before: model.PartitionState
+    isr: Replicas
+    leader_recovery_state: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownBegunRecord(Volatile):
+    """A broker asked for a controlled shutdown, in this registration."""
+
+    wakes: ClassVar[Flags] = ("asks",)
+
+    broker: BrokerId
+    epoch: model.BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionsAskedRecord(Volatile):
+    """A client waits for leaders of these partitions."""
+
+    wakes: ClassVar[Flags] = ("elections",)
+    is_journaled: ClassVar[bool] = False
+
+    ticket: int
+    partitions: tuple[TopicPartition, ...]
+    results: tuple[PartitionResult, ...]
+    """The results of the others."""
+    is_unclean: bool = False
+    """Whether any live replica may lead, or the preferred one shall."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionEndedRecord(Durable):
+    """``/admin/preferred_replica_election`` is deleted."""
+
+    wakes: ClassVar[Flags] = ("tenure",)
+
+    version: model.ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredTriedRecord(Volatile):
+    """
+    The preferred leaders of these partitions are elected, or cannot be.
+
+    Part of the change that writes the election: if that is rejected, the election is still due.
+    """
+
+    wakes: ClassVar[Flags] = ("elections", "tenure")
+    is_journaled: ClassVar[bool] = False
+
+    partitions: tuple[TopicPartition, ...]
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class LeadersBalancedRecord(Volatile):
+    """The balance of leaderships was checked; these need a preferred election."""
+
+    wakes: ClassVar[Flags] = ("elections", "tenure")
+    is_journaled: ClassVar[bool] = False
+
+    partitions: tuple[TopicPartition, ...]
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsDeletedRecord(Durable):
+    """Processed children of a notification directory; ``kind`` is its name in ``znodes.paths``."""
+
+    wakes: ClassVar[Flags] = ()
+
+    kind: str
+    names: tuple[str, ...]
+
+
+LeadershipEvent = (
+    StatesRead | StateChanged | IsrNotificationsRead | PreferredElectionRead | LeaderAndIsrAnswered
+)
+
+
+LeadershipRecord = (
+    StateRecord
+    | StateCreatedRecord
+    | IsrRecord
+    | ShutdownBegunRecord
+    | ElectionsAskedRecord
+    | PreferredElectionEndedRecord
+    | PreferredTriedRecord
+    | LeadersBalancedRecord
+    | NotificationsDeletedRecord
+)

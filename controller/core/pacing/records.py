@@ -1,0 +1,138 @@
+"""Events and records of limits and throttles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from controller.core import model
+from controller.core.model import BrokerId, Instant
+from controller.core.pacing import applied_throttles
+from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.controls import Controls
+from controller.core.record_kinds import Durable, Fact, Volatile
+from controller.core.worklist import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class ControlsRead(Fact):
+    """Everything below ``/reassigner/control``."""
+
+    wakes: ClassVar[Flags] = ("capacity", "tenure", "queue", "order", "throttles", "health")
+
+    controls: Controls
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedThrottlesRead(Fact):
+    """Everything below ``/reassigner/throttles``."""
+
+    wakes: ClassVar[Flags] = ("tenure", "throttles")
+
+    applied_throttles: Mapping[Entity, AppliedThrottle]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityConfigsRead(Fact):
+    """Dynamic settings of topics and brokers; a text where one cannot be decoded."""
+
+    wakes: ClassVar[Flags] = ("throttles",)
+
+    configs: Mapping[Entity, EntityConfig | str]
+
+
+@dataclass(frozen=True, slots=True)
+class WallClockRead(Fact):
+    """The present reading of the wall clock: the core has only a monotonic one."""
+
+    wakes: ClassVar[Flags] = ("capacity", "tenure")
+
+    unix_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedThrottleRecord(Durable):
+    """
+    A throttle is applied: its record, the entity's settings and their notification, in one multi.
+
+    ``values`` are all settings of the entity; ``expected_version`` None creates the znode.
+    """
+
+    wakes: ClassVar[Flags] = ("throttles",)
+
+    lease: applied_throttles.AppliedThrottle
+    values: tuple[tuple[str, str], ...]
+    expected_version: model.ZkVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedThrottleEndedRecord(Durable):
+    """
+    A throttle is lifted: the restored settings, their notification, and the record is deleted.
+
+    ``values`` None leaves the settings alone: none of them is ours any more.
+    """
+
+    wakes: ClassVar[Flags] = ("throttles",)
+
+    entity: applied_throttles.Entity
+    applied_version: model.ZkVersion
+    values: tuple[tuple[str, str], ...] | None
+    expected_version: model.ZkVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A topic or a broker whose throttle is settled, as of a note in ``view.participants``."""
+
+    entity: applied_throttles.Entity
+    note: int
+    kept: tuple[str, ...] = ()
+    """Settings of others that are kept, as ``key=value``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottlesSettledRecord(Volatile):
+    """The effective throttles match the wanted ones."""
+
+    wakes: ClassVar[Flags] = ("throttles", "capacity")
+    is_journaled: ClassVar[bool] = False
+
+    settled: tuple[Settled, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderMovedRecord(Volatile):
+    """A step moved a leadership from one broker to another."""
+
+    wakes: ClassVar[Flags] = ()
+    is_journaled: ClassVar[bool] = False
+
+    brokers: tuple[BrokerId, ...]
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class PaceRecord(Volatile):
+    """The limit of partitions in flight from now on, and the evidence for it."""
+
+    wakes: ClassVar[Flags] = ("capacity",)
+
+    before: int | None
+    """None for the first of a tenure."""
+    in_flight_max: int
+    evidence: str
+    at: Instant
+
+
+PacingEvent = ControlsRead | AppliedThrottlesRead | EntityConfigsRead | WallClockRead
+
+
+PacingRecord = (
+    AppliedThrottleRecord
+    | AppliedThrottleEndedRecord
+    | ThrottlesSettledRecord
+    | LeaderMovedRecord
+    | PaceRecord
+)

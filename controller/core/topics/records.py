@@ -1,0 +1,103 @@
+"""Events and records of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from controller.core import model
+from controller.core.calls.topic_requests import TopicResult, TopicSettings
+from controller.core.model import Replicas, TopicPartition
+from controller.core.record_kinds import Durable, Fact, Shared, Volatile
+from controller.core.worklist import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsListed(Fact):
+    """The children of ``/brokers/topics``."""
+
+    wakes: ClassVar[Flags] = ("listed_topics", "tenure", "deletions")
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRead(Fact):
+    """Topic znodes; None for one that does not exist, a text for one that cannot be decoded."""
+
+    wakes: ClassVar[Flags] = ()
+
+    topics: Mapping[str, model.TopicAssignment | str | None]
+    read_generation: int = 0
+    """``ClusterView.read_generation`` when the read began."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigsRead(Fact):
+    """Effective settings of topics; a text says why they could not be read."""
+
+    wakes: ClassVar[Flags] = ()
+
+    configs: Mapping[str, model.TopicConfig | str]
+    asked: model.ConfigQuestion = model.NEVER_ASKED
+    """The newest request at the time the broker was sent the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRecord(Shared):
+    """The partition's entry in its topic znode, merged with other partitions of the batch."""
+
+    wakes: ClassVar[Flags] = ()
+
+    partition: TopicPartition
+    assignment: model.PartitionAssignment
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdRecord(Shared):
+    """The id of a topic whose znode has none, merged with assignments of the batch."""
+
+    wakes: ClassVar[Flags] = ()
+
+    topic: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreatedRecord(Durable):
+    """The topic znode with its settings in ``/config/topics``, for a client's CreateTopics."""
+
+    wakes: ClassVar[Flags] = ("tenure", "asks")
+
+    ticket: int
+    result: TopicResult
+    """The client's, once each partition has a leader; it has the topic id, too."""
+    replicas: tuple[Replicas, ...]
+    """By the number of the partition."""
+    configs: TopicSettings
+    """As brokers validated them."""
+    replaces_configs: bool
+    """Whether a former topic of the name left its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGrownRecord(Volatile):
+    """
+    Partitions are added to a topic for a client's CreatePartitions.
+
+    The assignment records of the same change are what becomes durable.
+    """
+
+    wakes: ClassVar[Flags] = ("tenure", "asks")
+    is_journaled: ClassVar[bool] = False
+
+    ticket: int
+    result: TopicResult
+    """The client's, once each partition has a leader."""
+
+
+TopicEvent = TopicsListed | TopicsRead | TopicConfigsRead
+
+
+TopicRecord = AssignmentRecord | TopicIdRecord | TopicCreatedRecord | TopicGrownRecord
