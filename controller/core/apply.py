@@ -92,7 +92,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         InvariantError: an illegal change of phase.
 
     """
-    wakeups.wake(view.due, type(record))
+    view.due.wake(record.wakes)
     tenure, work, intake, cluster = view.tenure, view.work, view.intake, view.cluster
     match record:
         case AssignmentRecord(partition=partition, assignment=assignment):

@@ -99,7 +99,7 @@ from controller.core.view import ClusterView
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
     """Fold one event into the view."""
-    wakeups.wake(view.due, type(event))
+    view.due.wake(event.wakes)
     work = view.work
     match event:
         case BrokersRead():

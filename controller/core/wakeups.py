@@ -1,10 +1,11 @@
 """
-Wake-ups: one table from events, durable records and findings to flags of the worklist.
+Wake-ups: what timers and findings in the content of events and records set in the worklist.
 
-``observe`` wakes the row of each event and ``apply`` the row of each record. Where only the content
-of an event or record shows that something became due, the function that folds it in wakes the row
-of a ``Finding``. A flag is set nowhere else. One too many costs a look; a missing one is a decision
-that is never taken, unless a timer of another purpose finds it.
+``observe`` wakes what each event declares, and ``apply`` what each record declares (``wakes``,
+beside the class). Where only the content of an event or record shows that something became due, the
+function that folds it in wakes the row of a ``Finding``. A flag is set nowhere else. One too many
+costs a look; a missing one is a decision that is never taken, unless a timer of another purpose
+finds it.
 
 The other fields of the worklist name what has to be examined: partitions, brokers, topics and
 orphans. They come with the content, so the functions that fold it in note them.
@@ -16,11 +17,9 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
-from controller.core.events import Event
 from controller.core.model import TopicPartition
-from controller.core.records import Record
 from controller.core.view import ClusterView
-from controller.core.worklist import Worklist
+from controller.core.worklist import Flags, Worklist
 
 SCAN_TIMER: Final = "scan"
 """The pending reassignments are considered that exceeded the earlier cycles."""
@@ -137,10 +136,10 @@ class Finding(Enum):
     """The request for preferred leaders cannot be ended: it does not keep the role."""
 
 
-Key = type[Event] | type[Record] | Finding | str
-"""An event type, a record type, a finding, or the name of a timer."""
+Key = Finding | str
+"""A finding, or the name of a timer."""
 
-_TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
+_TIMERS: Final[Mapping[Key, Flags]] = {
     SCAN_TIMER: ("line",),
     LEADER_MOVES_TIMER: (),
     PREFERRED_TIMER: ("elections",),
@@ -153,7 +152,7 @@ _TIMERS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     AWAY_TIMER: ("deletions",),
     ASKS_TIMER: ("asks",),
 }
-_FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
+_FINDINGS: Final[Mapping[Key, Flags]] = {
     Finding.TIME_CAME: (
         *("timer", "tenure", "elections", "capacity", "plan", "submissions"),
         *("queue", "cancel", "endings", "throttles", "deletions"),
@@ -195,14 +194,13 @@ _FINDINGS: Final[Mapping[Key, tuple[Flag, ...]]] = {
     Finding.SUBMISSION_LEFT: ("cancel", "tenure"),
     Finding.ELECTION_GIVEN_UP: ("tenure",),
 }
-WAKEUPS: Final[Mapping[Key, tuple[Flag, ...]]] = {**_EVENTS, **_TIMERS, **_RECORDS, **_FINDINGS}
-"""The flags that each event, timer, record and finding sets."""
+WAKEUPS: Final[Mapping[Key, Flags]] = {**_TIMERS, **_FINDINGS}
+"""The flags that each timer and finding sets."""
 
 
 def wake(due: Worklist, key: Key) -> None:
     """Set the flags of a row of the table."""
-    for flag in WAKEUPS[key]:
-        setattr(due, flag, True)
+    due.wake(WAKEUPS[key])
 
 
 def orphans_concerned(view: ClusterView, partition: TopicPartition) -> None:

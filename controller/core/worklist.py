@@ -2,8 +2,9 @@
 The worklist: what must be examined since the last cycle of the loop.
 
 What changes the view notes it, ``take_due`` passes it to ``decide``. Notes are levels, not events:
-noting twice is noting once. Only the table in ``wakeups`` sets the flags. Partitions, brokers,
-topics and orphans are noted where the content that names them is folded in.
+noting twice is noting once. Flags are set by what events and records declare, and by the table in
+``wakeups``. Partitions, brokers, topics and orphans are noted where the content that names them is
+folded in.
 """
 
 from __future__ import annotations
@@ -116,6 +117,11 @@ class Worklist:
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
+
+    def wake(self, flags: Flags) -> None:
+        """Set flags."""
+        for flag in flags:
+            setattr(self, flag, True)
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Note partitions to be examined."""

@@ -1,14 +1,14 @@
 """
 The ZooKeeper operations of each record.
 
-Records that share a write with others (topic znodes, plans, shards) have no operations here
-(``group_commit``); volatile records have none at all.
+A durable record without an arm here does not pass the type checker. Records that share a write with
+others (topic znodes, plans, shards) are written by ``group_commit``; volatile ones are not written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core.calls.records import ProducerIdsRecord
 from controller.core.deletions.records import (
@@ -41,6 +41,7 @@ from controller.core.reassignments.records import (
     SpecEndedRecord,
     SpecRecord,
 )
+from controller.core.record_kinds import Shared, Volatile
 from controller.core.records import Record
 from controller.core.requests.records import (
     CancellationEndedRecord,
@@ -172,8 +173,10 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [ports.Delete(f"{directory}/{name}", None) for name in names]
         case PreferredElectionEndedRecord(version=version):
             return [ports.Delete(paths.PREFERRED_ELECTION, version)]
-        case _:
+        case Shared() | Volatile():
             return []
+        case _:
+            assert_never(record)
 
 
 def lifting(record: AppliedThrottleEndedRecord) -> list[ports.Operation]:

@@ -11,43 +11,27 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from controller.core.calls.records import AskAnsweredRecord, ProducerIdsRecord
-from controller.core.deletions.records import PartitionZnodesDeletedRecord
 from controller.core.disks.records import SizesRead
 from controller.core.events import Event
 from controller.core.leadership.records import (
-    ElectionsAskedRecord,
-    IsrRecord,
-    LeadersBalancedRecord,
-    PreferredTriedRecord,
     StatesRead,
 )
 from controller.core.model import BrokerId, Instant
-from controller.core.pacing.records import LeaderMovedRecord, ThrottlesSettledRecord
 from controller.core.reassignments.records import (
-    BlockedRecord,
-    ForeignAdoptedRecord,
-    PendingSortedRecord,
     PhaseRecord,
     SpecEndedRecord,
     SpecRecord,
-    StartSkippedRecord,
 )
 from controller.core.records import Change, Decision
 from controller.core.requests.records import (
-    AtomicCheckedRecord,
-    JudgedRecord,
     RequestOutcomeRecord,
-    SubmissionReliedRecord,
 )
 from controller.core.role.records import (
     ControllerClaimed,
     Deposed,
-    IdleRecord,
     LeadershipLost,
-    StatesPolledRecord,
 )
-from controller.core.topics.records import TopicGrownRecord, TopicsRead
+from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
@@ -60,30 +44,6 @@ from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import PhaseMemory
 from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import StatusPublisher, StatusSnapshot
-
-UNJOURNALED = (
-    AskAnsweredRecord,
-    ElectionsAskedRecord,
-    BlockedRecord,
-    IsrRecord,
-    ForeignAdoptedRecord,
-    AtomicCheckedRecord,
-    IdleRecord,
-    JudgedRecord,
-    LeaderMovedRecord,
-    LeadersBalancedRecord,
-    StatesPolledRecord,
-    PendingSortedRecord,
-    StartSkippedRecord,
-    PhaseRecord,
-    PreferredTriedRecord,
-    ProducerIdsRecord,
-    SubmissionReliedRecord,
-    ThrottlesSettledRecord,
-    PartitionZnodesDeletedRecord,
-    TopicGrownRecord,
-)
-"""Volatile records, and what brokers ask for; a phase change is journaled as an event."""
 
 PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
 """Records that mean that a reassignment made progress, as does every byte that is copied."""
@@ -226,7 +186,7 @@ class TelemetryObserver:
         for record in change.records:
             if isinstance(record, RequestOutcomeRecord):
                 self._requests.concluded(record.summary.request)
-            if not isinstance(record, UNJOURNALED):
+            if record.is_journaled:
                 self._journal.append(at, kind_of(record), record)
         self._last_callback = self._clock.now()
 

@@ -51,7 +51,11 @@ replica in the ISR. `bytes` is the size at that time, by the latest DescribeLogD
 
 _SECTIONS: Final[tuple[tuple[str, str, Mapping[str, Kind]], ...]] = (
     ("Requests and copies", "The source of the after-action report.", LIFE),
-    ("Committed records", "Named after the records of `controller/core/records.py`.", RECORDS),
+    (
+        "Committed records",
+        "Named after the records of `controller/core/records.py` and of the subjects.",
+        RECORDS,
+    ),
     ("Events", "Each fact once, when it begins or changes.", EVENTS),
 )
 

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from controller.core import wakeups
 from controller.core.events import Event
 from controller.core.records import Record
-from controller.core.wakeups import WAKEUPS, Finding, wake
+from controller.core.wakeups import WAKEUPS, Finding
 from controller.core.worklist import Flag, Worklist
 from tests.core.test_view_owners import PACKAGE, changed_by
 
@@ -21,28 +21,35 @@ CONTENT: Final = {f.name for f in fields(Worklist)} - FLAGS
 PRODUCED_BY_CYCLES: Final = {"held", "bounced_from"}
 """What ``take_due`` leaves for the next cycle, or finds in the view."""
 MODULES: Final = sorted(PACKAGE.rglob("*.py"))
+DECLARING: Final = (*get_args(Event), *get_args(Record))
+ROWS: Final = [*WAKEUPS.values(), *(kind.wakes for kind in DECLARING)]
 TIMERS: Final = {getattr(wakeups, name) for name in dir(wakeups) if name.endswith("_TIMER")}
 
 
-def test_each_event_record_and_finding_has_a_row() -> None:
+def test_each_event_and_record_says_what_it_wakes() -> None:
     """An empty row states that nothing becomes due, or only by a finding."""
-    assert WAKEUPS.keys() == {*get_args(Event), *get_args(Record), *Finding, *TIMERS}
+    assert not [kind for kind in DECLARING if "wakes" not in vars(kind)]
 
 
-def test_each_flag_has_a_row_that_sets_it() -> None:
-    """And a row sets nothing else."""
-    assert {flag for row in WAKEUPS.values() for flag in row} == FLAGS == set(get_args(Flag))
+def test_each_finding_and_timer_has_a_row() -> None:
+    """One without a row is a wake-up that was lost."""
+    assert WAKEUPS.keys() == {*Finding, *TIMERS}
+
+
+def test_each_flag_is_set_by_something() -> None:
+    """And nothing else is set."""
+    assert {flag for row in ROWS for flag in row} == FLAGS == set(get_args(Flag))
 
 
 def test_a_row_sets_its_flags_and_clears_none() -> None:
     """A flag that was set before stays set until a cycle takes it."""
-    for key, row in WAKEUPS.items():
+    for row in set(ROWS):
         for before in (set(), FLAGS):
             due = Worklist()
             for flag in before:
                 setattr(due, flag, True)
-            wake(due, key)
-            assert {f for f in FLAGS if getattr(due, f)} == before | set(row), key
+            due.wake(row)
+            assert {f for f in FLAGS if getattr(due, f)} == before | set(row)
 
 
 def test_each_finding_is_found_somewhere() -> None:

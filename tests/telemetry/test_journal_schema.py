@@ -33,7 +33,7 @@ from controller.telemetry.journal import (
     line_of,
 )
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.observer import UNJOURNALED, TelemetryObserver
+from controller.telemetry.observer import TelemetryObserver
 from controller.telemetry.status_publisher import StatusPublisher
 from docs.generate.journal_events import EVENTS, RECORDS
 from docs.generate.journal_kinds import LIFE, is_of
@@ -48,7 +48,7 @@ from tests.telemetry.builders import START, RecordedLog
 
 KINDS: Final = {**LIFE, **RECORDS, **EVENTS}
 COMMON: Final = frozenset({"v", "at", "kind"})
-JOURNALED: Final = [r for r in get_args(Record) if r not in UNJOURNALED]
+JOURNALED: Final = [r for r in get_args(Record) if r.is_journaled]
 
 
 def check(line: Mapping[str, Any]) -> None:

@@ -47,7 +47,6 @@ from controller.core.role.invalidation import invalidate
 from controller.core.state.tenure import Tenure
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
-from controller.core.wakeups import wake
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas
 
@@ -145,7 +144,7 @@ class ThrottleRig:
     def change_controls(self) -> None:
         """Have everything looked at, as a change of the controls does."""
         note_all_throttles(self.view)
-        wake(self.view.due, ControlsRead)
+        self.view.due.wake(ControlsRead.wakes)
         self.settle()
 
     def apply(self, record: Record) -> None:
