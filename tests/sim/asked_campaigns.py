@@ -42,8 +42,8 @@ OF_NETWORK: Final = ("answer_lost", "request_doubled", "old_address")
 NAMES: Final = (*NOTABLE, *OF_NETWORK)
 ENOUGH: Final = 150
 """The number of histories in which every name has to occur."""
-SELDOM: Final = frozenset({"creation_completed_by_another_broker"})
-"""Names that occur in few histories: expected in ten times as many."""
+SELDOM: Final = frozenset({"creation_completed_by_another_daemon"})
+"""A name that occurs in one of forty histories: expected in ten times as many."""
 SHUT_DOWN_WEIGHT: Final = 4
 CUT_WEIGHT: Final = 4
 """Of logs that are lost while requests of leaders are held up."""
