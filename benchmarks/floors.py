@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from confluent_kafka import KafkaException
 
@@ -21,6 +20,7 @@ from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, LeaderEpoch, LiveBroker, TopicPartition, ZkVersion
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
+from controller.kafka_errors import NONE
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,
@@ -33,8 +33,6 @@ from controller.reactor.ports import (
 from integration.rigs.cluster import Cluster
 from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedController
 from integration.rigs.waiting import eventually
-
-_NONE: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +187,7 @@ class _Stages:
             assert isinstance(
                 event, LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
             ), event
-            assert event.error == _NONE, event
+            assert event.error == NONE, event
 
 
 def _excluded(move: _Move) -> LeaderAndIsrState:

@@ -36,6 +36,7 @@ from controller.core.model import (
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.core.topics.records import TopicConfigsRead
+from controller.kafka_errors import NONE, STALE_CONTROLLER_EPOCH
 from controller.reactor.ports import (
     LeaderAndIsr,
     LeaderAndIsrState,
@@ -51,8 +52,6 @@ from integration.rigs.seized_controllers import CONTROLLER, QueueInbox, SeizedCo
 from integration.rigs.waiting import eventually
 
 ONE, TWO = BrokerId(1), BrokerId(2)
-NONE = 0
-STALE_CONTROLLER_EPOCH = 11
 
 
 @pytest.fixture

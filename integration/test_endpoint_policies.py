@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ResourceType,
 )
 
+from controller.kafka_errors import POLICY_VIOLATION
 from integration.conftest import MakeTopic
 from integration.rigs import topic_policy
 from integration.rigs.cluster import Cluster, ClusterOptions
@@ -33,8 +34,6 @@ from integration.rigs.waiting import eventually
 from integration.test_endpoint_clients import sees_daemon, tenure
 from integration.test_endpoint_topics import admin_of, create, grow, named, refusal, use
 
-POLICY_VIOLATION: Final = 44
-"""An error of Kafka's protocol."""
 OF_TOPICS: Final = "create.topic.policy.class.name"
 OF_SETTINGS: Final = "alter.config.policy.class.name"
 PERMANENT: Final = ("--tenure", "permanent")

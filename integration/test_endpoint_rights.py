@@ -29,6 +29,7 @@ from controller.brokers.messages import frame_of
 from controller.endpoint import broker_service, codec, relayed_frames
 from controller.endpoint.messages import AlterPartitionRequest, ControlledShutdownRequest
 from controller.endpoint.relay import framed
+from controller.kafka_errors import NOT_CONTROLLER
 from integration.rigs.kafka_jars import KAFKA_2_7, KAFKA_3_9, Release
 from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, TOPICS
 from integration.rigs.locked_clusters import ACLS, LockedCluster, LockedOptions
@@ -44,7 +45,6 @@ from integration.test_locked_clusters import allow_as_documented
 
 BROKERS = BrokerOptions(inter_broker_protocol=None)
 """At their highest protocol: their leaders ask for changes of the ISR."""
-NOT_CONTROLLER: Final = 41
 UNAUTHORISED: Final = 31
 VICTIMS: Final = 4
 LONG: Final = 50_000

@@ -26,6 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ResourceType,
 )
 
+from controller.kafka_errors import REASSIGNMENT_IN_PROGRESS, TOPIC_AUTHORIZATION_FAILED
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.kafka_jars import KAFKA_2_8, KAFKA_3_2, KAFKA_3_9, Release
@@ -41,9 +42,6 @@ from integration.test_endpoint_clients import ROWS, tenure
 from integration.test_locked_clusters import allow_as_documented
 
 RACKS: Final = ("east", "west")
-REASSIGNMENT_IN_PROGRESS: Final = 60
-TOPIC_AUTHORIZATION_FAILED: Final = 29
-"""Errors of Kafka's protocol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from kafka.future import Future
 from tenacity import wait_random_exponential
 from tenacity.wait import wait_base
 
+from controller import kafka_errors
 from controller.backoff import pause_s
 from controller.brokers import responses
 from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
@@ -251,11 +252,11 @@ class _Channel:
             versions = common_versions(connection.understood, sent_versions(request.protocol))
         except NativeRefusedError as refusal:
             # This incarnation of the broker will not serve another version: a retry is useless.
-            return self._unsendable(request, responses.UNSUPPORTED_VERSION, refusal)
+            return self._unsendable(request, kafka_errors.UNSUPPORTED_VERSION, refusal)
         try:
             frame = self._encoder.encode(request, versions, self.broker.epoch)
         except ProtocolError as error:
-            return self._unsendable(request, responses.UNKNOWN_SERVER_ERROR, error)
+            return self._unsendable(request, kafka_errors.UNKNOWN_SERVER_ERROR, error)
         sent_at = self._sent_at = self._sent_at or _now()
         response = await connection.ask(frame)
         self._state = replace(self._state, last_error=None)

@@ -35,15 +35,12 @@ from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicParti
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
+from controller.kafka_errors import NONE, NOT_CONTROLLER, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
 from controller.reactor.ports import AlterEntry, Inbox
 
 ELECT_LEADERS_MAX: Final = 1
 """Version 2 only changes the encoding; version 1 is the first with the kind of election."""
 
-NONE: Final = 0
-REQUEST_TIMED_OUT: Final = 7
-NOT_CONTROLLER: Final = 41
-UNKNOWN_SERVER_ERROR: Final = -1
 
 ANSWER_WITHIN_S: Final = 20.0
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=25.0)

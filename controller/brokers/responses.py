@@ -7,7 +7,7 @@ missing in the response is an error.
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from kafka.protocol.api_message import ApiMessage
 
@@ -16,12 +16,8 @@ from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIs
 from controller.core.model import LiveBroker
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
 from controller.core.role.records import UpdateMetadataAnswered
+from controller.kafka_errors import UNKNOWN_SERVER_ERROR
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
-
-UNKNOWN_SERVER_ERROR: Final = -1
-"""Also the result of a partition missing in a response and of a request that cannot be encoded."""
-UNSUPPORTED_VERSION: Final = 35
-"""The result of a request without a version that both sides serve."""
 
 Answered = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 

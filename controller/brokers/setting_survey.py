@@ -27,6 +27,7 @@ from controller.core.model import BrokerId, LiveBroker
 from controller.core.pacing.applied_throttles import Entity, topic_entity
 from controller.doctor.snapshot import SettingVerdicts
 from controller.errors import ControllerError
+from controller.kafka_errors import NONE
 
 WITHIN_S: Final = 30.0
 RESOURCES_AT_ONCE: Final = 500
@@ -36,7 +37,6 @@ SECRETS: Final = ("password", "jaas.config")
 ENCRYPTED: Final = "passwords among them are encrypted"
 NOT_LIVE: Final = "the broker is not live"
 SILENT: Final = "no broker answers"
-NO_ERROR: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ async def _judged(connection: Connection, resources: Sequence[_Resource]) -> lis
         if row is None:
             found.append((resource, None, SILENT))
             continue
-        verdict = "" if row.error_code == NO_ERROR else rejection_of(row)
+        verdict = "" if row.error_code == NONE else rejection_of(row)
         problem = f"error {row.error_code}" + (f", {m}" if (m := row.error_message) else "")
         found.append((resource, verdict, problem))
     return found

@@ -34,9 +34,6 @@ from controller.brokers.topic_configs import (
     VERSION_MAX,
 )
 from controller.core.calls.topic_requests import (
-    INVALID_CONFIG,
-    INVALID_REQUEST,
-    NONE,
     EffectiveConfig,
     TopicDefaults,
     TopicSettings,
@@ -44,6 +41,7 @@ from controller.core.calls.topic_requests import (
 from controller.core.cluster.protocol_versions import WITH_STORED_IDS, is_protocol_at_least
 from controller.core.model import BrokerId, LiveBroker
 from controller.errors import ControllerError, InvalidInputError
+from controller.kafka_errors import INVALID_CONFIG, INVALID_REQUEST, NONE
 
 WITHIN_S: Final = 5.0
 """How long brokers are awaited."""

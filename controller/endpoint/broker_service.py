@@ -8,9 +8,8 @@ from typing import Final, Protocol
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.calls import broker_requests
+from controller import kafka_errors
 from controller.core.calls.broker_requests import (
-    NOT_CONTROLLER,
     AlterPartition,
     BrokerAsk,
     Permission,
@@ -20,6 +19,7 @@ from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.peers import PARTITION_BYTES, Peer
 from controller.endpoint.tickets import Tickets
 from controller.errors import RemoteProtocolError
+from controller.kafka_errors import NOT_CONTROLLER
 
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     key: codec.ADVERTISED[key]
@@ -28,9 +28,9 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
 """The requests that brokers send to their controller."""
 
 RESULTS: Final[Mapping[int, str]] = {
-    broker_requests.NONE: "answered",
-    broker_requests.NOT_CONTROLLER: "not_controller",
-    broker_requests.STALE_BROKER_EPOCH: "stale_broker_epoch",
+    kafka_errors.NONE: "answered",
+    kafka_errors.NOT_CONTROLLER: "not_controller",
+    kafka_errors.STALE_BROKER_EPOCH: "stale_broker_epoch",
 }
 """Labels of metrics for errors that concern a whole request."""
 OTHER: Final = "other_error"

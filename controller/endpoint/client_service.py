@@ -29,9 +29,8 @@ from typing import Final
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.calls.broker_requests import INVALID_REQUEST, Permission
+from controller.core.calls.broker_requests import Permission
 from controller.core.calls.client_requests import (
-    NOT_CONTROLLER,
     CedeRole,
     ClientAnswer,
     ElectLeaders,
@@ -47,6 +46,12 @@ from controller.endpoint.tickets import Tickets
 from controller.endpoint.topic_codec import TOPICS_SERVED, TopicsWanted
 from controller.endpoint.topic_service import TopicService
 from controller.errors import RemoteProtocolError
+from controller.kafka_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NOT_CONTROLLER,
+    STALE_CONTROLLER_EPOCH,
+)
 
 CEDE_S: Final = 45.0
 """How long a client waits for the role to be given back, and as long for another controller."""
@@ -72,8 +77,6 @@ Clients send none of it here: the daemon leads no partition.
 _LOOKED_INTO: Final = frozenset({ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate})
 """Requests that a broker answers before it knows the peer; the daemon looks into the answers."""
 _NO_CONTROLLER: Final = -1
-_STALE_CONTROLLER_EPOCH: Final = 11
-_CLUSTER_AUTHORIZATION_FAILED: Final = 31
 
 
 CEDABLE: Final[Mapping[int, int]] = {
@@ -194,10 +197,10 @@ class ClientService:
             return self._brokers.refusal(header)
         answer = await upstream.exchange(frame, PERMIT_S)
         error = relayed_frames.error_for_broker(header, answer)
-        if error in {NOT_CONTROLLER, _STALE_CONTROLLER_EPOCH}:
+        if error in {NOT_CONTROLLER, STALE_CONTROLLER_EPOCH}:
             permission = Permission(_who(peer, header), upstream.broker, tenure)
             return await self._brokers.answer_permitted(peer, header, frame, permission)
-        return framed(answer) if error == _CLUSTER_AUTHORIZATION_FAILED else None
+        return framed(answer) if error == CLUSTER_AUTHORIZATION_FAILED else None
 
     async def _as_controller(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes

@@ -30,10 +30,10 @@ from kafka.protocol.sasl import (
 from controller.brokers.messages import frame_of, topic_uuid
 from controller.core.calls import broker_requests
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, ZkVersion
-from controller.core.role.broker_responses import NONE, UNSUPPORTED_VERSION
 from controller.endpoint import messages
 from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
 from controller.errors import ProtocolError, RemoteProtocolError
+from controller.kafka_errors import NONE, UNSUPPORTED_VERSION
 
 ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
     ApiKey.ControlledShutdown: (1, 3),

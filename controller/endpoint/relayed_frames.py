@@ -20,7 +20,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.messages import frame_of
-from controller.core.calls.topic_requests import TOPIC_AUTHORIZATION_FAILED, EffectiveConfig
+from controller.core.calls.topic_requests import EffectiveConfig
 from controller.endpoint.client_codec import SERVED
 from controller.endpoint.codec import (
     ADVERTISED,
@@ -29,6 +29,7 @@ from controller.endpoint.codec import (
 from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
 from controller.endpoint.topic_codec import TOPICS_SERVED
 from controller.errors import ProtocolError
+from controller.kafka_errors import TOPIC_AUTHORIZATION_FAILED
 
 _KEYS: Final = struct.Struct(">hhh")
 

@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, overload
 
-from controller.core.calls import broker_requests, client_requests
+from controller import kafka_errors
+from controller.core.calls import client_requests
 from controller.core.calls.broker_calls import refused
 from controller.core.calls.broker_requests import BrokerAnswer, BrokerAsk, Permission
 from controller.core.calls.client_requests import ClientAnswer, ClientAsk
@@ -144,8 +145,8 @@ class Tickets:
 
 def _not_controller(request: BrokerAsk | ClientAsk) -> BrokerAnswer | ClientAnswer:
     if isinstance(request, BrokerAsk):
-        return refused(request, broker_requests.NOT_CONTROLLER)
-    return client_requests.refused(request, client_requests.NOT_CONTROLLER)
+        return refused(request, kafka_errors.NOT_CONTROLLER)
+    return client_requests.refused(request, kafka_errors.NOT_CONTROLLER)
 
 
 def _nowhere(work: Callable[[], object]) -> None:

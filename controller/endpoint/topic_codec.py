@@ -21,6 +21,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
+from controller import kafka_errors
 from controller.brokers.messages import topic_uuid
 from controller.core.calls import topic_requests
 from controller.core.calls.topic_requests import (
@@ -182,7 +183,7 @@ def _created(version: int, result: TopicResult, effective: Effective) -> ApiMess
     )
     if version < FIRST_WITH_CONFIGS:
         return row
-    found = () if result.error else effective.get(result.name, topic_requests.UNKNOWN_SERVER_ERROR)
+    found = () if result.error else effective.get(result.name, kafka_errors.UNKNOWN_SERVER_ERROR)
     is_shown = not result.error and not isinstance(found, int)
     row.topic_config_error_code = found if isinstance(found, int) else 0
     row.num_partitions = result.num_partitions if is_shown else topic_requests.BY_DEFAULT

@@ -18,12 +18,6 @@ from typing import Final, Protocol
 
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.topic_requests import (
-    INVALID_REQUEST,
-    NONE,
-    REQUEST_TIMED_OUT,
-    TOPIC_AUTHORIZATION_FAILED,
-    TOPIC_DELETION_DISABLED,
-    UNKNOWN_TOPIC_ID,
     AwaitDeletions,
     DeletedTopic,
     DeleteTopics,
@@ -35,6 +29,14 @@ from controller.endpoint import relayed_frames, topic_codec
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.topic_codec import DeletionResult, NamedTopic, TopicsWanted
+from controller.kafka_errors import (
+    INVALID_REQUEST,
+    NONE,
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+    TOPIC_DELETION_DISABLED,
+    UNKNOWN_TOPIC_ID,
+)
 
 GRACE_S: Final = 5.0
 """How much longer than its own timeout a request is awaited."""

@@ -22,10 +22,6 @@ from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.topic_requests import (
-    NONE,
-    REQUEST_TIMED_OUT,
-    TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_TOPIC_OR_PARTITION,
     CreatePartitions,
     CreateTopics,
     CreateTopicsResponse,
@@ -49,6 +45,12 @@ from controller.endpoint.topic_deletion import (
     LOOK_S,
     ListedTopics,
     TopicDeletion,
+)
+from controller.kafka_errors import (
+    NONE,
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 THREADS: Final = 4

@@ -8,39 +8,40 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller import kafka_errors
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.reassignments.records import StopReplicaAnswered
-from controller.core.role.broker_responses import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.role.records import UpdateMetadataAnswered
+from controller.kafka_errors import NONE, STALE_CONTROLLER_EPOCH
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 
 Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 OTHER: Final = "other"
 ERROR_NAMES: Final = {
-    -1: "unknown_server_error",
-    3: "unknown_topic_or_partition",
-    6: "not_leader_or_follower",
-    11: "stale_controller_epoch",
-    31: "cluster_authorization_failed",
-    35: "unsupported_version",
-    42: "invalid_request",
-    56: "kafka_storage_error",
-    74: "fenced_leader_epoch",
-    77: "stale_broker_epoch",
-    103: "inconsistent_topic_id",
+    kafka_errors.UNKNOWN_SERVER_ERROR: "unknown_server_error",
+    kafka_errors.UNKNOWN_TOPIC_OR_PARTITION: "unknown_topic_or_partition",
+    kafka_errors.NOT_LEADER_OR_FOLLOWER: "not_leader_or_follower",
+    kafka_errors.STALE_CONTROLLER_EPOCH: "stale_controller_epoch",
+    kafka_errors.CLUSTER_AUTHORIZATION_FAILED: "cluster_authorization_failed",
+    kafka_errors.UNSUPPORTED_VERSION: "unsupported_version",
+    kafka_errors.INVALID_REQUEST: "invalid_request",
+    kafka_errors.KAFKA_STORAGE_ERROR: "kafka_storage_error",
+    kafka_errors.FENCED_LEADER_EPOCH: "fenced_leader_epoch",
+    kafka_errors.STALE_BROKER_EPOCH: "stale_broker_epoch",
+    kafka_errors.INCONSISTENT_TOPIC_ID: "inconsistent_topic_id",
 }
 """Errors in brokers' responses to controller requests."""
 
 ORDER_ERRORS: Final = {
-    0: "accepted",
-    3: "unknown_topic_or_partition",
-    7: "request_timed_out",
-    31: "cluster_authorization_failed",
-    39: "invalid_replica_assignment",
-    41: "not_controller",
-    60: "reassignment_in_progress",
-    85: "no_reassignment_in_progress",
+    kafka_errors.NONE: "accepted",
+    kafka_errors.UNKNOWN_TOPIC_OR_PARTITION: "unknown_topic_or_partition",
+    kafka_errors.REQUEST_TIMED_OUT: "request_timed_out",
+    kafka_errors.CLUSTER_AUTHORIZATION_FAILED: "cluster_authorization_failed",
+    kafka_errors.INVALID_REPLICA_ASSIGNMENT: "invalid_replica_assignment",
+    kafka_errors.NOT_CONTROLLER: "not_controller",
+    kafka_errors.REASSIGNMENT_IN_PROGRESS: "reassignment_in_progress",
+    kafka_errors.NO_REASSIGNMENT_IN_PROGRESS: "no_reassignment_in_progress",
 }
 """Results in the controller's responses to AlterPartitionReassignments."""
 

@@ -14,8 +14,6 @@ from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.cluster_controller import (
     FRESH_S,
-    NOT_CONTROLLER,
-    UNKNOWN_SERVER_ERROR,
     VOUCHED_S,
     ClusterController,
 )
@@ -23,6 +21,12 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
 from controller.core.reassignments.records import ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
+from controller.kafka_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REPLICA_ASSIGNMENT,
+    NOT_CONTROLLER,
+    UNKNOWN_SERVER_ERROR,
+)
 from controller.reactor.ports import AlterEntry
 from tests.brokers.fakes import (
     KAFKA_2_6,
@@ -43,8 +47,6 @@ UNDERSTOOD: Mapping[int, tuple[int, int]] = {
     ApiKey.ElectLeaders: (0, 2),
     ApiKey.AlterPartitionReassignments: (0, 1),
 }
-INVALID_REPLICA_ASSIGNMENT = 39
-CLUSTER_AUTHORIZATION_FAILED = 31
 ELECTED = Answer(ElectLeadersResponse(version=1, throttle_time_ms=0, error_code=0))
 NO_MORE_S = 1.5
 """How long the test watches for further requests."""

@@ -24,6 +24,7 @@ from controller.core.model import (
     LogDir,
     TopicPartition,
 )
+from controller.kafka_errors import KAFKA_STORAGE_ERROR
 from tests.brokers.fakes import (
     KAFKA_2_6,
     Answer,
@@ -38,7 +39,6 @@ from tests.contracts.log_dirs_contract import LogDirsContract
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
-KAFKA_STORAGE_ERROR = 56
 CAPACITIES = defaultdict(dict[str, int], {BrokerId(7): {"/data": 1000}})
 
 Row = tuple[TopicPartition, int, bool]

@@ -10,8 +10,6 @@ from controller.brokers.messages import (
     UpdateMetadataResponse,
 )
 from controller.brokers.responses import (
-    UNKNOWN_SERVER_ERROR,
-    UNSUPPORTED_VERSION,
     answered,
     unsendable,
 )
@@ -19,6 +17,7 @@ from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIs
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
+from controller.kafka_errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION
 from tests.brokers.builders import assigned, leader_and_isr, no_metadata, stop_replica
 from tests.brokers.test_controller_requests import LEADER_AND_ISR, STOP_REPLICA, golden
 

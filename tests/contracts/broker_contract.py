@@ -27,6 +27,13 @@ from controller.core.model import (
 )
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
+from controller.kafka_errors import (
+    FENCED_LEADER_EPOCH,
+    NONE,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,
@@ -41,11 +48,6 @@ TWO: Final = BrokerId(2)
 STRANGER: Final = BrokerId(77)
 """No broker has this id."""
 
-NONE: Final = 0
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-STALE_CONTROLLER_EPOCH: Final = 11
-FENCED_LEADER_EPOCH: Final = 74
-STALE_BROKER_EPOCH: Final = 77
 NO_EPOCH: Final = LeaderEpoch(-1)
 DELETED_EPOCH: Final = LeaderEpoch(-2)
 

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 from controller.core.disks.directory_ledger import NOT_THERE
 from controller.core.disks.records import LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, PlacedReplica, TopicPartition
+from controller.kafka_errors import LOG_DIR_NOT_FOUND
 
 ONE: Final = BrokerId(1)
 TWO: Final = BrokerId(2)
-LOG_DIR_NOT_FOUND: Final = 57
 
 
 class DirectoriesRig(Protocol):

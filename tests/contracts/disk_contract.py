@@ -7,20 +7,18 @@ The answers of a broker with a failed disk (KIP-112): the same tests for model a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId
+from controller.kafka_errors import KAFKA_STORAGE_ERROR, NONE
 from tests.contracts.broker_contract import (
-    NONE,
     ONE,
     TWO,
     BrokerRig,
     ControlledContract,
     Controller,
 )
-
-KAFKA_STORAGE_ERROR: Final = 56
 
 
 class DiskRig(BrokerRig, Protocol):

@@ -78,7 +78,6 @@ from controller.core.requests.records import (
     QueueRead,
     SubmissionsListed,
 )
-from controller.core.role.broker_responses import KAFKA_STORAGE_ERROR
 from controller.core.role.records import (
     ClaimGuardsRead,
     ControllerClaimed,
@@ -95,6 +94,7 @@ from controller.core.topics.records import (
 )
 from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
+from controller.kafka_errors import KAFKA_STORAGE_ERROR
 
 EPOCH = ControllerEpoch(7)
 WALL_S = 1_700_000_000.0

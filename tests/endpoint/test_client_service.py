@@ -50,6 +50,7 @@ from controller.endpoint.relay import Relay, Upstream
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.tickets import FIRST, Tickets
 from controller.endpoint.topic_service import TopicService
+from controller.kafka_errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from controller.setting_values import HttpAddress
 from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
 from tests.endpoint.requests import frame_of, request_frame
@@ -62,8 +63,6 @@ from tests.endpoint.serving import (
 )
 
 OWN_ID = 1_000_000
-NOT_CONTROLLER = client_requests.NOT_CONTROLLER
-STALE_CONTROLLER_EPOCH = 11
 CREATE, ALTER = 5, 7
 """Operations (``AclOperation``)."""
 

@@ -24,18 +24,17 @@ from controller.endpoint import client_codec, codec, messages, relayed_frames, s
 from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Limits
 from controller.endpoint.strict_decoding import ROWS_MAX, UNPACED_MAX
 from controller.errors import RemoteProtocolError
+from controller.kafka_errors import INVALID_REQUEST, NOT_CONTROLLER
 from tests.endpoint.requests import frame_of
 from tests.endpoint.serving import WITHIN_S, answer_of, eventually, framed, resident_bytes
 from tests.endpoint.test_client_service import (
     ALTER,
-    NOT_CONTROLLER,
     altered,
     answering,
     public,
     seen,
 )
 
-INVALID_REQUEST = 42
 UNAUTHORISED = 31
 
 

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from kafka.protocol.api_key import ApiKey
 
+from controller import kafka_errors
 from controller.async_server import STOP_S
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
@@ -44,7 +45,7 @@ def test_a_request_reaches_the_loop_and_its_answer_the_broker() -> None:
         broker.sendall(ALTER)
         answer = answer_of(broker)
         assert struct.unpack_from(">i", answer)[0] == 77
-        assert error_of(answer) == broker_requests.NONE
+        assert error_of(answer) == kafka_errors.NONE
         (asked,) = served.loop.asked
         assert isinstance(asked.request, AlterPartition)
         assert served.counts.answered == {("AlterPartition", "answered"): 1}
@@ -111,7 +112,7 @@ def test_who_waits_when_the_role_ends_is_answered_not_controller() -> None:
         broker.sendall(ALTER)
         eventually(lambda: served.loop.asked)
         served.tickets.refuse_all()
-        assert error_of(answer_of(broker)) == broker_requests.NOT_CONTROLLER
+        assert error_of(answer_of(broker)) == kafka_errors.NOT_CONTROLLER
         served.tickets.respond(1, broker_requests.AlterPartitionResponse(0))
         broker.sendall(HELLO)
         assert struct.unpack_from(">ih", answer_of(broker)) == (77, 0)
@@ -121,7 +122,7 @@ def test_a_loop_that_does_not_answer_in_time_is_no_controller() -> None:
     """The broker sends its request again."""
     with serving(answer=lambda _: None, answer_s=0.05) as served, served.connect() as broker:
         broker.sendall(ALTER)
-        assert error_of(answer_of(broker)) == broker_requests.NOT_CONTROLLER
+        assert error_of(answer_of(broker)) == kafka_errors.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize(
@@ -278,7 +279,7 @@ def test_silent_peers_take_no_memory_from_a_long_request() -> None:
             partly_sent(1, connections.enter_context(served.connect()))
         broker = connections.enter_context(served.connect())
         broker.sendall(framed(long_request()))
-        assert error_of(answer_of(broker)) == broker_requests.NONE
+        assert error_of(answer_of(broker)) == kafka_errors.NONE
         assert not served.counts.refused
 
 
@@ -294,7 +295,7 @@ def test_long_frames_share_a_limited_memory() -> None:
         with served.connect() as third:
             for _ in range(5):
                 third.sendall(framed(long_request()))
-                assert error_of(answer_of(third)) == broker_requests.NONE
+                assert error_of(answer_of(third)) == kafka_errors.NONE
 
 
 def test_one_address_takes_a_part_of_the_memory() -> None:
@@ -308,11 +309,11 @@ def test_one_address_takes_a_part_of_the_memory() -> None:
                 served.server.address, WITHIN_S, source_address=("127.0.0.2", 0)
             ) as other:
                 other.sendall(framed(long_request()))
-                assert error_of(answer_of(other)) == broker_requests.NONE
+                assert error_of(answer_of(other)) == kafka_errors.NONE
         eventually(lambda: served.counts.open == 0)
         with served.connect() as third:
             third.sendall(framed(long_request()))
-            assert error_of(answer_of(third)) == broker_requests.NONE
+            assert error_of(answer_of(third)) == kafka_errors.NONE
 
 
 def test_a_peer_that_hangs_up_while_the_loop_thinks_harms_nobody() -> None:

@@ -15,6 +15,13 @@ from typing import TYPE_CHECKING, Final
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
+from controller.kafka_errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    NONE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from controller.reactor.ports import AlterEntry, Inbox
 from controller.znodes import paths
 from tests.sim.alter_rules import Way
@@ -24,11 +31,6 @@ if TYPE_CHECKING:
     from tests.sim.kafka_duties import KafkaDuties
     from tests.sim.world import World
 
-NONE: Final = 0
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-REQUEST_TIMED_OUT: Final = 7
-INVALID_REPLICA_ASSIGNMENT: Final = 39
-NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 
 DELAY_S: Final = (0.002, 0.05)
 ANSWER_WITHIN_S: Final = 8.0

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from controller.core.calls import broker_requests, topic_requests
+from controller import kafka_errors
+from controller.core.calls import topic_requests
 from controller.core.calls.broker_calls import refused
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
@@ -110,7 +111,7 @@ class SimEndpoint:
             reply(None)
             return
         if self._tenure is None:
-            reply(refused(request, broker_requests.NOT_CONTROLLER))
+            reply(refused(request, kafka_errors.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._waiting[self._tickets] = (request, reply)
@@ -122,7 +123,7 @@ class SimEndpoint:
             reply(None)
             return
         if self._tenure is None:
-            reply(topic_requests.refused(request, topic_requests.NOT_CONTROLLER))
+            reply(topic_requests.refused(request, kafka_errors.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._clients[self._tickets] = (request, reply)
@@ -148,7 +149,7 @@ class SimEndpoint:
         permitted = self._permitted.pop(ticket, None)
         # None: it was answered when the role was lost, and this answer reaches no peer.
         ensure(
-            permitted in {None, self._tenure} or response.error == broker_requests.NOT_CONTROLLER,
+            permitted in {None, self._tenure} or response.error == kafka_errors.NOT_CONTROLLER,
             f"request {ticket} was permitted in tenure {permitted}, not in {self._tenure}",
         )
         if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse):
@@ -177,11 +178,11 @@ class SimEndpoint:
         self._tenure = None
         self._permitted.clear()
         for ticket, (asked, _) in list(self._clients.items()):
-            refusal = topic_requests.refused(asked, topic_requests.NOT_CONTROLLER)
+            refusal = topic_requests.refused(asked, kafka_errors.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
         waiting, self._waiting = self._waiting, {}
         for request, reply in waiting.values():
-            reply(refused(request, broker_requests.NOT_CONTROLLER))
+            reply(refused(request, kafka_errors.NOT_CONTROLLER))
 
     def close(self) -> None:
         """End the connections with the process."""
@@ -213,17 +214,17 @@ class KafkaAsks:
             return
         duties = self._controller.duties
         if duties is None or not self._controller.is_connected:
-            reply(refused(request, broker_requests.NOT_CONTROLLER))
+            reply(refused(request, kafka_errors.NOT_CONTROLLER))
             return
         known = self._fabric.zookeeper.get(paths.broker_path(request.broker))
         if known is None or known.czxid != request.broker_epoch:
-            reply(refused(request, broker_requests.STALE_BROKER_EPOCH))
+            reply(refused(request, kafka_errors.STALE_BROKER_EPOCH))
             return
         try:
             reply(self._handled(request))
         except ControllerMoved:
             duties.end()
-            reply(refused(request, broker_requests.NOT_CONTROLLER))
+            reply(refused(request, kafka_errors.NOT_CONTROLLER))
 
     def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
         """Create topics or partitions at once; their first states follow with the next pass."""
@@ -231,7 +232,7 @@ class KafkaAsks:
             reply(None)
             return
         duties = self._controller.duties
-        moved = topic_requests.refused(request, topic_requests.NOT_CONTROLLER)
+        moved = topic_requests.refused(request, kafka_errors.NOT_CONTROLLER)
         if duties is None or not self._controller.is_connected:
             reply(moved)
             return
@@ -255,21 +256,21 @@ class KafkaAsks:
     def _altered(self, request: AlterPartition, change: IsrChange) -> IsrResult:
         name = self._name_of(change)
         if name is None:
-            return _result(change, broker_requests.UNKNOWN_TOPIC_ID, None)
+            return _result(change, kafka_errors.UNKNOWN_TOPIC_ID, None)
         partition = TopicPartition(name, change.partition)
         znode = self._fabric.zookeeper.get(paths.state_path(partition))
         state = None if znode is None else read_state(znode)
         if not isinstance(state, PartitionState):
-            return _result(change, broker_requests.UNKNOWN_TOPIC_OR_PARTITION, None)
-        error = broker_requests.NONE
+            return _result(change, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, None)
+        error = kafka_errors.NONE
         if change.leader_epoch != state.leader_epoch or request.broker != state.leader:
-            error = broker_requests.FENCED_LEADER_EPOCH
+            error = kafka_errors.FENCED_LEADER_EPOCH
         elif set(change.isr) == set(state.isr):
             pass
         elif change.partition_epoch != state.version:
-            error = broker_requests.INVALID_UPDATE_VERSION
+            error = kafka_errors.INVALID_UPDATE_VERSION
         elif not self._holds_committed(partition, change, state.leader):
-            error = broker_requests.INELIGIBLE_REPLICA
+            error = kafka_errors.INELIGIBLE_REPLICA
         else:
             state = self._written(partition, change, state)
         return _result(change, error, state)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from controller.core.calls import broker_requests
+from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -167,10 +167,10 @@ class AskChannel:
 
 def _is_moved(answer: BrokerAnswer) -> bool:
     """Return whether an answer says NOT_CONTROLLER, also of one partition."""
-    if answer.error == broker_requests.NOT_CONTROLLER:
+    if answer.error == kafka_errors.NOT_CONTROLLER:
         return True
     results = answer.results if isinstance(answer, AlterPartitionResponse) else ()
-    return any(r.error == broker_requests.NOT_CONTROLLER for r in results)
+    return any(r.error == kafka_errors.NOT_CONTROLLER for r in results)
 
 
 class BrokerAsks:
@@ -289,8 +289,8 @@ class BrokerAsks:
         if change.leader_epoch != replica.leader_epoch or replica.wanted != change.isr:
             return
         if result.error in {
-            broker_requests.INELIGIBLE_REPLICA,
-            broker_requests.OPERATION_NOT_ATTEMPTED,
+            kafka_errors.INELIGIBLE_REPLICA,
+            kafka_errors.OPERATION_NOT_ATTEMPTED,
         }:
             replica.wanted = None
         elif (

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from controller import kafka_errors
 from controller.core.cluster.protocol_versions import WITH_SENT_IDS, is_protocol_at_least
 from controller.core.model import BrokerEpoch, BrokerId, TopicPartition
 from controller.reactor.ports import (
@@ -24,7 +25,6 @@ from controller.reactor.ports import (
     UpdateMetadata,
 )
 from controller.znodes import paths
-from tests.sim import codes
 from tests.sim.asking import LISTENER, BrokerAsks
 from tests.sim.logs import Future, Log
 from tests.sim.replicas import HostedReplica
@@ -168,7 +168,7 @@ class SimBroker:
         self.is_alive = False
         self.incarnation += 1
         for replica in self.hosted.values():
-            replica.fail_waiting(codes.NOT_LEADER_OR_FOLLOWER)
+            replica.fail_waiting(kafka_errors.NOT_LEADER_OR_FOLLOWER)
         self.hosted = {}
         for action in self.ended:
             action()
@@ -239,7 +239,7 @@ class SimBroker:
             log.is_online = False
             replica = self.hosted.get(partition)
             if replica is not None:
-                replica.fail_waiting(codes.KAFKA_STORAGE_ERROR)
+                replica.fail_waiting(kafka_errors.KAFKA_STORAGE_ERROR)
         self._announce_failure(self.incarnation)
 
     def _announce_failure(self, incarnation: int) -> None:
@@ -278,7 +278,7 @@ class SimBroker:
         topic ids (KIP-516) refuses such a log; one without them would use it.
         """
         for replica in [r for p, r in self.hosted.items() if p.topic == topic]:
-            replica.fail_waiting(codes.KAFKA_STORAGE_ERROR)
+            replica.fail_waiting(kafka_errors.KAFKA_STORAGE_ERROR)
         self.hosted = {p: replica for p, replica in self.hosted.items() if p.topic != topic}
         self.logs = {p: log for p, log in self.logs.items() if p.topic != topic}
         self.made = {p for p in self.made if p.topic != topic}
@@ -343,9 +343,9 @@ class SimBroker:
         Where there is no replica yet, the error says so, and its log will be made there.
         """
         if directory not in self.directories:
-            return codes.LOG_DIR_NOT_FOUND
+            return kafka_errors.LOG_DIR_NOT_FOUND
         if directory in self.offline_directories or self._is_offline(partition):
-            return codes.KAFKA_STORAGE_ERROR
+            return kafka_errors.KAFKA_STORAGE_ERROR
         log, future = self.logs.get(partition), self.futures.get(partition)
         if future is not None and future.directory != directory:
             del self.futures[partition]
@@ -353,11 +353,11 @@ class SimBroker:
         if log is None or (log.directory != directory and future is None):
             self.preferred[partition] = directory
         if partition not in self.hosted or log is None:
-            return codes.REPLICA_NOT_AVAILABLE
+            return kafka_errors.REPLICA_NOT_AVAILABLE
         if log.directory != directory and future is None:
             del self.preferred[partition]
             self.futures[partition] = Future(directory)
-        return codes.NONE
+        return kafka_errors.NONE
 
     def _copy_futures(self) -> None:
         """Let future logs grow; one that caught up replaces the log."""
@@ -380,7 +380,7 @@ class SimBroker:
 
     def refuse(self) -> Answer:
         """Refuse a request of a client without the permission of a controller."""
-        return Answer(codes.CLUSTER_AUTHORIZATION_FAILED)
+        return Answer(kafka_errors.CLUSTER_AUTHORIZATION_FAILED)
 
     def handle(
         self,
@@ -390,9 +390,9 @@ class SimBroker:
     ) -> Answer:
         """Carry out a controller's request that was addressed to the broker with this epoch."""
         if request.controller_epoch < self.controller_epoch:
-            return Answer(codes.STALE_CONTROLLER_EPOCH)
+            return Answer(kafka_errors.STALE_CONTROLLER_EPOCH)
         if -1 < broker_epoch < self.epoch:
-            return Answer(codes.STALE_BROKER_EPOCH)
+            return Answer(kafka_errors.STALE_BROKER_EPOCH)
         self.controller_epoch = request.controller_epoch
         match request:
             case LeaderAndIsr():
@@ -401,15 +401,15 @@ class SimBroker:
                     (s.partition, self._accept(s, s.topic_id if has_ids else None))
                     for s in request.states
                 )
-                if any(error == codes.UNKNOWN_SERVER_ERROR for _, error in results):
-                    return Answer(codes.UNKNOWN_SERVER_ERROR)
-                return Answer(codes.NONE, results)
+                if any(error == kafka_errors.UNKNOWN_SERVER_ERROR for _, error in results):
+                    return Answer(kafka_errors.UNKNOWN_SERVER_ERROR)
+                return Answer(kafka_errors.NONE, results)
             case UpdateMetadata():
                 self._update_metadata(request, sender)
-                return Answer(codes.NONE)
+                return Answer(kafka_errors.NONE)
             case StopReplica():
                 return Answer(
-                    codes.NONE, tuple((s.partition, self._stop(s)) for s in request.states)
+                    kafka_errors.NONE, tuple((s.partition, self._stop(s)) for s in request.states)
                 )
 
     def _update_metadata(self, request: UpdateMetadata, sender: AskedController | None) -> None:
@@ -430,46 +430,46 @@ class SimBroker:
         replica, log = self.hosted.get(partition), self.logs.get(partition)
         if log is not None and topic_id is not None and log.topic_id not in {None, topic_id}:
             self._fabric.strike("topic_id_refused")
-            return codes.INCONSISTENT_TOPIC_ID
+            return kafka_errors.INCONSISTENT_TOPIC_ID
         if replica is None or state.leader_epoch > replica.leader_epoch:
             return None
         is_same = state.leader_epoch == replica.leader_epoch
         if is_same and topic_id is not None and log is not None and log.topic_id is None:
             self._fabric.strike("topic_id_learnt")
             log.topic_id = topic_id
-            return codes.NONE
-        return codes.STALE_CONTROLLER_EPOCH
+            return kafka_errors.NONE
+        return kafka_errors.STALE_CONTROLLER_EPOCH
 
     def _accept(self, state: LeaderAndIsrState, topic_id: str | None) -> int:  # noqa: PLR0911 - one per rule of Kafka's
         """Become leader or follower (``ReplicaManager.becomeLeaderOrFollower``)."""
         partition = state.partition
         replica = self.hosted.get(partition)
         if self._is_offline(partition):
-            return codes.KAFKA_STORAGE_ERROR
+            return kafka_errors.KAFKA_STORAGE_ERROR
         known = self._known_already(state, topic_id)
         if known is not None:
             return known
         if self.id not in state.replicas:
             # Up to Kafka 2.8, it takes a partition without a log for one on a failed disk.
             self.refused |= {partition} - self.logs.keys()
-            return codes.UNKNOWN_TOPIC_OR_PARTITION
+            return kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
         if self._lacks_settings(partition):
             # The epoch is noted before the log is made: a request with the same one is ignored.
             self.hosted[partition] = HostedReplica(Log(0), leader_epoch=state.leader_epoch)
-            return codes.UNKNOWN_SERVER_ERROR
+            return kafka_errors.UNKNOWN_SERVER_ERROR
         log = self._log_for(partition, is_new=state.is_new)
         if log is None:
             self.refused.add(partition)
-            return codes.KAFKA_STORAGE_ERROR
+            return kafka_errors.KAFKA_STORAGE_ERROR
         log.topic_id = log.topic_id or topic_id
         if replica is None:
             replica = self.hosted[partition] = HostedReplica(log)
         replica.log = log
         if state.leader != self.id and state.leader not in self.live:
             # Kafka logs it and answers NONE: the transition is skipped, the epoch not recorded.
-            return codes.NONE
+            return kafka_errors.NONE
         if state.partition_epoch < replica.partition_epoch:
-            return codes.NONE
+            return kafka_errors.NONE
         if partition in self.futures and self._fabric.stalls_moves:
             # KAFKA-9654: the fetcher within the broker is fenced by the new leader epoch.
             self.futures[partition].is_stuck = True
@@ -482,7 +482,7 @@ class SimBroker:
         replica.wanted = None
         replica.replicas = state.replicas
         self._take_role(partition, replica, was_leader=was_leader)
-        return codes.NONE
+        return kafka_errors.NONE
 
     def _take_role(
         self, partition: TopicPartition, replica: HostedReplica, *, was_leader: bool
@@ -495,7 +495,7 @@ class SimBroker:
             self.replication.begin_leading(partition, replica)
             return
         if was_leader:
-            replica.fail_waiting(codes.NOT_LEADER_OR_FOLLOWER)
+            replica.fail_waiting(kafka_errors.NOT_LEADER_OR_FOLLOWER)
         replica.is_fetching = True
         self.replication.schedule_fetch(partition)
 
@@ -505,14 +505,14 @@ class SimBroker:
         replica = self.hosted.get(partition)
         log = self.logs.get(partition)
         if self._is_offline(partition):
-            return codes.KAFKA_STORAGE_ERROR
+            return kafka_errors.KAFKA_STORAGE_ERROR
         epoch = state.leader_epoch
         if self._fences(epoch) and replica is not None and epoch < replica.leader_epoch:
-            return codes.FENCED_LEADER_EPOCH
+            return kafka_errors.FENCED_LEADER_EPOCH
         if replica is not None:
             replica.is_fetching = False
             if state.delete:
-                replica.fail_waiting(codes.UNKNOWN_TOPIC_OR_PARTITION)
+                replica.fail_waiting(kafka_errors.UNKNOWN_TOPIC_OR_PARTITION)
                 del self.hosted[partition]
         if state.delete and log is not None:
             del self.logs[partition]
@@ -521,7 +521,7 @@ class SimBroker:
                 self._fabric.disks.deleted(self.id, log)
             for witness in self._fabric.witnesses:
                 witness.deleted(self.id, partition, epoch)
-        return codes.NONE
+        return kafka_errors.NONE
 
     def _fences(self, leader_epoch: int) -> bool:
         return self._fabric.fences_stop_replica and leader_epoch not in (DELETED_LEADER, NO_EPOCH)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller import kafka_errors
 from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.model import (
     NO_LEADER,
@@ -43,7 +44,6 @@ from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
 from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
-from tests.sim import codes
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.links import Link
@@ -339,17 +339,17 @@ class KafkaCluster:
 
     def _learn_deletions(self, broker: BrokerId, request: StopReplica, answer: Answer) -> None:
         asked = {s.partition for s in request.states if s.delete}
-        done = (p for p, error in answer.results if p in asked and error == codes.NONE)
+        done = (p for p, error in answer.results if p in asked and error == kafka_errors.NONE)
         self.deleted.update((broker, partition) for partition in done)
         self._wake()
 
     def _learn_disks(self, broker: BrokerId, answer: Answer) -> None:
         for partition, error in answer.results:
             replica = (broker, partition)
-            if error == codes.KAFKA_STORAGE_ERROR and replica not in self.offline:
+            if error == kafka_errors.KAFKA_STORAGE_ERROR and replica not in self.offline:
                 self.offline.add(replica)
                 self._wake()
-            elif error == codes.NONE:
+            elif error == kafka_errors.NONE:
                 self.offline.discard(replica)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.core.calls import topic_requests
+from controller import kafka_errors
 from controller.core.calls.topic_requests import (
     BY_DEFAULT,
     CreateTopics,
@@ -61,7 +61,7 @@ def _created(
     fabric: Fabric, duties: KafkaDuties, topic: NewTopic, asked: CreateTopics
 ) -> TopicResult:
     if fabric.zookeeper.get(paths.topic_path(topic.name)) is not None:
-        return TopicResult(topic.name, topic_requests.TOPIC_ALREADY_EXISTS)
+        return TopicResult(topic.name, kafka_errors.TOPIC_ALREADY_EXISTS)
     live = _live(fabric)
     count, factor = topic.num_partitions, topic.replication_factor
     if count == BY_DEFAULT:
@@ -78,7 +78,7 @@ def _created(
         and topic.config_problem is None
     )
     if not is_valid:
-        return TopicResult(topic.name, topic_requests.INVALID_REQUEST)
+        return TopicResult(topic.name, kafka_errors.INVALID_REQUEST)
     replicas = chosen or tuple(_chosen(fabric, live, factor) for _ in range(count))
     if not asked.validate_only:
         settings = encode_entity_config(topic.settings)
@@ -101,21 +101,21 @@ def _grown(
     znode = fabric.zookeeper.get(paths.topic_path(asked.name))
     read = None if znode is None else read_topic(znode)
     if not isinstance(read, TopicAssignment):
-        return TopicResult(asked.name, topic_requests.UNKNOWN_TOPIC_OR_PARTITION)
+        return TopicResult(asked.name, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION)
     if asked.name in (fabric.zookeeper.children(paths.DELETIONS) or ()):
-        return TopicResult(asked.name, topic_requests.INVALID_TOPIC_EXCEPTION)
+        return TopicResult(asked.name, kafka_errors.INVALID_TOPIC_EXCEPTION)
     if any(a.is_reassigning for a in read.partitions.values()):
-        return TopicResult(asked.name, topic_requests.REASSIGNMENT_IN_PROGRESS)
+        return TopicResult(asked.name, kafka_errors.REASSIGNMENT_IN_PROGRESS)
     live, first = _live(fabric), read.partitions[0].replicas
     more = asked.count - len(read.partitions)
     if more <= 0:
-        return TopicResult(asked.name, topic_requests.INVALID_PARTITIONS)
+        return TopicResult(asked.name, kafka_errors.INVALID_PARTITIONS)
     given = asked.assignments
     if given is None and len(first) <= len(live):
         given = tuple(_chosen(fabric, live, len(first)) for _ in range(more))
     is_valid = given is not None and len(given) == more
     if given is None or not is_valid or not all(_is_like(r, first, live) for r in given):
-        return TopicResult(asked.name, topic_requests.INVALID_REPLICA_ASSIGNMENT)
+        return TopicResult(asked.name, kafka_errors.INVALID_REPLICA_ASSIGNMENT)
     if not validate_only:
         added = {len(read.partitions) + n: PartitionAssignment(r) for n, r in enumerate(given)}
         after = replace(read, partitions={**read.partitions, **added})

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from controller import kafka_errors
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.reactor.ports import BrokerRequest
-from tests.sim import codes
 
 if TYPE_CHECKING:
     from tests.sim.asked_controllers import AskedController
@@ -95,7 +95,7 @@ class Link:
             self._fabric.strike("requests_refused")
             return broker.refuse()
         answer = broker.handle(request, self.epoch, self._sender)
-        if answer.error == codes.NONE:
+        if answer.error == kafka_errors.NONE:
             self._fabric.accepted_epochs.add(request.controller_epoch)
         return answer
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from controller import kafka_errors
 from controller.core.model import TopicPartition
-from tests.sim import codes
 
 if TYPE_CHECKING:
     from tests.sim.brokers import SimBroker
@@ -60,13 +60,13 @@ class SimProducer:
         cached = self._fabric.schedule.random.choice(alive).metadata.get(partition)
         leader = None if cached is None else self._fabric.brokers.get(cached.leader)
         if leader is None or not leader.is_alive:
-            self.answers[codes.NOT_LEADER_OR_FOLLOWER] += 1
+            self.answers[kafka_errors.NOT_LEADER_OR_FOLLOWER] += 1
             return
         self._next_value += 1
 
         def answered(error: int) -> None:
             self.answers[error] += 1
-            if error == codes.NONE:
+            if error == kafka_errors.NONE:
                 self.acknowledged[partition] += 1
 
         leader.replication.append(partition, self._next_value, answered)

@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from controller import kafka_errors
 from controller.core.model import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from controller.core.model import ControllerEpoch as Epoch
 from controller.reactor.ports import SetData
 from controller.znodes import paths
 from controller.znodes.states import encode_state
-from tests.sim import codes
 from tests.sim.logs import Record
 from tests.sim.zookeeper import Make, SessionExpiredError, TransactionFailedError
 
@@ -121,10 +121,10 @@ class Replication:
         """Append a record for a producer with acks=all."""
         replica = self._broker.hosted.get(partition)
         if replica is None or not replica.leads(self._broker.id) or not replica.log.is_online:
-            answer(codes.NOT_LEADER_OR_FOLLOWER)
+            answer(kafka_errors.NOT_LEADER_OR_FOLLOWER)
             return
         if len(replica.isr) < self._min_isr(partition):
-            answer(codes.NOT_ENOUGH_REPLICAS)
+            answer(kafka_errors.NOT_ENOUGH_REPLICAS)
             return
         now = self._fabric.schedule.now()
         offset = replica.log.end
@@ -176,7 +176,7 @@ class Replication:
             if enough:
                 for witness in self._fabric.witnesses:
                     witness.acknowledged(partition, log, offset, replica.leader_epoch)
-            answer(codes.NONE if enough else codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            answer(kafka_errors.NONE if enough else kafka_errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     def _may_join(self, replica: HostedReplica, follower: BrokerId) -> bool:
         """Kafka's ``isFollowerInSync``, for the replicas the controller last named."""

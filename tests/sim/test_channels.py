@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller import kafka_errors
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
-from tests.sim import codes
 from tests.sim.builders import Recorder, leader_and_isr, stop_replica, update_metadata
 from tests.sim.channels import SimChannels
 from tests.sim.seeds import seeds
@@ -63,8 +63,8 @@ def test_answers_carry_what_was_sent() -> None:
     assert event == LeaderAndIsrAnswered(
         broker=ONE,
         broker_epoch=live.epoch,
-        error=codes.NONE,
-        results=(LeaderAndIsrResult(P, LeaderEpoch(7), codes.NONE),),
+        error=kafka_errors.NONE,
+        results=(LeaderAndIsrResult(P, LeaderEpoch(7), kafka_errors.NONE),),
         resent=False,
         took_s=event.took_s,
     )
@@ -81,7 +81,7 @@ def test_a_request_that_reached_the_broker_before_says_so() -> None:
         bench.world.run_for(60.0)
         (answer,) = bench.inbox.of(LeaderAndIsrAnswered)
         seen.add((answer.resent, answer.results[0].error))
-    assert seen == {(False, codes.NONE), (True, codes.STALE_CONTROLLER_EPOCH)}
+    assert seen == {(False, kafka_errors.NONE), (True, kafka_errors.STALE_CONTROLLER_EPOCH)}
 
 
 def test_a_closed_channel_answers_nothing_more() -> None:
@@ -132,4 +132,4 @@ def test_a_dead_broker_is_tried_until_it_is_back() -> None:
     bench.broker.start()
     bench.world.run_for(2.0)
     (answer,) = bench.inbox.of(UpdateMetadataAnswered)
-    assert answer.error == codes.STALE_BROKER_EPOCH
+    assert answer.error == kafka_errors.STALE_BROKER_EPOCH

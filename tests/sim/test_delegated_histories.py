@@ -15,17 +15,19 @@ from controller.core.reassignments.records import AlterResult, PhaseRecord, Reas
 from controller.core.records import Change
 from controller.core.role.records import Deposed, ReassignmentsProbed
 from controller.core.view import ClusterView
+from controller.kafka_errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    NONE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import AlterEntry
 from controller.znodes import paths
 from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.alter_api import (
     ANSWER_WITHIN_S,
-    INVALID_REPLICA_ASSIGNMENT,
-    NO_REASSIGNMENT_IN_PROGRESS,
-    NONE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_TOPIC_OR_PARTITION,
     SimAlterApi,
 )
 from tests.sim.alter_rules import AlterRules, Way

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
+from controller import kafka_errors
 from controller.core.model import BrokerId, LogDirs, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Pause, Pauses
-from tests.sim import codes
 from tests.sim.brokers import SimBroker
 from tests.sim.directories import SimDirectories, placing
 from tests.sim.disks import SimDisks, path_of
@@ -75,7 +75,7 @@ def test_cancellation_ends_where_the_daemon_may_not_move_replicas(
     world = cluster(3, engine, {0: [1, 2]})
     world.add_daemon(placing(world, Options(engine=engine)))
     world.run_for(3.0)
-    denied = codes.CLUSTER_AUTHORIZATION_FAILED
+    denied = kafka_errors.CLUSTER_AUTHORIZATION_FAILED
     monkeypatch.setattr(SimBroker, "place", lambda *_: denied)
     world.submit_request({tp(): REPLICAS}, None, in_directory(other_dir(world)))
     world.run_for(30.0)
@@ -190,7 +190,7 @@ def test_replica_that_cannot_be_moved_leaves_its_slot_to_others(
     host, other = world.brokers[SECOND], other_dir(world)
     named, there = in_directory(other), (BrokerId(3), BrokerId(4))
     with monkeypatch.context() as patched:
-        patched.setattr(SimBroker, "place", lambda *_: codes.CLUSTER_AUTHORIZATION_FAILED)
+        patched.setattr(SimBroker, "place", lambda *_: kafka_errors.CLUSTER_AUTHORIZATION_FAILED)
         world.submit_request({tp(0): REPLICAS}, None, named)
         world.run_for(8.0)
         if fault == "offline":

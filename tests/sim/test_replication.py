@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller import kafka_errors
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -19,7 +20,6 @@ from controller.reactor.ports import Check
 from controller.znodes import paths
 from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
-from tests.sim import codes
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import ids, leader_and_isr, update_metadata
 from tests.sim.world import World
@@ -106,7 +106,7 @@ def test_a_record_is_acknowledged_when_the_whole_isr_has_it() -> None:
     bench.produce()
     assert bench.answers == []
     bench.world.run_for(1.0)
-    assert bench.answers == [codes.NONE]
+    assert bench.answers == [kafka_errors.NONE]
     assert all(bench.broker(n).logs[P].end == 1 for n in (1, 2, 3))
     assert bench.world.invariants.committed(P) == 1
 
@@ -115,7 +115,7 @@ def test_too_small_an_isr_takes_no_record() -> None:
     """``min.insync.replicas`` is checked before anything is written."""
     bench = _Bench(isr=[1], min_isr=2)
     bench.produce()
-    assert bench.answers == [codes.NOT_ENOUGH_REPLICAS]
+    assert bench.answers == [kafka_errors.NOT_ENOUGH_REPLICAS]
     assert bench.broker(1).logs[P].end == 0
 
 
@@ -181,7 +181,7 @@ def test_a_dead_follower_leaves_the_isr_when_records_are_waiting_for_it() -> Non
     bench.produce()
     bench.world.run_for(10.0)
     assert bench.isr() == {1, 2}
-    assert bench.answers == [codes.NONE]
+    assert bench.answers == [kafka_errors.NONE]
     assert bench.world.zookeeper.children(paths.ISR_NOTIFICATIONS) != ()
 
 
@@ -192,7 +192,7 @@ def test_a_record_is_not_acknowledged_below_the_minimum() -> None:
     bench.broker(3).kill()
     bench.produce()
     bench.world.run_for(20.0)
-    assert bench.answers == [codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert bench.answers == [kafka_errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert bench.world.invariants.committed(P) == 0
 
 
@@ -212,7 +212,7 @@ def test_a_new_leader_makes_followers_cut_off_what_it_does_not_have() -> None:
     bench.send_state([1, 2, 3], isr=[1, 2, 3], leader=2, epoch=1, version=version)
     bench.world.run_for(1.0)
     assert [bench.broker(n).logs[P].end for n in (1, 2, 3)] == [3, 3, 3]
-    assert bench.answers == [codes.NONE] * 3 + [codes.NOT_LEADER_OR_FOLLOWER] * 2
+    assert bench.answers == [kafka_errors.NONE] * 3 + [kafka_errors.NOT_LEADER_OR_FOLLOWER] * 2
     assert bench.world.invariants.committed(P) == 3
 
 
@@ -232,4 +232,4 @@ def test_followers_take_no_records(asked: int) -> None:
     """Producers have to find the leader."""
     bench = _Bench()
     bench.produce(to=asked)
-    assert bench.answers == [codes.NOT_LEADER_OR_FOLLOWER]
+    assert bench.answers == [kafka_errors.NOT_LEADER_OR_FOLLOWER]

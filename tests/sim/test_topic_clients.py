@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.calls import topic_requests
+from controller import kafka_errors
 from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreatePartitionsResponse,
@@ -135,7 +135,7 @@ def test_broker_that_is_the_controller_serves_clients_too() -> None:
     kafka.ask_topics(CREATION, answers.append)
     kafka.ask_topics(GROWTH, answers.append)
     errors = [r.error for a in answers if a is not None for r in a.results]
-    assert errors == [0, topic_requests.TOPIC_ALREADY_EXISTS, 0]
+    assert errors == [0, kafka_errors.TOPIC_ALREADY_EXISTS, 0]
     world.settle()
     assert len(world.topic("new").partitions) == 2
     assert len(world.topic("t").partitions) == 4
@@ -290,10 +290,10 @@ def test_topic_that_was_refused_and_written_is_found() -> None:
     waiting(world)
     write(world, settings_of(), topic_of(world))
     with pytest.raises(InvariantViolationError, match=TopicRule.REFUSED_WROTE_NOTHING):
-        answer(world, TopicResult("new", topic_requests.INVALID_CONFIG))
+        answer(world, TopicResult("new", kafka_errors.INVALID_CONFIG))
     world = held()
     waiting(world)
-    answer(world, TopicResult("new", topic_requests.INVALID_CONFIG))
+    answer(world, TopicResult("new", kafka_errors.INVALID_CONFIG))
     with pytest.raises(InvariantViolationError, match=TopicRule.ONLY_AS_ASKED):
         write(world, settings_of(), topic_of(world))
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from controller import kafka_errors
 from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import TenurePolicy
 from controller.reactor.ports import LeaderAndIsr
 from controller.znodes import paths
 from controller.znodes.topics import encode_topic
-from tests.sim import codes
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import leader_and_isr, update_metadata
 from tests.sim.fabric import FIRST_WITH_IDS
@@ -47,22 +47,22 @@ def broker() -> SimBroker:
 
 def test_log_takes_the_first_id_and_keeps_it(broker: SimBroker) -> None:
     """At the leader epoch that it has, too; a request without one changes nothing."""
-    assert sent(broker, ONE, protocol="2.7") == [codes.NONE]
+    assert sent(broker, ONE, protocol="2.7") == [kafka_errors.NONE]
     assert broker.logs[P].topic_id is None
-    assert sent(broker, ONE) == [codes.NONE]
-    assert sent(broker, ONE) == [codes.STALE_CONTROLLER_EPOCH]
-    assert sent(broker, None, epoch=1) == [codes.NONE]
+    assert sent(broker, ONE) == [kafka_errors.NONE]
+    assert sent(broker, ONE) == [kafka_errors.STALE_CONTROLLER_EPOCH]
+    assert sent(broker, None, epoch=1) == [kafka_errors.NONE]
     broker.kill()
     assert broker.logs[P].topic_id == ONE
 
 
 def test_log_of_another_topic_is_refused_at_every_leader_epoch(broker: SimBroker) -> None:
     """Until it is deleted."""
-    assert sent(broker, ONE) == [codes.NONE]
-    assert sent(broker, OTHER) == [codes.INCONSISTENT_TOPIC_ID]
-    assert sent(broker, OTHER, epoch=7) == [codes.INCONSISTENT_TOPIC_ID]
+    assert sent(broker, ONE) == [kafka_errors.NONE]
+    assert sent(broker, OTHER) == [kafka_errors.INCONSISTENT_TOPIC_ID]
+    assert sent(broker, OTHER, epoch=7) == [kafka_errors.INCONSISTENT_TOPIC_ID]
     broker.discard_strays("t")
-    assert sent(broker, OTHER) == [codes.NONE]
+    assert sent(broker, OTHER) == [kafka_errors.NONE]
 
 
 def with_ids() -> World:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from controller.core.calls import topic_requests
+from controller import kafka_errors
 from controller.core.calls.topic_requests import (
     BY_DEFAULT,
     CreatePartitions,
@@ -337,8 +337,8 @@ class TopicClients:
 
     def _answered(self, answer: TopicAnswer | None, wanted: TopicAsk, tries: int) -> None:
         errors = {NO_LEADER} if answer is None else {r.error for r in answer.results}
-        is_moved = answer is None or answer.error == topic_requests.NOT_CONTROLLER
-        is_late = topic_requests.REQUEST_TIMED_OUT in errors and self._chance.random() < 0.5
+        is_moved = answer is None or answer.error == kafka_errors.NOT_CONTROLLER
+        is_late = kafka_errors.REQUEST_TIMED_OUT in errors and self._chance.random() < 0.5
         if answer is not None and not any(errors) and not wanted.validate_only:
             self._world.fabric.strike("client_satisfied")
         if (is_moved or is_late) and self._is_running and tries > 1:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from controller.core.calls import topic_requests
+from controller import kafka_errors
 from controller.core.calls.topic_requests import (
     BY_DEFAULT,
     CreateTopics,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tests.sim.judges import Judge
     from tests.sim.logs import Log
 
-UNDECIDED: Final = frozenset({topic_requests.REQUEST_TIMED_OUT, topic_requests.NOT_CONTROLLER})
+UNDECIDED: Final = frozenset({kafka_errors.REQUEST_TIMED_OUT, kafka_errors.NOT_CONTROLLER})
 """Errors after which a client does not know whether its topic is created, as with Kafka."""
 
 

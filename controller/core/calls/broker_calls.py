@@ -17,8 +17,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from controller import kafka_errors
 from controller.core import effects, wakeups
-from controller.core.calls import broker_requests, producer_id_blocks
+from controller.core.calls import producer_id_blocks
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -135,16 +136,16 @@ def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnsw
     tenure, request = view.tenure, pending.request
     is_controller = view.is_controller
     if not is_controller or tenure.resigning or tenure.fenced is not None:
-        return refused(request, broker_requests.NOT_CONTROLLER)
+        return refused(request, kafka_errors.NOT_CONTROLLER)
     if now >= pending.since + PATIENCE_S:
-        return refused(request, broker_requests.NOT_CONTROLLER)
+        return refused(request, kafka_errors.NOT_CONTROLLER)
     if isinstance(request, ControlledShutdown):
         return None
     broker = view.cluster.brokers.get(request.broker)
     if broker is None and isinstance(request, AllocateProducerIds):
-        return refused(request, broker_requests.BROKER_ID_NOT_REGISTERED)
+        return refused(request, kafka_errors.BROKER_ID_NOT_REGISTERED)
     if broker is None or broker.epoch != request.broker_epoch:
-        return refused(request, broker_requests.STALE_BROKER_EPOCH)
+        return refused(request, kafka_errors.STALE_BROKER_EPOCH)
     return None
 
 

@@ -7,7 +7,7 @@ Plain values. ``controller.endpoint.codec`` reads and writes their frames.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from controller.core.model import (
     BrokerEpoch,
@@ -19,21 +19,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-
-UNKNOWN_SERVER_ERROR: Final = -1
-NONE: Final = 0
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-BROKER_NOT_AVAILABLE: Final = 8
-NOT_CONTROLLER: Final = 41
-INVALID_REQUEST: Final = 42
-OPERATION_NOT_ATTEMPTED: Final = 55
-FENCED_LEADER_EPOCH: Final = 74
-STALE_BROKER_EPOCH: Final = 77
-INVALID_UPDATE_VERSION: Final = 95
-UNKNOWN_TOPIC_ID: Final = 100
-BROKER_ID_NOT_REGISTERED: Final = 102
-INELIGIBLE_REPLICA: Final = 107
-"""Error codes of Kafka's protocol in these answers."""
 
 
 @dataclass(frozen=True, slots=True)

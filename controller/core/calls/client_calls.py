@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
+from controller import kafka_errors
 from controller.core import effects, wakeups
 from controller.core.calls import client_elections, client_requests
 from controller.core.calls.client_requests import (
@@ -68,14 +69,14 @@ CEDE_AFTER_S: Final = 15.0
 """How long a tenure lasts before it ends for a client: each end and claim is a failover."""
 
 _ERRORS: Final = {
-    RefusalReason.UNKNOWN_PARTITION: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
-    RefusalReason.TOPIC_BEING_DELETED: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
-    RefusalReason.EMPTY_REPLICAS: client_requests.INVALID_REPLICA_ASSIGNMENT,
-    RefusalReason.DUPLICATE_REPLICAS: client_requests.INVALID_REPLICA_ASSIGNMENT,
-    RefusalReason.UNKNOWN_BROKER: client_requests.INVALID_REPLICA_ASSIGNMENT,
-    RefusalReason.BELOW_MIN_ISR: client_requests.INVALID_REPLICA_ASSIGNMENT,
-    RefusalReason.MALFORMED: client_requests.INVALID_REPLICA_ASSIGNMENT,
-    RefusalReason.UNREADABLE: client_requests.UNKNOWN_SERVER_ERROR,
+    RefusalReason.UNKNOWN_PARTITION: kafka_errors.UNKNOWN_TOPIC_OR_PARTITION,
+    RefusalReason.TOPIC_BEING_DELETED: kafka_errors.UNKNOWN_TOPIC_OR_PARTITION,
+    RefusalReason.EMPTY_REPLICAS: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.DUPLICATE_REPLICAS: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.UNKNOWN_BROKER: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.BELOW_MIN_ISR: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.MALFORMED: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.UNREADABLE: kafka_errors.UNKNOWN_SERVER_ERROR,
 }
 """Kafka's errors for refusals; the others are rules that Kafka's controller does not have."""
 
@@ -162,7 +163,7 @@ def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | Non
     is_kept = not tenure.resigning or isinstance(pending.request, CedeRole)
     if is_controller and is_kept and tenure.fenced is None:
         return None
-    return client_requests.refused(pending.request, client_requests.NOT_CONTROLLER)
+    return client_requests.refused(pending.request, kafka_errors.NOT_CONTROLLER)
 
 
 def _answer(
@@ -204,7 +205,7 @@ def _altered(
         _judge(view, partition, target, judged)
     if judged.waits:
         is_late = now >= pending.since + PATIENCE_S
-        return AlterReassignmentsResponse(client_requests.REQUEST_TIMED_OUT) if is_late else None
+        return AlterReassignmentsResponse(kafka_errors.REQUEST_TIMED_OUT) if is_late else None
     if judged.targets or judged.cancelled:
         return effects.SubmitReassignments(
             ticket,
@@ -223,7 +224,7 @@ def _judge(
     """Judge an entry as it would be accepted, or note what has to be known first."""
     forbidden = None if target is None else _forbidden(view)
     if forbidden is not None:
-        result = PartitionResult(partition, client_requests.POLICY_VIOLATION, forbidden)
+        result = PartitionResult(partition, kafka_errors.POLICY_VIOLATION, forbidden)
         judged.results.append(result)
     elif acceptance.is_undecidable(view, partition):
         judged.waits = True
@@ -248,18 +249,18 @@ def _judge_cancellation(view: ClusterView, partition: TopicPartition, judged: _J
     assignment = view.session.assignment(partition)
     running = view.work.reassignments.get(partition)
     if assignment is None:
-        unknown = client_requests.UNKNOWN_TOPIC_OR_PARTITION
+        unknown = kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
         result = PartitionResult(partition, unknown, "The partition does not exist.")
         judged.results.append(result)
     elif running is not None:
         if running.spec.rolls_back:
-            judged.results.append(PartitionResult(partition, client_requests.NONE))
+            judged.results.append(PartitionResult(partition, kafka_errors.NONE))
         else:
             judged.cancelled.add(partition)
     elif assignment.is_reassigning or _is_submitted(view, partition):
         judged.waits = True
     else:
-        idle = client_requests.NO_REASSIGNMENT_IN_PROGRESS
+        idle = kafka_errors.NO_REASSIGNMENT_IN_PROGRESS
         judged.results.append(PartitionResult(partition, idle))
 
 
@@ -269,7 +270,7 @@ def _is_submitted(view: ClusterView, partition: TopicPartition) -> bool:
 
 
 def _refused(partition: TopicPartition, refusal: Refusal) -> PartitionResult:
-    error = _ERRORS.get(refusal.reason, client_requests.POLICY_VIOLATION)
+    error = _ERRORS.get(refusal.reason, kafka_errors.POLICY_VIOLATION)
     return PartitionResult(partition, error, refusal.detail)
 
 
@@ -287,7 +288,7 @@ def _settled(
             continue
         result = _result_of(view, partition, target, pending, now)
         if result is None and is_late:
-            late = client_requests.REQUEST_TIMED_OUT
+            late = kafka_errors.REQUEST_TIMED_OUT
             result = PartitionResult(partition, late, "It is not accepted yet.")
         if result is None:
             return None
@@ -307,7 +308,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
         return None
     name = submitted.cancellation if target is None else submitted.request
     if name is None:
-        error = client_requests.UNKNOWN_SERVER_ERROR
+        error = kafka_errors.UNKNOWN_SERVER_ERROR
         return PartitionResult(partition, error, submitted.problem)
     if target is None:
         return _reversed(view, partition, name, pending, now)
@@ -315,7 +316,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
     if request is None:
         # It ended so long ago that only its outcome is left.
         is_known = name in view.work.ended
-        return PartitionResult(partition, client_requests.NONE) if is_known else None
+        return PartitionResult(partition, kafka_errors.NONE) if is_known else None
     refused = {r.partition: r for r in request.refused if not r.was_accepted}
     # A refusal without a partition is one of all entries that were not decided before.
     common = None if partition in request.settled else refused.get(None)
@@ -323,7 +324,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
     if refusal is not None:
         return _refused(partition, refusal)
     if partition in request.settled or request.has_ended:
-        return PartitionResult(partition, client_requests.NONE)
+        return PartitionResult(partition, kafka_errors.NONE)
     return None
 
 
@@ -343,20 +344,20 @@ def _reversed(
     """
     running = view.work.reassignments.get(partition)
     if running is None:
-        return PartitionResult(partition, client_requests.NONE)
+        return PartitionResult(partition, kafka_errors.NONE)
     if running.spec.rolls_back:
         assignment = view.session.known_assignment(partition)
         drops_only = assignment is not None and {*running.spec.target} <= {*assignment.replicas}
         if drops_only and now < pending.since + DROP_S:
             return None
-        return PartitionResult(partition, client_requests.NONE)
+        return PartitionResult(partition, kafka_errors.NONE)
     known = view.work.requests.get(cancellation)
     ending = None if known is None else known.endings.get(partition)
     if ending is None and (known is None or not known.has_ended):
         return None
     # The reasons of an ended cancellation are in its outcome only.
     why = f"see the outcome of {cancellation}" if ending is None else ending.detail
-    error = client_requests.OPERATION_NOT_ATTEMPTED
+    error = kafka_errors.OPERATION_NOT_ATTEMPTED
     return PartitionResult(partition, error, f"It is not cancelled: {why}")
 
 

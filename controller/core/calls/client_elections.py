@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core.calls import client_requests
+from controller import kafka_errors
 from controller.core.calls.client_requests import (
     ElectLeaders,
     ElectLeadersResponse,
@@ -45,7 +45,7 @@ def answer_elections(
         if unread and now < pending.since + patience_s / 2:
             return None
         results, wanted = _elections(view, asked, (p for p in partitions if p not in unread))
-        timed_out = client_requests.REQUEST_TIMED_OUT
+        timed_out = kafka_errors.REQUEST_TIMED_OUT
         results += tuple(PartitionResult(p, timed_out) for p in sorted(unread))
         if wanted:
             return Change((ElectionsAskedRecord(ticket, wanted, results, asked.is_unclean),))
@@ -56,7 +56,7 @@ def answer_elections(
         result = _election_result(view, partition, is_unclean=asked.is_unclean)
         if result is None and not is_late:
             return None
-        late = PartitionResult(partition, client_requests.REQUEST_TIMED_OUT)
+        late = PartitionResult(partition, kafka_errors.REQUEST_TIMED_OUT)
         results = (*results, result or late)
     return ElectLeadersResponse(0, results)
 
@@ -84,7 +84,7 @@ def _elections(
         result = _unelectable(view, partition, is_unclean=asked.is_unclean)
         if result is None:
             wanted.append(partition)
-        elif asked.partitions is not None or result.error != client_requests.ELECTION_NOT_NEEDED:
+        elif asked.partitions is not None or result.error != kafka_errors.ELECTION_NOT_NEEDED:
             results.append(result)
     return tuple(results), tuple(wanted)
 
@@ -96,10 +96,10 @@ def _unelectable(
     assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
     if partition.topic in (view.session.deletions or ()):
         deleted = "The topic is being deleted"
-        return PartitionResult(partition, client_requests.INVALID_TOPIC_EXCEPTION, deleted)
+        return PartitionResult(partition, kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
     if assignment is None or state is None:
         unknown = "The partition does not exist."
-        return PartitionResult(partition, client_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+        return PartitionResult(partition, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, unknown)
     if is_unclean:
         return _not_uncleanly(view, partition, state.leader)
     return _not_preferred(view, partition, state.leader, assignment.replicas[0])
@@ -111,8 +111,8 @@ def _not_preferred(
     """Return why the preferred leader is not elected; None: it can be."""
     if leader == preferred:
         needless = "Leader election not needed for topic partition."
-        return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
-    unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+        return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, needless)
+    unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
     if partition in view.work.reassignments:
         later = "It is being reassigned: its preferred leader is elected afterwards."
         return PartitionResult(partition, unavailable, f"{_failed(partition)}. {later}")
@@ -133,9 +133,9 @@ def _not_uncleanly(
     """Return why no unclean election is held; None: there is no leader, and one can be elected."""
     if view.is_live(leader, partition):
         needless = "Leader election not needed for topic partition."
-        return PartitionResult(partition, client_requests.ELECTION_NOT_NEEDED, needless)
+        return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, needless)
     if not duties.has_candidate(view, partition):
-        unavailable = client_requests.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        unavailable = kafka_errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
         return PartitionResult(partition, unavailable, _failed(partition, is_unclean=True))
     return None
 
@@ -153,6 +153,6 @@ def _election_result(
             return _not_uncleanly(view, partition, state.leader)
         return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None
     if state.leader != assignment.replicas[0]:
-        unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+        unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
         return PartitionResult(partition, unavailable, _failed(partition))
     return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None

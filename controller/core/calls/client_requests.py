@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from controller.core.calls import broker_requests, topic_requests
+from controller.core.calls import topic_requests
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreatePartitions,
@@ -23,21 +23,6 @@ from controller.core.calls.topic_requests import (
     TopicResult,
 )
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
-
-UNKNOWN_SERVER_ERROR: Final = -1
-NONE: Final = broker_requests.NONE
-UNKNOWN_TOPIC_OR_PARTITION: Final = broker_requests.UNKNOWN_TOPIC_OR_PARTITION
-REQUEST_TIMED_OUT: Final = 7
-INVALID_TOPIC_EXCEPTION: Final = 17
-INVALID_REPLICA_ASSIGNMENT: Final = 39
-NOT_CONTROLLER: Final = broker_requests.NOT_CONTROLLER
-POLICY_VIOLATION: Final = 44
-OPERATION_NOT_ATTEMPTED: Final = broker_requests.OPERATION_NOT_ATTEMPTED
-PREFERRED_LEADER_NOT_AVAILABLE: Final = 80
-ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
-ELECTION_NOT_NEEDED: Final = 84
-NO_REASSIGNMENT_IN_PROGRESS: Final = 85
-"""Error codes of Kafka's protocol in these answers."""
 
 
 @dataclass(frozen=True, slots=True)

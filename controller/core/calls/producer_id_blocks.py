@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from controller import kafka_errors
 from controller.core import effects
-from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     BrokerAnswer,
@@ -47,10 +47,10 @@ def hand_out(view: ClusterView, asked: Mapping[int, AllocateProducerIds]) -> Cha
     for ticket, request in asked.items():
         last = first + BLOCK_SIZE - 1
         if last > LAST_ID:
-            answers[ticket] = ProducerIdsResponse(broker_requests.UNKNOWN_SERVER_ERROR)
+            answers[ticket] = ProducerIdsResponse(kafka_errors.UNKNOWN_SERVER_ERROR)
             continue
         block = ProducerIdBlock(request.broker, first, last)
-        answers[ticket] = ProducerIdsResponse(broker_requests.NONE, first, BLOCK_SIZE)
+        answers[ticket] = ProducerIdsResponse(kafka_errors.NONE, first, BLOCK_SIZE)
         first = last + 1
     written: tuple[Record, ...] = ()
     if block is not None:

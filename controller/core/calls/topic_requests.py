@@ -12,25 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from controller.core.model import UNKNOWN_ZXID, Replicas, TopicPartition, Zxid
-
-UNKNOWN_SERVER_ERROR: Final = -1
-NONE: Final = 0
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-REQUEST_TIMED_OUT: Final = 7
-BROKER_NOT_AVAILABLE: Final = 8
-INVALID_TOPIC_EXCEPTION: Final = 17
-TOPIC_AUTHORIZATION_FAILED: Final = 29
-TOPIC_ALREADY_EXISTS: Final = 36
-INVALID_PARTITIONS: Final = 37
-INVALID_REPLICATION_FACTOR: Final = 38
-INVALID_REPLICA_ASSIGNMENT: Final = 39
-INVALID_CONFIG: Final = 40
-NOT_CONTROLLER: Final = 41
-INVALID_REQUEST: Final = 42
-REASSIGNMENT_IN_PROGRESS: Final = 60
-TOPIC_DELETION_DISABLED: Final = 73
-UNKNOWN_TOPIC_ID: Final = 100
-"""Error codes of Kafka's protocol in these answers."""
+from controller.kafka_errors import NONE, UNKNOWN_SERVER_ERROR
 
 BY_DEFAULT: Final = -1
 """A number that the client leaves to the brokers."""

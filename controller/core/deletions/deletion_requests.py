@@ -14,7 +14,7 @@ replaced it by one of the same name.
 
 from __future__ import annotations
 
-from controller.core.calls import topic_requests
+from controller import kafka_errors
 from controller.core.calls.client_requests import PendingClientAsk
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
@@ -37,7 +37,7 @@ def request_deletion(
     topic = session.topics.get(name)
     if name in session.unreadable_topics:
         unreadable = "Its znode is unreadable."
-        return TopicResult(name, topic_requests.UNKNOWN_SERVER_ERROR, unreadable)
+        return TopicResult(name, kafka_errors.UNKNOWN_SERVER_ERROR, unreadable)
     is_listed = name in (session.listed or ())
     # As with Kafka, a topic is unknown from the time on at which brokers do not know it any more.
     if is_dropped(view, name, topic.czxid) if topic is not None else not is_listed:
@@ -46,7 +46,7 @@ def request_deletion(
         return None
     if asked.topic_id not in {None, topic.topic_id}:
         return TopicResult(name, _unknown(asked))
-    result = TopicResult(name, topic_requests.NONE, czxid=topic.czxid)
+    result = TopicResult(name, kafka_errors.NONE, czxid=topic.czxid)
     if name in (session.deletions or ()):
         return result
     first = TopicPartition(name, min(topic.partitions, default=0))
@@ -60,12 +60,12 @@ def answer_waiting(
     left = {name for name, czxid in asked.topics.items() if not is_dropped(view, name, czxid)}
     if left and now < pending.since + asked.timeout_s:
         return None
-    late, done = topic_requests.REQUEST_TIMED_OUT, topic_requests.NONE
+    late, done = kafka_errors.REQUEST_TIMED_OUT, kafka_errors.NONE
     results = (TopicResult(name, late if name in left else done) for name in asked.topics)
-    return DeleteTopicsResponse(topic_requests.NONE, tuple(results))
+    return DeleteTopicsResponse(kafka_errors.NONE, tuple(results))
 
 
 def _unknown(asked: DeletedTopic) -> int:
     if asked.topic_id is None:
-        return topic_requests.UNKNOWN_TOPIC_OR_PARTITION
-    return topic_requests.UNKNOWN_TOPIC_ID
+        return kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
+    return kafka_errors.UNKNOWN_TOPIC_ID

@@ -20,21 +20,27 @@ from controller.core.model import (
     PlacedReplica,
     TopicPartition,
 )
+from controller.kafka_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    KAFKA_STORAGE_ERROR,
+    LOG_DIR_NOT_FOUND,
+    NOT_LEADER_OR_FOLLOWER,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 NO_ANSWER: Final = -1
 """In the place of an error code."""
-NONE: Final = 0
-NOT_THERE: Final = frozenset({3, 6, 9})
-"""
-UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, by release: the replica
-does not exist, and the broker will create its log in the requested directory.
-"""
+NOT_THERE: Final = frozenset(
+    {UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE}
+)
+"""By release: the replica does not exist; its log will be created in the requested directory."""
 ERRORS: Final[Mapping[int, str]] = {
-    31: "it denies the request: the daemon needs Alter on the cluster",
-    56: "the directory, or that of the replica, is offline",
-    57: "it has no such directory",
+    CLUSTER_AUTHORIZATION_FAILED: "it denies the request: the daemon needs Alter on the cluster",
+    KAFKA_STORAGE_ERROR: "the directory, or that of the replica, is offline",
+    LOG_DIR_NOT_FOUND: "it has no such directory",
 }
-"""KAFKA_STORAGE_ERROR and others, as sentences about the broker."""
+"""As sentences about the broker."""
 STALLED_S: Final = 60.0
 """
 A move whose future log did not grow for so long is begun again, after twice the time from then on.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from controller import kafka_errors
 from controller.core import effects, wakeups
 from controller.core.disks import directory_ledger, disk_reservations, records
 from controller.core.model import (
@@ -240,7 +241,7 @@ def log_dirs_altered(view: ClusterView, event: records.LogDirsAltered, now: Inst
         if epoch_of(view, event.broker) != event.broker_epoch:
             continue
         why: str | None = None
-        if result.error != directory_ledger.NONE and result.error not in directory_ledger.NOT_THERE:
+        if result.error != kafka_errors.NONE and result.error not in directory_ledger.NOT_THERE:
             known = directory_ledger.ERRORS.get(result.error, f"error {result.error}")
             why = result.why or known
         ledger.answers[replica] = directory_ledger.Answer(

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller import kafka_errors
 from controller.core import effects
-from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import ControlledShutdown, ControlledShutdownResponse
 from controller.core.leadership import duties
 from controller.core.leadership.records import ShutdownBegunRecord
@@ -34,10 +34,10 @@ def answer_shutdown(
     """
     broker = view.cluster.brokers.get(request.broker)
     if broker is None:
-        return ControlledShutdownResponse(broker_requests.BROKER_NOT_AVAILABLE)
+        return ControlledShutdownResponse(kafka_errors.BROKER_NOT_AVAILABLE)
     epoch = broker.epoch if request.broker_epoch is None else request.broker_epoch
     if epoch < broker.epoch:
-        return ControlledShutdownResponse(broker_requests.STALE_BROKER_EPOCH)
+        return ControlledShutdownResponse(kafka_errors.STALE_BROKER_EPOCH)
     if epoch != broker.epoch or not view.tenure.accepted_by_broker or view.tenure.unseeded:
         return None  # Its registration, or what it leads, is being read.
     if view.tenure.shutting_down.get(broker.id) != broker.epoch:
@@ -59,7 +59,7 @@ def _answer(view: ClusterView, broker: BrokerId) -> ControlledShutdownResponse |
             return None
         if state is not None and state.leader == broker:
             remaining.append(partition)
-    return ControlledShutdownResponse(broker_requests.NONE, tuple(remaining))
+    return ControlledShutdownResponse(kafka_errors.NONE, tuple(remaining))
 
 
 def _is_due(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:

@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from controller import kafka_errors
 from controller.core import model
-from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import AlterPartition, IsrChange, IsrResult
 from controller.core.leadership.duties import is_epoch_withheld, may_have_asked_before, next_epoch
 from controller.core.leadership.records import IsrRecord
@@ -76,7 +76,7 @@ def judge(
     state, is_invalid = view.tenure.states.get(partition), view.session.topics[name].stale
     if state is None or is_invalid:
         # A leader of a deleted topic that was created again with fewer partitions.
-        unknown = result(change, broker_requests.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
+        unknown = result(change, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
         is_missing = partition in view.tenure.stateless and not is_invalid
         return Unknown(partition, unknown if is_missing else None)
     is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
@@ -86,7 +86,7 @@ def judge(
     if is_behind:
         # Below version 2, which has topic ids, a leader may ask for a topic of the same name that
         # was deleted since.
-        invalid = result(change, broker_requests.INVALID_UPDATE_VERSION, state)
+        invalid = result(change, kafka_errors.INVALID_UPDATE_VERSION, state)
         return Unknown(partition, invalid)
     fence: Change | Unknown | None = None
     if view.awaits_repair(partition) or may_have_asked_before(view, partition, state):
@@ -100,7 +100,7 @@ def judge(
 
 def _without_topic(change: IsrChange, name: str | None) -> IsrResult:
     """Return the answer for a topic that does not exist; None: it was named by its id."""
-    by_id, by_name = broker_requests.UNKNOWN_TOPIC_ID, broker_requests.UNKNOWN_TOPIC_OR_PARTITION
+    by_id, by_name = kafka_errors.UNKNOWN_TOPIC_ID, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
     return result(change, by_id if name is None else by_name, NO_STATE)
 
 
@@ -113,22 +113,22 @@ def _error_of(  # noqa: PLR0911 - one return per case
 ) -> int | None:
     """Return the error of a change, NONE where it is durable already; None: it is to be written."""
     if change.leader_epoch < state.leader_epoch or asked.broker != state.leader:
-        return broker_requests.FENCED_LEADER_EPOCH
+        return kafka_errors.FENCED_LEADER_EPOCH
     recovery = change.leader_recovery_state
     if set(change.isr) == set(state.isr) and recovery == state.leader_recovery_state:
-        return broker_requests.NONE
+        return kafka_errors.NONE
     if change.partition_epoch < state.version:
-        return broker_requests.INVALID_UPDATE_VERSION
+        return kafka_errors.INVALID_UPDATE_VERSION
     if asked.version < FIRST_TO_JUDGE_REPLICAS:
         return None
     is_recovering = recovery != model.RECOVERED
     if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == model.RECOVERED):
-        return broker_requests.INVALID_REQUEST
+        return kafka_errors.INVALID_REQUEST
     others = (broker for broker in change.isr if broker != state.leader)
     if not all(_is_eligible(view, partition, broker) for broker in others):
         if asked.version == FIRST_TO_JUDGE_REPLICAS:
-            return broker_requests.OPERATION_NOT_ATTEMPTED
-        return broker_requests.INELIGIBLE_REPLICA
+            return kafka_errors.OPERATION_NOT_ATTEMPTED
+        return kafka_errors.INELIGIBLE_REPLICA
     return None
 
 

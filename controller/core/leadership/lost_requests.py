@@ -19,10 +19,6 @@ from typing import Final
 
 from controller.core import wakeups
 from controller.core.calls.broker_requests import (
-    FENCED_LEADER_EPOCH,
-    INELIGIBLE_REPLICA,
-    NONE,
-    OPERATION_NOT_ATTEMPTED,
     AlterPartition,
     AlterPartitionResponse,
     BrokerAnswer,
@@ -31,6 +27,12 @@ from controller.core.calls.broker_requests import (
 from controller.core.model import Instant, PartitionState, TopicPartition
 from controller.core.state.tenure import LostAsk, LostCause
 from controller.core.view import ClusterView
+from controller.kafka_errors import (
+    FENCED_LEADER_EPOCH,
+    INELIGIBLE_REPLICA,
+    NONE,
+    OPERATION_NOT_ATTEMPTED,
+)
 
 ANEW_S: Final = 2.0
 """How long the leader has to handle the answer and to ask by itself."""

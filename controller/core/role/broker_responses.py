@@ -34,16 +34,15 @@ from controller.core.reassignments.records import (
 )
 from controller.core.role import records
 from controller.core.view import ClusterView
+from controller.kafka_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    STALE_CONTROLLER_EPOCH,
+    UNSUPPORTED_VERSION,
+)
 
-# Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
-NONE: Final = 0
-STALE_CONTROLLER_EPOCH: Final = 11
-"""On a request: a newer controller exists. On a partition: it already has this leader epoch."""
-KAFKA_STORAGE_ERROR: Final = 56
-INCONSISTENT_TOPIC_ID: Final = 103
-"""On a partition: the broker has a log of another topic of that name there."""
-CLUSTER_AUTHORIZATION_FAILED: Final = 31
-UNSUPPORTED_VERSION: Final = 35
 LASTING: Final = {
     CLUSTER_AUTHORIZATION_FAILED: "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks "
     "ClusterAction on the cluster)",

@@ -14,12 +14,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from controller.core.calls.topic_requests import (
-    INVALID_PARTITIONS,
-    INVALID_REPLICATION_FACTOR,
-    UNKNOWN_SERVER_ERROR,
     TopicRefusedError,
 )
 from controller.core.model import BrokerId, LiveBroker, Replicas
+from controller.kafka_errors import (
+    INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR,
+    UNKNOWN_SERVER_ERROR,
+)
 
 Start = tuple[int, int]
 """The place in the turn of partition 0, and the distance of its second replica."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.core.calls import topic_requests
+from controller import kafka_errors
 from controller.core.calls.topic_requests import NewTopic, TopicRefusedError
 from controller.core.model import BrokerId, Replicas
 from controller.core.view import ClusterView
@@ -49,10 +49,10 @@ def check_name(name: str, colliding: Sequence[str]) -> None:
         )
     if reason is not None:
         text = f"Topic name is invalid: {reason}"
-        raise TopicRefusedError(topic_requests.INVALID_TOPIC_EXCEPTION, text)
+        raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, text)
     if colliding:
         text = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
-        raise TopicRefusedError(topic_requests.INVALID_TOPIC_EXCEPTION, text)
+        raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, text)
 
 
 def check_assigned(view: ClusterView, topic: NewTopic) -> None:
@@ -63,7 +63,7 @@ def check_assigned(view: ClusterView, topic: NewTopic) -> None:
         TopicRefusedError: they are invalid.
 
     """
-    invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
+    invalid = kafka_errors.INVALID_REPLICA_ASSIGNMENT
     assigned = topic.assigned
     if len({len(replicas) for replicas in assigned.values()}) != 1:
         raise TopicRefusedError(invalid, "All partitions should have the same number of replicas")
@@ -104,7 +104,7 @@ def check_added(
         TopicRefusedError: they are invalid.
 
     """
-    invalid = topic_requests.INVALID_REPLICA_ASSIGNMENT
+    invalid = kafka_errors.INVALID_REPLICA_ASSIGNMENT
     unknown = sorted({r for replicas in assignments for r in replicas}.difference(brokers))
     if unknown:
         text = f"Unknown broker(s) in replica assignment: {_listed(unknown)}."
@@ -145,6 +145,6 @@ def check_size(view: ClusterView, partitions: int, replication_factor: int) -> N
     each = _PARTITION_BYTES + (_REPLICA_BYTES + widest) * replication_factor
     if partitions * each > view.options.request_bytes * 9 // 10:
         raise TopicRefusedError(
-            topic_requests.INVALID_PARTITIONS,
+            kafka_errors.INVALID_PARTITIONS,
             f"{partitions} partitions exceed the largest znode that ZooKeeper takes",
         )

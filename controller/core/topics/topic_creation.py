@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
-from controller.core.calls import topic_requests
+from controller import kafka_errors
 from controller.core.calls.client_requests import PendingClientAsk
 from controller.core.calls.topic_requests import (
     BY_DEFAULT,
@@ -139,7 +139,7 @@ def answer_topics(
         if written is not None:
             judged = _awaited(asking, written)
         elif name in doubled:
-            judged = TopicResult(name, topic_requests.INVALID_REQUEST, _doubled_text(asked))
+            judged = TopicResult(name, kafka_errors.INVALID_REQUEST, _doubled_text(asked))
         else:
             judged = judge()
         match judged:
@@ -149,7 +149,7 @@ def answer_topics(
             case TopicResult():
                 results.append(judged)
             case _ if is_late:
-                results.append(TopicResult(name, topic_requests.REQUEST_TIMED_OUT))
+                results.append(TopicResult(name, kafka_errors.REQUEST_TIMED_OUT))
             case _:
                 waits = True
     return tuple(changes) if waits else topic_answer(asked, tuple(results))
@@ -221,17 +221,17 @@ def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replic
     view, names = asking.view, asking.names
     if topic.name == CLUSTER_METADATA:
         raise TopicRefusedError(
-            topic_requests.INVALID_REQUEST,
+            kafka_errors.INVALID_REQUEST,
             f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
         )
     if topic.name in names.known:
         raise TopicRefusedError(
-            topic_requests.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
+            kafka_errors.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
         )
     without_value = [name for name, value in topic.configs if value is None]
     if without_value:
         raise TopicRefusedError(
-            topic_requests.INVALID_CONFIG,
+            kafka_errors.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(without_value)}",
         )
     replicas = _assigned(topic) if topic.assignments else _chosen(view, topic, asked)
@@ -239,7 +239,7 @@ def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replic
     if topic.assignments:
         topic_checks.check_assigned(view, topic)
     if topic.config_problem is not None:
-        raise TopicRefusedError(topic_requests.INVALID_CONFIG, topic.config_problem)
+        raise TopicRefusedError(kafka_errors.INVALID_CONFIG, topic.config_problem)
     return replicas
 
 
@@ -256,7 +256,7 @@ def _chosen(view: ClusterView, topic: NewTopic, asked: CreateTopics) -> tuple[Re
 def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
     if (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
         raise TopicRefusedError(
-            topic_requests.INVALID_REQUEST,
+            kafka_errors.INVALID_REQUEST,
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both "
             "cannot be used at the same time.",
         )
@@ -307,12 +307,12 @@ def _check_exists(view: ClusterView, name: str) -> None:
     session = view.session
     if name in (session.deletions or ()):
         deleted = "The topic is queued for deletion."
-        raise TopicRefusedError(topic_requests.INVALID_TOPIC_EXCEPTION, deleted)
+        raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
     if name in session.unreadable_topics:
-        raise TopicRefusedError(topic_requests.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
+        raise TopicRefusedError(kafka_errors.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
     if name not in session.topics and name not in (session.listed or ()):
         unknown = f"The topic '{name}' does not exist."
-        raise TopicRefusedError(topic_requests.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+        raise TopicRefusedError(kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, unknown)
 
 
 def _added(
@@ -327,7 +327,7 @@ def _added(
     """
     if any(entry.is_reassigning for entry in present.values()):
         raise TopicRefusedError(
-            topic_requests.REASSIGNMENT_IN_PROGRESS,
+            kafka_errors.REASSIGNMENT_IN_PROGRESS,
             f"A partition reassignment is in progress for the topic '{asked.name}'.",
         )
     if asked.count < len(present):
@@ -335,13 +335,13 @@ def _added(
             f"Topic currently has {len(present)} partitions, which is higher than the requested "
             f"{asked.count}."
         )
-        raise TopicRefusedError(topic_requests.INVALID_PARTITIONS, text)
+        raise TopicRefusedError(kafka_errors.INVALID_PARTITIONS, text)
     if asked.count == len(present):
         text = f"Topic already has {len(present)} partitions."
-        raise TopicRefusedError(topic_requests.INVALID_PARTITIONS, text)
+        raise TopicRefusedError(kafka_errors.INVALID_PARTITIONS, text)
     if sorted(present) != list(range(len(present))):
         text = f"Unexpected existing replica assignment for topic '{asked.name}'."
-        raise TopicRefusedError(topic_requests.UNKNOWN_SERVER_ERROR, text)
+        raise TopicRefusedError(kafka_errors.UNKNOWN_SERVER_ERROR, text)
     first, brokers = present[0].replicas, tuple(view.cluster.brokers.values())
     more = asked.count - len(present)
     topic_checks.check_size(view, asked.count, len(first))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.calls import client_requests
+from controller import kafka_errors
 from controller.core.calls.client_calls import CEDE_AFTER_S, CEDE_WITHIN_S, DROP_S, PATIENCE_S
 from controller.core.calls.client_requests import (
     AlterReassignments,
@@ -132,7 +132,7 @@ def test_submission_that_is_written_but_not_read_yet_is_not_answered() -> None:
     assert not answers(driver)
     assert len(submissions(driver)) == 1
     pass_time(driver, PATIENCE_S)
-    assert [errors(a) for a in answers(driver)] == [{0: client_requests.REQUEST_TIMED_OUT}]
+    assert [errors(a) for a in answers(driver)] == [{0: kafka_errors.REQUEST_TIMED_OUT}]
 
 
 def test_invalid_entries_are_refused_and_the_others_proceed() -> None:
@@ -142,8 +142,8 @@ def test_invalid_entries_are_refused_and_the_others_proceed() -> None:
     ask(driver, alter(dict(targets)))
     assert submissions(driver)[0].targets == {tp(): replicas(3, 4)}
     submitted(driver)
-    invalid = client_requests.INVALID_REPLICA_ASSIGNMENT
-    unknown = client_requests.UNKNOWN_TOPIC_OR_PARTITION
+    invalid = kafka_errors.INVALID_REPLICA_ASSIGNMENT
+    unknown = kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
     found = errors(answers(driver)[0])
     assert found == {0: 0, 1: invalid, 2: invalid, 3: invalid, 4: invalid, 9: unknown}
 
@@ -160,7 +160,7 @@ def test_entries_of_a_topic_in_deletion_are_unknown() -> None:
     driver = Driver({tp(): (1, 2)}, options=Options(tenure=TenurePolicy.PERMANENT))
     driver.observe(DeletionsRead(frozenset({"t"})))
     ask(driver, alter({0: (3, 4)}))
-    assert errors(answers(driver)[0]) == {0: client_requests.UNKNOWN_TOPIC_OR_PARTITION}
+    assert errors(answers(driver)[0]) == {0: kafka_errors.UNKNOWN_TOPIC_OR_PARTITION}
     assert not submissions(driver)
 
 
@@ -179,7 +179,7 @@ def test_what_forbids_requests_forbids_those_of_clients(*, is_approval: bool) ->
     if not is_approval:
         driver.observe(KillSwitchRead(is_on=True))
     ask(driver, alter({0: (3, 4)}))
-    assert errors(answers(driver)[0]) == {0: client_requests.POLICY_VIOLATION}
+    assert errors(answers(driver)[0]) == {0: kafka_errors.POLICY_VIOLATION}
     assert not submissions(driver)
 
 
@@ -220,7 +220,7 @@ def test_entry_that_is_refused_after_its_submission_is_an_error(*, is_read_first
     driver.observe(*((*read, written) if is_read_first else (written, *read)))
     pass_time(driver, 1.0)
     assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4)
-    assert [errors(a) for a in answers(driver)] == [{0: client_requests.POLICY_VIOLATION}]
+    assert [errors(a) for a in answers(driver)] == [{0: kafka_errors.POLICY_VIOLATION}]
 
 
 def test_entries_of_a_request_that_is_refused_as_a_whole_are_errors() -> None:
@@ -229,7 +229,7 @@ def test_entries_of_a_request_that_is_refused_as_a_whole_are_errors() -> None:
     ask(driver, alter({0: (3, 4)}))
     driver.observe(KillSwitchRead(is_on=True))
     submitted(driver)
-    assert [errors(a) for a in answers(driver)] == [{0: client_requests.POLICY_VIOLATION}]
+    assert [errors(a) for a in answers(driver)] == [{0: kafka_errors.POLICY_VIOLATION}]
 
 
 def test_an_entry_that_is_accepted_is_no_error_where_the_others_are_refused_together() -> None:
@@ -245,7 +245,7 @@ def test_an_entry_that_is_accepted_is_no_error_where_the_others_are_refused_toge
     (answer,) = answers(driver)
     assert isinstance(answer, AlterReassignmentsResponse)
     found = {r.partition.topic: r.error for r in answer.results}
-    assert found == {"t": 0, "u": client_requests.POLICY_VIOLATION}
+    assert found == {"t": 0, "u": kafka_errors.POLICY_VIOLATION}
 
 
 def test_a_request_is_answered_for_itself_where_the_cancellation_beside_it_fails() -> None:
@@ -257,7 +257,7 @@ def test_a_request_is_answered_for_itself_where_the_cancellation_beside_it_fails
     driver.observe(SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: found}))
     done = SubmittedReassignments(RequestId(NAME), None, "the session is suspended")
     driver.observe(ReassignmentsSubmitted(1, done))
-    assert [errors(a) for a in answers(driver)] == [{0: 0, 1: client_requests.UNKNOWN_SERVER_ERROR}]
+    assert [errors(a) for a in answers(driver)] == [{0: 0, 1: kafka_errors.UNKNOWN_SERVER_ERROR}]
 
 
 def test_cancelling_leads_back_and_is_answered_when_it_is_reversed() -> None:
@@ -313,8 +313,8 @@ def test_cancelling_what_is_idle_is_an_error() -> None:
     """NO_REASSIGNMENT_IN_PROGRESS, and nothing is written."""
     driver = Driver({tp(): (1, 2)})
     ask(driver, alter({0: None, 9: None}))
-    idle = client_requests.NO_REASSIGNMENT_IN_PROGRESS
-    unknown = client_requests.UNKNOWN_TOPIC_OR_PARTITION
+    idle = kafka_errors.NO_REASSIGNMENT_IN_PROGRESS
+    unknown = kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
     assert errors(answers(driver)[0]) == {0: idle, 9: unknown}
     assert not submissions(driver)
 
@@ -329,7 +329,7 @@ def test_cancelling_that_cannot_be_done_is_reported() -> None:
     ask(driver, alter({0: None}), 2)
     submitted(driver, 2)
     answered = errors(answers(driver, 2)[0])
-    assert answered == {0: client_requests.OPERATION_NOT_ATTEMPTED}
+    assert answered == {0: kafka_errors.OPERATION_NOT_ATTEMPTED}
 
 
 # --- ListPartitionReassignments ------------------------------------------------------------------
@@ -394,7 +394,7 @@ def test_election_waits_for_what_is_still_to_be_read(unread: str) -> None:
     pass_time(driver, 1.0)
     assert not answers(driver)
     pass_time(driver, 1.0)
-    assert [errors(a) for a in answers(driver)] == [{0: client_requests.REQUEST_TIMED_OUT}]
+    assert [errors(a) for a in answers(driver)] == [{0: kafka_errors.REQUEST_TIMED_OUT}]
 
 
 def test_leader_is_elected_and_acknowledged_before_the_answer() -> None:
@@ -419,10 +419,10 @@ def test_election_errors_are_those_of_kafka() -> None:
     ask(driver, ElectLeaders((tp(0), tp(1), tp(2), tp(7)), 30.0))
     pass_time(driver, 1.0)
     assert errors(answers(driver)[0]) == {
-        0: client_requests.ELECTION_NOT_NEEDED,
-        1: client_requests.PREFERRED_LEADER_NOT_AVAILABLE,
+        0: kafka_errors.ELECTION_NOT_NEEDED,
+        1: kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE,
         2: 0,
-        7: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
+        7: kafka_errors.UNKNOWN_TOPIC_OR_PARTITION,
     }
     texts = {r.partition.partition: r.message for r in answers(driver)[0].results}  # type: ignore[attr-defined] # as above
     assert texts[1] == (
@@ -446,7 +446,7 @@ def test_election_that_takes_too_long_times_out() -> None:
     pass_time(driver, 2.0)
     assert not answers(driver)
     pass_time(driver, 1.0)
-    assert [errors(a) for a in answers(driver)] == [{0: client_requests.REQUEST_TIMED_OUT}]
+    assert [errors(a) for a in answers(driver)] == [{0: kafka_errors.REQUEST_TIMED_OUT}]
 
 
 def keep(driver: Driver, *ids: int) -> None:
@@ -468,7 +468,7 @@ def test_unclean_leader_is_elected_for_a_client_alone(*, unclean: bool) -> None:
         assert [errors(a) for a in answers(driver)] == [{0: 0}]
     else:
         assert (state.leader, state.isr) == (NO_LEADER, (BrokerId(1),))
-        unavailable = client_requests.PREFERRED_LEADER_NOT_AVAILABLE
+        unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
         assert [errors(a) for a in answers(driver)] == [{0: unavailable}]
 
 
@@ -489,9 +489,9 @@ def test_unclean_election_is_refused_where_it_is_needless_or_impossible() -> Non
     keep(driver, 1)
     ask(driver, ElectLeaders((tp(0), tp(1), tp(7)), 30.0, is_unclean=True))
     assert errors(answers(driver)[0]) == {
-        0: client_requests.ELECTION_NOT_NEEDED,
-        1: client_requests.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        7: client_requests.UNKNOWN_TOPIC_OR_PARTITION,
+        0: kafka_errors.ELECTION_NOT_NEEDED,
+        1: kafka_errors.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        7: kafka_errors.UNKNOWN_TOPIC_OR_PARTITION,
     }
     keep(driver, 1, 2)
     pass_time(driver, 1.0)

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.calls import broker_requests
+from controller import kafka_errors
 from controller.core.calls.broker_requests import (
-    STALE_BROKER_EPOCH,
     AllocateProducerIds,
     ProducerIdBlock,
     ProducerIdsResponse,
@@ -23,6 +22,7 @@ from controller.core.records import Change
 from controller.core.role import invalidation
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.wakeups import ASKS_TIMER
+from controller.kafka_errors import STALE_BROKER_EPOCH
 from controller.reactor.ports import Create, SetData
 from controller.reactor.znode_operations import operations_of
 from controller.znodes import paths
@@ -131,7 +131,7 @@ def test_unreadable_znode_hands_out_nothing() -> None:
     assert not answers(driver)
     driver.now = Instant(driver.now + 21.0)
     driver.observe(TimerFired(ASKS_TIMER))
-    assert answers(driver) == {1: ProducerIdsResponse(broker_requests.NOT_CONTROLLER)}
+    assert answers(driver) == {1: ProducerIdsResponse(kafka_errors.NOT_CONTROLLER)}
     assert not written(driver)
 
 
@@ -178,7 +178,7 @@ def test_deleted_znode_does_not_make_ids_available_again() -> None:
     [
         (
             AllocateProducerIds(BrokerId(99), BrokerEpoch(1)),
-            broker_requests.BROKER_ID_NOT_REGISTERED,
+            kafka_errors.BROKER_ID_NOT_REGISTERED,
         ),
         (AllocateProducerIds(BrokerId(1), BrokerEpoch(1)), STALE_BROKER_EPOCH),
     ],
@@ -203,5 +203,5 @@ def test_ids_come_to_an_end() -> None:
     driver.settle()
     assert answers(driver) == {
         1: ProducerIdsResponse(0, 2**63 - 1500, 1000),
-        2: ProducerIdsResponse(broker_requests.UNKNOWN_SERVER_ERROR),
+        2: ProducerIdsResponse(kafka_errors.UNKNOWN_SERVER_ERROR),
     }

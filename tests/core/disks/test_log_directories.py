@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from controller import kafka_errors
 from controller.core import effects
 from controller.core.apply import apply, issued
-from controller.core.disks import directory_ledger
 from controller.core.disks.log_directories import POLL_S, SOON_S, follow_directories
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import (
@@ -81,7 +81,7 @@ def answer(view: ClusterView, seconds: float, directory: str) -> None:
     at = Instant(NOW + seconds)
     epoch = view.cluster.brokers[TWO].epoch
     issued(view, effects.PlaceReplica(PARTITION, TWO, directory), at)
-    result = DirectoryResult(PARTITION, directory, directory_ledger.NONE)
+    result = DirectoryResult(PARTITION, directory, kafka_errors.NONE)
     observe(view, LogDirsAltered(TWO, epoch, (result,)), at)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from controller.core.calls import broker_requests
+from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionResponse,
@@ -96,7 +96,7 @@ def test_request_without_an_epoch_ends_with_the_registration_that_made_it() -> N
     assert not a.answers()
     a.driver.view.tenure.unseeded.clear()
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: broker(1, 900)}))
-    assert a.answer() == ControlledShutdownResponse(broker_requests.STALE_BROKER_EPOCH)
+    assert a.answer() == ControlledShutdownResponse(kafka_errors.STALE_BROKER_EPOCH)
     assert not a.driver.view.tenure.shutting_down
 
 
@@ -114,7 +114,7 @@ def test_leaderships_move_to_the_first_replica_in_sync_and_brokers_hear_of_it() 
     a = asking({tp(): (1, 2, 3)})
     a.shutdown(1)
     assert a.state(tp()) == (2, replicas(2, 3), 1)
-    assert a.answer() == ControlledShutdownResponse(broker_requests.NONE)
+    assert a.answer() == ControlledShutdownResponse(kafka_errors.NONE)
     sent = [
         e
         for e in a.driver.sent
@@ -124,7 +124,7 @@ def test_leaderships_move_to_the_first_replica_in_sync_and_brokers_hear_of_it() 
         SendLeaderAndIsr(tp(), replicas(1, 2, 3)),
         SendStopReplica(tp(), ONE, LeaderEpoch(1), delete=False),
         SendUpdateMetadata((tp(),)),
-        Respond(1, ControlledShutdownResponse(broker_requests.NONE)),
+        Respond(1, ControlledShutdownResponse(kafka_errors.NONE)),
     ]
 
 
@@ -161,7 +161,7 @@ def test_leadership_that_no_other_replica_can_take_remains_and_is_named() -> Non
     assert a.state(tp()) == (1, replicas(1), 0)
     assert a.state(tp(2)) == (2, replicas(2), 1)
     # A partition with one replica is not named: no retry could move it.
-    assert a.answer() == ControlledShutdownResponse(broker_requests.NONE, (tp(),))
+    assert a.answer() == ControlledShutdownResponse(kafka_errors.NONE, (tp(),))
     # The follower catches up: the leadership moves although the broker did not ask again.
     caught_up = replace(known, isr=replicas(1, 2), version=ZkVersion(2))
     a.driver.observe(StatesRead({tp(): caught_up}))
@@ -232,16 +232,16 @@ def test_topic_that_is_to_be_deleted_is_left_alone() -> None:
     a.driver.observe(DeletionsRead(frozenset({"t"})))
     a.shutdown(1)
     assert a.state(tp()) == (1, replicas(1, 2, 3), 0)
-    assert a.answer() == ControlledShutdownResponse(broker_requests.NONE)
+    assert a.answer() == ControlledShutdownResponse(kafka_errors.NONE)
 
 
 @pytest.mark.parametrize(
     ("broker_id", "epoch", "error"),
     [
-        (1, 1, broker_requests.STALE_BROKER_EPOCH),
-        (9, 109, broker_requests.BROKER_NOT_AVAILABLE),
-        (1, -1, broker_requests.STALE_BROKER_EPOCH),
-        (1, None, broker_requests.NONE),
+        (1, 1, kafka_errors.STALE_BROKER_EPOCH),
+        (9, 109, kafka_errors.BROKER_NOT_AVAILABLE),
+        (1, -1, kafka_errors.STALE_BROKER_EPOCH),
+        (1, None, kafka_errors.NONE),
     ],
     ids=["an earlier registration", "unknown", "no registration", "a version without an epoch"],
 )
@@ -251,7 +251,7 @@ def test_registration_is_checked(broker_id: int, epoch: int | None, error: int) 
     request = ControlledShutdown(BrokerId(broker_id), None if epoch is None else BrokerEpoch(epoch))
     a.driver.observe(BrokerAsked(1, request, a.driver.permission))
     assert a.answer().error == error
-    assert (a.state(tp())[0] == 1) == (error != broker_requests.NONE)
+    assert (a.state(tp())[0] == 1) == (error != kafka_errors.NONE)
 
 
 def test_request_of_a_registration_that_is_not_read_yet_waits() -> None:
@@ -334,7 +334,7 @@ def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
     )
     (refused,) = a.answers(3)
     assert isinstance(refused, AlterPartitionResponse)
-    assert refused.results[0].error == broker_requests.OPERATION_NOT_ATTEMPTED
+    assert refused.results[0].error == kafka_errors.OPERATION_NOT_ATTEMPTED
 
 
 def test_request_that_was_permitted_in_another_tenure_moves_nothing() -> None:

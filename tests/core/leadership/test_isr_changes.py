@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller import kafka_errors
 from controller.core.apply import apply
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
@@ -121,7 +122,7 @@ def test_change_is_durable_before_it_is_answered_and_announced() -> None:
             "t",
             None,
             0,
-            broker_requests.NONE,
+            kafka_errors.NONE,
             LEADER,
             before.leader_epoch,
             replicas(1, 2),
@@ -138,7 +139,7 @@ def test_repeated_request_is_answered_with_what_is_durable() -> None:
     driver = Driver({tp(): (1, 2, 3)})
     ask(driver, asked(change(replicas(1, 2))))
     ask(driver, asked(change(replicas(2, 1))), ticket=2)
-    assert [f.error for f in results(driver, 2)] == [broker_requests.NONE]
+    assert [f.error for f in results(driver, 2)] == [kafka_errors.NONE]
     assert sum(isinstance(r, IsrRecord) for c in driver.changes for r in c.records) == 1
 
 
@@ -152,9 +153,9 @@ def test_all_partitions_of_a_request_are_answered_together() -> None:
     ]
     ask(driver, asked(*changes))
     assert [(f.partition, f.error) for f in results(driver)] == [
-        (0, broker_requests.NONE),
-        (1, broker_requests.FENCED_LEADER_EPOCH),
-        (2, broker_requests.NONE),
+        (0, kafka_errors.NONE),
+        (1, kafka_errors.FENCED_LEADER_EPOCH),
+        (2, kafka_errors.NONE),
     ]
 
 
@@ -162,31 +163,31 @@ def test_request_of_an_earlier_epoch_is_fenced() -> None:
     """It may add a replica that is being dropped."""
     driver = Driver({tp(): (1, 2, 3)})
     ask(driver, asked(change(replicas(1, 2), epoch=-1)))
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
 def test_request_of_a_broker_that_does_not_lead_is_fenced() -> None:
     """Only the leader knows who is in sync."""
     driver = Driver({tp(): (1, 2, 3)})
     ask(driver, asked(change(replicas(1, 2)), by=2))
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
 def test_request_of_an_earlier_version_is_refused() -> None:
     """It was decided on another ISR."""
     driver = Driver({tp(): (1, 2, 3)})
     ask(driver, asked(change(replicas(1, 2), version=-1)))
-    assert error(driver) == broker_requests.INVALID_UPDATE_VERSION
+    assert error(driver) == kafka_errors.INVALID_UPDATE_VERSION
 
 
 @pytest.mark.parametrize("member", [9, 4], ids=["dead", "not a replica"])
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        (0, broker_requests.FENCED_LEADER_EPOCH),
-        (1, broker_requests.OPERATION_NOT_ATTEMPTED),
-        (2, broker_requests.INELIGIBLE_REPLICA),
-        (3, broker_requests.INELIGIBLE_REPLICA),
+        (0, kafka_errors.FENCED_LEADER_EPOCH),
+        (1, kafka_errors.OPERATION_NOT_ATTEMPTED),
+        (2, kafka_errors.INELIGIBLE_REPLICA),
+        (3, kafka_errors.INELIGIBLE_REPLICA),
     ],
 )
 def test_member_that_cannot_be_in_sync_is_refused_where_leaders_know_the_error(
@@ -219,7 +220,7 @@ def test_state_beyond_the_view_is_read_before_it_is_judged() -> None:
     known = driver.view.tenure.states[tp()]
     read = replace(known, leader_epoch=LeaderEpoch(3), version=ZkVersion(5))
     driver.observe(StatesRead({tp(): read}))
-    assert error(driver) == broker_requests.NONE
+    assert error(driver) == kafka_errors.NONE
 
 
 @pytest.mark.parametrize("healthy", [True, False])
@@ -252,7 +253,7 @@ def test_request_for_a_topic_that_was_created_again_ends(version: int) -> None:
     assert not answers(driver)
     pass_time(driver, 1.5)
     read_again(driver, state)
-    assert error(driver) == broker_requests.INVALID_UPDATE_VERSION
+    assert error(driver) == kafka_errors.INVALID_UPDATE_VERSION
 
 
 def test_request_for_a_partition_that_is_no_more_ends() -> None:
@@ -264,7 +265,7 @@ def test_request_for_a_partition_that_is_no_more_ends() -> None:
     driver.observe(StatesRead({gone: None}, read_generation=generation))
     assert not answers(driver)
     pass_time(driver, 5.5)
-    assert error(driver) == broker_requests.UNKNOWN_TOPIC_OR_PARTITION
+    assert error(driver) == kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_unknown_topic_is_answered_only_when_it_is_known_to_be_gone() -> None:
@@ -273,7 +274,7 @@ def test_unknown_topic_is_answered_only_when_it_is_known_to_be_gone() -> None:
     ask(driver, asked(change(replicas(1, 2), topic="new")))
     assert not answers(driver)
     pass_time(driver, 6.0)
-    assert error(driver) == broker_requests.UNKNOWN_TOPIC_OR_PARTITION
+    assert error(driver) == kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_topic_is_found_by_its_id() -> None:
@@ -291,7 +292,7 @@ def test_topic_is_found_by_its_id() -> None:
     ask(driver, asking)
     assert not answers(driver)
     driver.observe(TopicsRead({"t": with_id}))
-    assert error(driver) == broker_requests.NONE
+    assert error(driver) == kafka_errors.NONE
 
 
 def served(**known: object) -> Driver:
@@ -312,7 +313,7 @@ def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced() -> 
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
     written = driver.view.tenure.states[tp()]
     assert (written.isr, written.leader_epoch) == (read.isr, read.leader_epoch + 1)
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
     assert not any(
         isinstance(e, ReadStates) and e.purpose is ReadPurpose.CONFLICT for e in driver.sent
     )
@@ -333,7 +334,7 @@ def test_leader_epoch_is_not_raised_before_a_bounce_that_cannot_be_judged_yet() 
     driver.settle()
     written = driver.view.tenure.states[tp()]
     assert (written.isr, written.leader_epoch) == (replicas(1), read.leader_epoch + 1)
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
 def test_no_isr_is_changed_before_a_bounce_that_cannot_be_judged_yet() -> None:
@@ -349,7 +350,7 @@ def test_no_isr_is_changed_before_a_bounce_that_cannot_be_judged_yet() -> None:
     driver.view.due.add((tp(),))
     driver.settle()
     assert driver.view.tenure.states[tp()].isr == replicas(1)
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
 def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
@@ -357,7 +358,7 @@ def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
     driver = served(mzxid=AFTER_REGISTRATIONS)
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
-    assert error(driver) == broker_requests.NONE
+    assert error(driver) == kafka_errors.NONE
 
 
 def back(driver: Driver, broker_id: int, registered: int) -> BrokersRead:
@@ -425,7 +426,7 @@ def test_request_older_than_a_restart_is_fenced_whoever_wrote_the_state(
     assert (written.leader, written.isr) == (LEADER, replicas(1, 2))
     assert written.leader_epoch == before.leader_epoch + 1
     ask(driver, late, ticket=9)
-    assert [r.error for r in results(driver, 9)] == [broker_requests.FENCED_LEADER_EPOCH]
+    assert [r.error for r in results(driver, 9)] == [kafka_errors.FENCED_LEADER_EPOCH]
     driver.observe(without(driver, 1))
     elected = driver.view.tenure.states[tp()]
     assert (elected.leader, elected.isr) == (2, replicas(2))
@@ -515,7 +516,7 @@ def test_leader_that_asked_with_a_former_epoch_gets_another_one() -> None:
     """Kafka 2.7 forgets what it asked for next, and waits for an answer (KAFKA-12686)."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
     ask(driver, asked(change(replicas(1, 2, 3), version=1), version=0))
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
     fenced_at = epoch(driver)
     pass_time(driver, 1.0)  # the answer may be on its way
     assert epoch(driver) == fenced_at
@@ -589,7 +590,7 @@ def test_leader_may_hear_of_the_next_epoch_before_the_answer(
     pass_time(driver, 60.0)
     asking = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
     ask(driver, asked(asking, version=version))
-    assert error(driver) == broker_requests.NONE
+    assert error(driver) == kafka_errors.NONE
     pass_time(driver, waited_s)
     state = driver.view.tenure.states[tp()]
     driver.commit(Change((state_record(driver.view, tp(), state, LEADER, replicas(1, 2)),)))
@@ -656,7 +657,7 @@ def test_refused_member_is_answered_though_another_partition_is_not_judged() -> 
     driver, asking = with_three_gone()
     other = change(replicas(1), epoch=9, version=9, topic="other")
     ask(driver, asked(asking, other, version=2))
-    assert error(driver) == broker_requests.INELIGIBLE_REPLICA
+    assert error(driver) == kafka_errors.INELIGIBLE_REPLICA
     with_three(driver, 900)
     pass_time(driver, 10.0)
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
@@ -666,14 +667,14 @@ def test_copy_of_a_refused_request_is_fenced() -> None:
     """The leader counts on the refusal; the copy came over a connection that broke."""
     driver, asking = with_three_gone()
     ask(driver, asked(asking, version=2))
-    assert error(driver) == broker_requests.INELIGIBLE_REPLICA
+    assert error(driver) == kafka_errors.INELIGIBLE_REPLICA
     with_three(driver, 900)
     ask(driver, asked(asking, version=2), ticket=2)
-    assert [r.error for r in results(driver, 2)] == [broker_requests.FENCED_LEADER_EPOCH]
+    assert [r.error for r in results(driver, 2)] == [kafka_errors.FENCED_LEADER_EPOCH]
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
     again = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
     ask(driver, asked(again, version=2), ticket=3)
-    assert [r.error for r in results(driver, 3)] == [broker_requests.NONE]
+    assert [r.error for r in results(driver, 3)] == [kafka_errors.NONE]
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
 
 
@@ -702,7 +703,7 @@ def test_request_of_a_former_leader_is_fenced_where_no_epoch_can_be_raised() -> 
     """No member of the ISR is live; the other partitions of its request are not held up."""
     driver = served(mzxid=BEFORE_REGISTRATIONS, leader=NO_LEADER, isr=replicas(4))
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
 def test_request_about_a_topic_that_is_being_deleted_is_answered() -> None:
@@ -710,7 +711,7 @@ def test_request_about_a_topic_that_is_being_deleted_is_answered() -> None:
     driver = served(mzxid=BEFORE_REGISTRATIONS)
     driver.view.tenure.deleting["t"] = TopicDeletion({}, set(), {})
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
-    assert error(driver) == broker_requests.NONE
+    assert error(driver) == kafka_errors.NONE
 
 
 def test_dead_replica_that_a_leader_asked_for_leaves_the_isr_also_if_it_is_back() -> None:
@@ -730,7 +731,7 @@ def test_broker_of_another_registration_is_refused() -> None:
     stale = replace(asked(change(replicas(1, 2))), broker_epoch=BrokerEpoch(1))
     ask(driver, stale)
     (sent,) = answers(driver)
-    assert sent.response == AlterPartitionResponse(broker_requests.STALE_BROKER_EPOCH)
+    assert sent.response == AlterPartitionResponse(kafka_errors.STALE_BROKER_EPOCH)
 
 
 def test_daemon_without_the_role_is_not_the_controller() -> None:
@@ -742,7 +743,7 @@ def test_daemon_without_the_role_is_not_the_controller() -> None:
     driver.view.role.engine = EngineName.DELEGATED
     ask(driver, asked(change(replicas(1, 2))))
     (sent,) = answers(driver)
-    assert sent.response == AlterPartitionResponse(broker_requests.NOT_CONTROLLER)
+    assert sent.response == AlterPartitionResponse(kafka_errors.NOT_CONTROLLER)
     assert not any(isinstance(r, IsrRecord) for c in driver.changes for r in c.records)
 
 
@@ -752,9 +753,7 @@ def test_other_requests_are_refused_in_their_own_shape() -> None:
     driver.view.role.engine = EngineName.DELEGATED
     ask(driver, ControlledShutdown(LEADER, broker(1).epoch))
     (sent,) = answers(driver)
-    assert sent.response == broker_requests.ControlledShutdownResponse(
-        broker_requests.NOT_CONTROLLER
-    )
+    assert sent.response == broker_requests.ControlledShutdownResponse(kafka_errors.NOT_CONTROLLER)
 
 
 def test_election_of_the_same_cycle_precedes_the_request_of_the_former_leader() -> None:
@@ -768,4 +767,4 @@ def test_election_of_the_same_cycle_precedes_the_request_of_the_former_leader() 
         type(r) for c in driver.changes for r in c.records if isinstance(r, StateRecord | IsrRecord)
     ]
     assert writes == [StateRecord]
-    assert error(driver) == broker_requests.FENCED_LEADER_EPOCH
+    assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH

@@ -34,9 +34,9 @@ from controller.core.reassignments.records import (
     SpecsRead,
 )
 from controller.core.requests.records import HistoryRead
-from controller.core.role.broker_responses import NONE
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import AssignmentRecord, TopicsRead
+from controller.kafka_errors import NONE
 from tests.core.builders import EPOCH, Driver
 
 

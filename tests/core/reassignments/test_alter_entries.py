@@ -7,8 +7,8 @@ from controller.core.model import BrokerId, Instant
 from controller.core.reassignments.alter_entries import BACKOFF_S, SEEN_S, UNSENT_S
 from controller.core.reassignments.phases import AwaitingController, Pending
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered, SpecEndedRecord
-from controller.core.role.broker_responses import NONE
 from controller.core.wakeups import SEEN_TIMER
+from controller.kafka_errors import NONE
 from tests.core.builders import replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver
 from tests.core.reassignments.test_delegated import ask, at

@@ -59,13 +59,13 @@ from controller.core.role.eligibility import native_refusals, refusals
 from controller.core.role.records import ClaimGuardsRead, Deposed, ReassignmentsProbed
 from controller.core.topics.records import TopicsRead
 from controller.core.wakeups import ORDER_TIMER
+from controller.kafka_errors import NO_REASSIGNMENT_IN_PROGRESS
 from tests.core.builders import broker, plan, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
 from tests.core.requests.test_cancellation import CANCEL, cancel, has_ended
 from tests.core.requests.test_submitted import outcomes, submission, submit
 
 FIRST = RequestId("request_0000000000")
-NO_REASSIGNMENT_IN_PROGRESS = 85
 
 
 def ask(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:

@@ -38,11 +38,6 @@ from controller.core.reassignments.records import (
 )
 from controller.core.records import Change
 from controller.core.requests.records import LegacyPlanRead
-from controller.core.role.broker_responses import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-)
 from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import set_aside
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
@@ -51,6 +46,7 @@ from controller.core.state.process import Departure
 from controller.core.topics.records import TopicsListed
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
+from controller.kafka_errors import CLUSTER_AUTHORIZATION_FAILED, KAFKA_STORAGE_ERROR, NONE
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.counting_dicts import Walked
 from tests.core.leadership.test_duties import live

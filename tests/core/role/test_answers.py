@@ -25,15 +25,17 @@ from controller.core.reassignments.records import (
     StopReplicaResult,
 )
 from controller.core.role.broker_responses import (
+    leader_and_isr_answered,
+)
+from controller.core.role.claims_and_resignations import has_orphans
+from controller.core.role.records import UpdateMetadataAnswered
+from controller.kafka_errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,
     NONE,
     STALE_CONTROLLER_EPOCH,
     UNSUPPORTED_VERSION,
-    leader_and_isr_answered,
 )
-from controller.core.role.claims_and_resignations import has_orphans
-from controller.core.role.records import UpdateMetadataAnswered
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.requests.test_submitted import submission, submit
 

@@ -25,16 +25,18 @@ from controller.core.reassignments.records import (
 )
 from controller.core.role.broker_responses import (
     ACCEPTANCE_PATIENCE_S,
-    CLUSTER_AUTHORIZATION_FAILED,
-    KAFKA_STORAGE_ERROR,
-    STALE_CONTROLLER_EPOCH,
-    UNSUPPORTED_VERSION,
 )
 from controller.core.role.claims_and_resignations import ACCEPTANCE_TIMER, CLAIM_TIMER
 from controller.core.role.eligibility import refusals
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from controller.core.topics.records import TopicsListed
+from controller.kafka_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    KAFKA_STORAGE_ERROR,
+    STALE_CONTROLLER_EPOCH,
+    UNSUPPORTED_VERSION,
+)
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.leadership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit

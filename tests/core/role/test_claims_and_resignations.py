@@ -35,7 +35,6 @@ from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.requests.records import LegacyPlanRead, QueueRead
-from controller.core.role.broker_responses import STALE_CONTROLLER_EPOCH
 from controller.core.role.claims_and_resignations import (
     CLAIM_TIMER,
     LINGER_TIMER,
@@ -54,6 +53,7 @@ from controller.core.role.records import (
 from controller.core.role.tenure_reset import VOID
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_TIMER
+from controller.kafka_errors import STALE_CONTROLLER_EPOCH
 from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import submission, submit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.calls import broker_requests
+from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionResponse,
@@ -63,7 +63,7 @@ def refused(topic_id: str) -> IsrResult:
         topic=None,
         topic_id=topic_id,
         partition=0,
-        error=broker_requests.INELIGIBLE_REPLICA,
+        error=kafka_errors.INELIGIBLE_REPLICA,
         leader=LEADER,
         leader_epoch=LeaderEpoch(0),
         isr=(),

@@ -33,9 +33,9 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.requests.records import LegacyPlanRead
-from controller.core.role.broker_responses import INCONSISTENT_TOPIC_ID
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import TopicIdRecord, TopicsListed, TopicsRead
+from controller.kafka_errors import INCONSISTENT_TOPIC_ID
 from tests.core.builders import EPOCH, SERVING, Driver, plan, replicas, tp
 
 KNOWN = "a" * 22
