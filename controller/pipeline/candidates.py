@@ -59,12 +59,7 @@ def candidates_above(  # noqa: PLR0913 - the loads by topic and broker
     if not rows:
         return iter(())
     chance = spark.createDataFrame(rows, "topic INT, chance MAP<INT, DOUBLE>")
-
-    def rank(broker: Any, position: Any) -> Any:
-        drawn = dice(seed, F.col("topic"), F.col("partition"), position)
-        return drawn / F.try_element_at(F.col("chance"), broker)
-
-    return _candidates(parts.join(F.broadcast(chance), "topic"), rank)
+    return _candidates(parts.join(F.broadcast(chance), "topic"), seed)
 
 
 def candidates_by_size(spark: Any, parts: Any, *, surplus: Any, seed: int) -> Iterator[Candidate]:
@@ -91,12 +86,7 @@ def candidates_by_size(spark: Any, parts: Any, *, surplus: Any, seed: int) -> It
     if not chances:
         return iter(())
     chance = spark.createDataFrame(list(chances.items()), "class INT, chance MAP<INT, DOUBLE>")
-
-    def rank(broker: Any, position: Any) -> Any:
-        drawn = dice(seed, F.col("topic"), F.col("partition"), position)
-        return drawn / F.try_element_at(F.col("chance"), broker)
-
-    return _candidates(sized.join(F.broadcast(chance), "class"), rank)
+    return _candidates(sized.join(F.broadcast(chance), "class"), seed)
 
 
 def chances_by_size(
@@ -125,10 +115,19 @@ def chances_by_size(
     return chances
 
 
-def _candidates(parts: Any, rank: Any) -> Iterator[Candidate]:
-    """Yield of each partition the replica with the lowest rank below 1, in the order of ranks."""
-    ranked = F.transform("replicas", lambda b, n: F.struct(rank(b, n).alias("rank"), n.alias("n")))
-    best = F.array_min(F.filter(ranked, lambda x: x["rank"] < 1.0))
+def _candidates(parts: Any, seed: int) -> Iterator[Candidate]:
+    """
+    Yield of each partition the replica with the lowest rank below 1, in the order of ranks.
+
+    The rank is a dice divided by the ``chance`` of the replica's broker to be a candidate.
+    """
+
+    def ranked(broker: Any, position: Any) -> Any:
+        drawn = dice(seed, F.col("topic"), F.col("partition"), position)
+        rank = drawn / F.try_element_at(F.col("chance"), broker)
+        return F.struct(rank.alias("rank"), position.alias("n"))
+
+    best = F.array_min(F.filter(F.transform("replicas", ranked), lambda x: x["rank"] < 1.0))
     pool = parts.select("topic", "partition", "size", "replicas", best.alias("best")).where(
         "best IS NOT NULL"
     )

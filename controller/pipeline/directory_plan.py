@@ -20,7 +20,12 @@ from controller.pipeline.cluster_frame import Cluster, CollectedRows, dice, in_o
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.planner import Planned, Progress
 from controller.pipeline.tables import Tables
-from controller.pipeline.volume_table import LISTED, DirectoryFill, DirectoryPlacement, VolumeTable
+from controller.pipeline.volume_table import (
+    DirectoryFill,
+    DirectoryPlacement,
+    VolumeTable,
+    listed_brokers,
+)
 from controller.pipeline.waves import Wave, WaveLimits, Waves
 from controller.planning.volumes import Balance, HeldLog, Volume, balance
 
@@ -124,10 +129,8 @@ def _unknown_notes(table: VolumeTable, brokers: set[int]) -> tuple[str, ...]:
     if not brokers:
         return ()
     ids = sorted(table.ids[b] for b in brokers)
-    more = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
-    listed = ", ".join(map(str, ids[:LISTED])) + more
     why = "the size of log directories is unknown (see disk_capacities)"
-    return (f"{why}: nothing is planned for those of brokers {listed}",)
+    return (f"{why}: nothing is planned for those of brokers {listed_brokers(ids)}",)
 
 
 # --- even out the volumes of brokers -------------------------------------------------------------

@@ -7,7 +7,7 @@ Everything is computed from the rows of the plan, independently of the planner's
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
@@ -15,10 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import ensure
 from controller.pipeline.placement_ledger import UNLIMITED
 from controller.pipeline.planner import Planned
-from controller.pipeline.volume_table import DirectoryFill
+from controller.pipeline.volume_table import LISTED, DirectoryFill, listed_brokers
 from controller.planning.quotas import Band
-
-LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +256,7 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
         brokers.ids[n] for n in np.flatnonzero(brokers.keeps) if loads.sizes[1][n] > brokers.room[n]
     ]
     if full:
-        found.append(f"no room: brokers {_listed(full)} would exceed their capacity")
+        found.append(f"no room: brokers {listed_brokers(full)} would exceed their capacity")
     options = planned.options
     chosen = options.chooses(planned.cluster.topics)
     for what, load, within in (
@@ -274,10 +272,7 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
                 why = f"{chosen.count(False)} topics may not change"
             elif what == "leaders":
                 why = "no other follower of their partitions can take or give leadership"
-            found.append(f"brokers {_listed(outside)} stay outside the band of {what}: {why}")
+            found.append(
+                f"brokers {listed_brokers(outside)} stay outside the band of {what}: {why}"
+            )
     return found
-
-
-def _listed(brokers: list[int]) -> str:
-    more = f" and {len(brokers) - LISTED} more" if len(brokers) > LISTED else ""
-    return ", ".join(map(str, brokers[:LISTED])) + more

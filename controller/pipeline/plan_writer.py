@@ -262,9 +262,7 @@ def _write_directories(
         "wave INT, broker INT, log_dirs ARRAY<STRING>, bytes_in BIGINT, bytes_out BIGINT, "
         "peak_bytes BIGINT"
     )
-    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(
-        f"{directory}/log_dirs"
-    )
+    _write_table(spark, rows, kind, f"{directory}/log_dirs")
 
 
 def _write_loads(spark: Any, planned: Planned, loads: Loads, directory: str) -> None:
@@ -286,9 +284,7 @@ def _write_loads(spark: Any, planned: Planned, loads: Loads, directory: str) -> 
         "replicas_after BIGINT, leaders_before BIGINT, leaders_after BIGINT, "
         "bytes_in_per_s_before DOUBLE, bytes_in_per_s_after DOUBLE"
     )
-    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(
-        f"{directory}/brokers"
-    )
+    _write_table(spark, rows, kind, f"{directory}/brokers")
 
 
 def _write_waves(spark: Any, ids: Sequence[int], waves: Sequence[Wave], directory: str) -> None:
@@ -298,9 +294,11 @@ def _write_waves(spark: Any, ids: Sequence[int], waves: Sequence[Wave], director
         for b in range(len(ids))
     ]
     kind = "wave INT, broker INT, bytes_in BIGINT, bytes_out BIGINT, peak_bytes BIGINT"
-    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(
-        f"{directory}/waves"
-    )
+    _write_table(spark, rows, kind, f"{directory}/waves")
+
+
+def _write_table(spark: Any, rows: Sequence[tuple[Any, ...]], kind: str, path: str) -> None:
+    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(path)
 
 
 def _write_files(

@@ -7,7 +7,7 @@ One function for each table; none uses the result of another. Times are in secon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ SCHEMA: Final = (
     "entries INT, done INT, refused INT, cancelled INT, bytes_total BIGINT, bytes_moved BIGINT, "
     "bytes_remaining BIGINT, eta_low_s DOUBLE, eta_high_s DOUBLE, phase STRING, before STRING, "
     "seconds DOUBLE, leader INT, replica INT, begun STRING, bytes BIGINT, copies INT, "
-    "lost ARRAY<INT>, `by` STRING, low_s DOUBLE, high_s DOUBLE, broken STRING"
+    "lost ARRAY<INT>, `by` STRING, broken STRING"
 )
 PERCENTILES: Final = (0.5, 0.9, 0.99)
 RATED: Final = "bytes_in_per_s_before"
@@ -45,17 +45,7 @@ class Report:
 
     def tables(self) -> dict[str, Any]:
         """Return the tables by name."""
-        names = (
-            "requests",
-            "topics",
-            "brokers",
-            "pairs",
-            "phases",
-            "isr_shrinks",
-            "stalls",
-            "etas",
-        )
-        return {name: getattr(self, name) for name in names}
+        return {table.name: getattr(self, table.name) for table in fields(self)}
 
 
 def read_journals(spark: Any, directories: Sequence[Path]) -> tuple[Any, int]:
@@ -109,7 +99,7 @@ def build_report(journal: Any, changes: Any | None, loads: Any | None = None) ->
     copied = _copied(journal, planned)
     return Report(
         _requests(journal, copied, planned),
-        _topics(journal, copied, planned),
+        _topics(copied, planned),
         _with_rates(_brokers(journal, copied, planned), loads).orderBy("broker"),
         _pairs(copied),
         _phases(journal),
@@ -213,7 +203,7 @@ def _requests(journal: Any, copied: Any, planned: Any | None) -> Any:
     return rows.join(asked, "request", "left").orderBy("begun")
 
 
-def _topics(journal: Any, copied: Any, planned: Any | None) -> Any:
+def _topics(copied: Any, planned: Any | None) -> Any:
     moved = copied.groupBy("topic").agg(
         F.sum(F.when(F.col("is_whole"), F.col("bytes"))).alias("moved_bytes"),
         F.sum(F.when(~F.col("is_whole"), F.col("bytes"))).alias("abandoned_bytes"),
@@ -221,7 +211,6 @@ def _topics(journal: Any, copied: Any, planned: Any | None) -> Any:
         F.percentile("seconds", F.lit(0.5)).alias("copy_seconds_p50"),
         F.max("seconds").alias("copy_seconds_max"),
     )
-    del journal
     if planned is None:
         return moved.withColumn("planned_bytes", F.lit(None).cast("bigint")).orderBy("topic")
     asked = planned.groupBy("topic").agg(

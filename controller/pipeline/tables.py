@@ -8,7 +8,8 @@ rows; nothing is guessed or left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,43 +36,34 @@ LOG_DIRS: Final = (
 RATES: Final = "topic STRING, partition INT, bytes_in_per_s DOUBLE"
 MANIFEST: Final = "schema_version INT, cluster_id STRING, taken_at STRING, source STRING"
 
-_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_SCHEMAS: Final = {
+    "brokers": BROKERS,
+    "replicas": REPLICAS,
+    "topics": TOPICS,
+    "log_dirs": LOG_DIRS,
+    "rates": RATES,
+}
 _NEEDED: Final = {
-    "brokers": {"broker": _NUMBERS},
-    "replicas": {
-        "topic": frozenset({"string"}),
-        "partition": _NUMBERS,
-        "broker": _NUMBERS,
-        "position": _NUMBERS,
-        "size_bytes": _NUMBERS,
-    },
-    "topics": {"topic": frozenset({"string"}), "replication_factor": _NUMBERS},
+    "brokers": ("broker",),
+    "replicas": ("topic", "partition", "broker", "position", "size_bytes"),
+    "topics": ("topic", "replication_factor"),
+    "log_dirs": ("broker", "log_dir"),
+    "rates": ("topic", "partition", "bytes_in_per_s"),
 }
-_NEEDED_IF_ANY: Final = {
-    "log_dirs": {"broker": _NUMBERS, "log_dir": frozenset({"string"})},
-    "rates": {
-        "topic": frozenset({"string"}),
-        "partition": _NUMBERS,
-        "bytes_in_per_s": _NUMBERS | {"float", "double"},
-    },
+"""The columns that each table must have; others are null where they are missing."""
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_ALLOWED: Final = {
+    "STRING": frozenset({"string"}),
+    "INT": _INTEGERS,
+    "BIGINT": _INTEGERS,
+    "DOUBLE": _INTEGERS | {"float", "double"},
 }
-_OPTIONAL: Final = {
-    "brokers": {
-        "rack": "string",
-        "host": "string",
-        "capacity_bytes": "bigint",
-        "is_alive": "boolean",
-    },
-    "replicas": {"log_dir": "string", "is_leader": "boolean", "in_isr": "boolean"},
-    "topics": {"min_insync_replicas": "int", "configs": "map<string,string>"},
-    "log_dirs": {
-        "volume": "string",
-        "total_bytes": "bigint",
-        "usable_bytes": "bigint",
-        "is_failed": "boolean",
-    },
-    "rates": {},
-}
+"""The types of a column that can be read as the one in the schema."""
+
+
+def _columns(name: str) -> dict[str, str]:
+    """Return the type of each column of a table."""
+    return dict(re.findall(r"(\w+) (MAP<.*?>|\w+)", _SCHEMAS[name]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +99,14 @@ def read_tables(spark: Any, directory: str) -> Tables:
 
     """
     manifest = _manifest(spark, directory)
-    found = {name: _table(spark, f"{directory}/{name}") for name in _NEEDED}
-    for name, table in found.items():
-        _check_columns(f"{directory}/{name}", _NEEDED[name], table)
+    brokers, replicas, topics = (
+        _checked(name, f"{directory}/{name}", _table(spark, f"{directory}/{name}"))
+        for name in ("brokers", "replicas", "topics")
+    )
     return Tables(
-        _with_optional("brokers", found["brokers"]),
-        _with_optional("replicas", found["replicas"]),
-        _with_optional("topics", found["topics"]),
+        brokers,
+        replicas,
+        topics,
         manifest,
         _table_if_any(spark, directory, "rates"),
         _table_if_any(spark, directory, "log_dirs"),
@@ -180,28 +173,27 @@ def _table_if_any(spark: Any, directory: str, name: str) -> Any | None:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
         raise _unreadable(path, error) from error
-    _check_columns(path, _NEEDED_IF_ANY[name], table)
-    return None if table.isEmpty() else _with_optional(name, table)
+    checked = _checked(name, path, table)
+    return None if table.isEmpty() else checked
 
 
-def _check_columns(path: str, needed: Mapping[str, frozenset[str]], table: Any) -> None:
+def _checked(name: str, path: str, table: Any) -> Any:
+    """Refuse a table without a needed column, or with one of another type; add the other ones."""
     types = dict(table.dtypes)
-    for column, allowed in needed.items():
+    for column, kind in _columns(name).items():
+        if column not in _NEEDED[name]:
+            if column not in types:
+                table = table.withColumn(column, F.lit(None).cast(kind))
+            continue
         if column not in types:
             raise InvalidInputError(
                 f"{path}: column {column} is missing; there are {', '.join(table.columns)}"
             )
-        if types[column] not in allowed:
+        if types[column] not in _ALLOWED[kind]:
             raise InvalidInputError(
                 f"{path}: column {column} is {types[column]}, it must be "
-                f"{' or '.join(sorted(allowed))}"
+                f"{' or '.join(sorted(_ALLOWED[kind]))}"
             )
-
-
-def _with_optional(name: str, table: Any) -> Any:
-    for column, kind in _OPTIONAL[name].items():
-        if column not in table.columns:
-            table = table.withColumn(column, F.lit(None).cast(kind))
     return table
 
 

@@ -24,6 +24,12 @@ ANY: Final = "any"
 LISTED: Final = 10
 
 
+def listed_brokers(ids: Sequence[int]) -> str:
+    """Name the first brokers, and count the others."""
+    more = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
+    return ", ".join(map(str, ids[:LISTED])) + more
+
+
 @dataclass(frozen=True, slots=True)
 class DirectoryFill:
     """The bytes of one volume before, during and after a plan."""
