@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from typing import Any, Final, get_args
 
 from controller.core.model import TopicPartition
@@ -47,7 +48,8 @@ def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no typ
 def json_fields(record: object) -> dict[str, Any]:
     """Return a dataclass's fields; a partition field becomes ``topic`` and ``partition``."""
     found: dict[str, Any] = {}
-    for name in record.__dataclass_fields__:  # type: ignore[attr-defined] # it is a dataclass's
+    kind: type[Any] = type(record)
+    for name in _field_names(kind):
         value = getattr(record, name)
         if type(value) in _AS_IT_IS:
             found[name] = value
@@ -56,6 +58,12 @@ def json_fields(record: object) -> dict[str, Any]:
         else:
             found[name] = json_value(value)
     return found
+
+
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields, without its class variables."""
+    return tuple(field.name for field in fields(kind))
 
 
 def iso_time(moment: datetime) -> str:

@@ -13,7 +13,7 @@ from controller.core.model import BrokerId, LogDir, TopicPartition
 from controller.core.pacing.controls import UNTHROTTLED, Controls, Limits, Pause, Pauses
 from controller.core.requests.submissions import Window
 from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot
-from controller.planning.forecast import PAST_FAST, PAST_SLOW
+from controller.planning.forecast import BURST_S, PAST_FAST, PAST_SLOW
 from controller.previews.plan_files import document_of
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import replicas, tp
@@ -213,7 +213,8 @@ def test_named_directories_count(terminal: Terminal) -> None:
     found = document(terminal, "--throttle", "50MB", "--log-dirs-throttle", "10MB")
     rows = {(d["broker"], d["path"]): d["bytes_in"] for d in found["directories"]}
     assert (rows[2, "/b"], rows[3, "/b"]) == (6 * GB, 6 * GB)
-    assert found["seconds"]["low"] > 6 * GB / 10_000_000
+    # Brokers pass on so much before their throttle holds.
+    assert found["seconds"]["low"] > 6 * GB / 10_000_000 - BURST_S
     text = preview(terminal, "--throttle", "50MB")
     assert "1 replica to move to other directories (6 GB)\n" in text
     assert "without an upper bound" in text

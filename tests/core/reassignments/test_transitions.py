@@ -79,7 +79,7 @@ def test_each_cause_has_a_table() -> None:
 
 def test_only_two_methods_assign_a_phase() -> None:
     """Nothing in the product changes a phase without the check."""
-    core = Path(__file__).parents[2] / "controller"
+    core = Path(__file__).parents[3] / "controller"
     assignment = re.compile(r"\.phase(, \S+)? = ")
     found = [
         line.strip()
@@ -98,5 +98,5 @@ def test_nothing_follows_the_end() -> None:
 
 def test_the_documented_diagram_is_the_table() -> None:
     """``docs/reference/phases.md`` is what ``make diagram`` writes."""
-    page = Path(__file__).parents[2] / "docs" / "reference" / "phases.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "phases.md"
     assert page.read_text(encoding="utf-8") == document()
