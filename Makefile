@@ -23,8 +23,8 @@ COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
 SIM_ASKED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.asked_campaigns
-# Tests in several processes: a file, or a group that shares something expensive, stays in one.
-UNIT := PYTHONHASHSEED=0 $(BIN)/python -m pytest tests --numprocesses auto --dist loadgroup
+# Tests in several processes: those of a file stay in one, as they share what is expensive.
+UNIT := PYTHONHASHSEED=0 $(BIN)/python -m pytest tests --numprocesses auto
 ON_BROKERS := $(BIN)/python -m pytest integration --numprocesses 2 --dist loadfile --timeout 300
 TIMES := build/times
 # Containers start slowly on a busy machine: a long limit. The log says what was built, and when.

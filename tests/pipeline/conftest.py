@@ -1,7 +1,7 @@
 """
 Leaves out what needs the extra ``pipeline`` where it is not installed; one Spark for all.
 
-Tests that need it run in one process, also where the tests are spread over several.
+All tests of this room run in one process, also where the others are spread over several.
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 HAS_EXTRA = all(importlib.util.find_spec(name) for name in ("pyspark", "numpy", "matplotlib"))
 
+WITHIN_S: Final = 900
+"""The time limit of a test with Spark."""
+
 collect_ignore_glob = [] if HAS_EXTRA else ["test_*.py"]
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Name the group of the tests that share the session."""
+    """Let the test that is first wait for Spark to start."""
     for item in items:
         if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(WITHIN_S))
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,6 @@ from controller.pipeline.volume_table import DirectoryPlacement, VolumeTable
 from controller.pipeline.waves import WaveLimits
 from controller.planning.volumes import Volume
 
-pytestmark = [pytest.mark.timeout(900)]
-
 SMALL = replace(SHAPES["J"], brokers=6, partitions=300, topics=10, empty=1)
 FILL = 0.96
 

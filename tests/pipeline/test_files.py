@@ -20,7 +20,7 @@ from controller.pipeline.snapshot_writer import (
 )
 from controller.pipeline.tables import LOG_DIRS, Manifest, check_tables, read_tables
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 SIZES = "topic,partition,size_bytes\n"
 BROKERS = "broker,rack,capacity_bytes\n"

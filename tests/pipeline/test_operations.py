@@ -18,7 +18,7 @@ from controller.pipeline.plan_summary import Loads, PlanSummary, summarize
 from controller.pipeline.planner import Planner
 from controller.pipeline.tables import RATES, Tables, check_tables, read_tables
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 SMALL: Shape = replace(SHAPES["S"], brokers=9, partitions=600, topics=15, empty=1, violations=0.0)
 NEW, OLD = 9, 6

@@ -14,7 +14,7 @@ from controller.errors import InvalidInputError
 from controller.pipeline import commands
 from controller.pipeline.tables import Manifest, read_tables, write_tables
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 GIB = 1 << 30
 

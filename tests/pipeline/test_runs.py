@@ -20,7 +20,7 @@ from controller.pipeline.planner import Planner
 from controller.pipeline.tables import BROKERS, Tables, check_tables, read_tables, write_tables
 from controller.pipeline.waves import WaveLimits
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 SMALL: Shape = replace(SHAPES["S"], brokers=9, partitions=600, topics=15, empty=1)
 Entries = dict[tuple[str, int], list[int]]
