@@ -21,12 +21,10 @@ from controller.core.model import (
     Replicas,
     RequestId,
     TopicPartition,
-    ZkVersion,
-    Zxid,
 )
 from controller.core.pacing.controls import BrokerLimits, Controls, Limits, Pause, Pauses
 from controller.core.requests.outcomes import Part, Summary
-from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.requests.submissions import RequestOptions, new_cancellation
 from controller.errors import (
     CancellationPendingError,
     InvalidInputError,
@@ -35,6 +33,7 @@ from controller.errors import (
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
+from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
@@ -118,8 +117,8 @@ def test_two_hundred_thousand_partitions_are_submitted_as_one_request(
         for t in range(200)
         for p in range(1000)
     }
-    own = RequestId("req-1")
-    names = [operator.writes.submit(data) for data in submissions_of(plan, RequestOptions(), own)]
+    written = operator.writes.submit_plan(plan, RequestOptions())
+    own, names = written.request, list(written.names)
     assert len(names) > 1
     found: dict[TopicPartition, Replicas] = {}
     count = 0
@@ -173,7 +172,7 @@ def test_a_cancellation_is_added_to_by_many_at_once(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """No selection gets lost, and it keeps its identity."""
-    base = Cancellation(ZkVersion(0), Zxid(0), 0)
+    base = new_cancellation()
     first = operator.writes.cancel(replace(base, requests=frozenset({RequestId("r")})))
 
     def add(own: OperatorClient, number: int) -> None:
@@ -192,7 +191,7 @@ def test_a_cancellation_waits_until_an_earlier_one_is_selected(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """Combined, the earlier one would select what was submitted since."""
-    base = Cancellation(ZkVersion(0), Zxid(0), 0)
+    base = new_cancellation()
     first = operator.writes.cancel(base)
     later = replace(base, topics=frozenset({"t"}))
     with pytest.raises(CancellationPendingError, match=first.request):
@@ -208,7 +207,7 @@ def test_everything_is_an_empty_node_as_kip_236_has_it(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """Zero bytes, unless there is more to say."""
-    operator.writes.cancel(Cancellation(ZkVersion(0), Zxid(0), 0))
+    operator.writes.cancel(new_cancellation())
     assert place.client.get(paths.CANCEL)[0] == b""
 
 
@@ -297,6 +296,24 @@ def test_controls_that_cannot_be_read_are_not_overwritten(
         with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
             edit()
     assert set(operator.requests.controls().unreadable) == {paths.PAUSES, paths.LIMITS}
+
+
+def test_what_the_daemon_would_not_read_is_not_written(
+    operator: OperatorClient, place: Chroot
+) -> None:
+    """An unreadable control has no effect, and no later command could change it."""
+    long = "x" * (TEXT_MAX + 1)
+    for edit in (
+        lambda: operator.writes.edit_pauses(lambda _: Pauses(everything=Pause(long))),
+        lambda: operator.writes.edit_limits(lambda _: Limits(max_partitions_in_flight=2**31)),
+        lambda: operator.writes.cancel(new_cancellation(reason=long)),
+        lambda: operator.writes.submit_plan({ONE: THERE}, RequestOptions(reason=long)),
+    ):
+        with pytest.raises(InvalidInputError, match=r"reason is longer|max_partitions_in_flight"):
+            edit()
+    for path in (paths.PAUSES, paths.LIMITS, paths.CANCEL):
+        assert place.client.exists(path) is None, path
+    assert operator.requests.open() == []
 
 
 def test_what_is_kept_of_requests_is_read_back(operator: OperatorClient, place: Chroot) -> None:

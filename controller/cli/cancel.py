@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.actions.cancelling import Cancelled, nothing_text, submit_cancellation
+from controller.actions.named_requests import request_ids
 from controller.cli import options
-from controller.cli.cancel_preview import CancelPreview, cancel_preview
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines, print_note
@@ -22,10 +23,11 @@ from controller.cli.preview_tables import selection_screen
 from controller.cli.progress_display import DisplayOpener, display_of
 from controller.cli.request_state import outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
-from controller.core.model import OutcomeKind, ReassignmentSpec, ZkVersion, Zxid
+from controller.core.model import OutcomeKind, ReassignmentSpec
 from controller.core.requests.outcomes import RequestHistory
-from controller.core.requests.submissions import Cancellation, CancelScope
+from controller.core.requests.submissions import Cancellation, CancelScope, new_cancellation
 from controller.errors import InvalidInputError
+from controller.previews.cancel_preview import CancelPreview, cancel_preview
 from controller.units import listed
 from controller.zk.operator_client import OperatorClient
 
@@ -81,13 +83,10 @@ def cancel(  # noqa: PLR0913 - the options of the command
     selected its partitions yet.
     """
     context = context_of(ctx)
-    wanted = Cancellation(
-        ZkVersion(0),
-        Zxid(0),
-        0,
-        requests=frozenset(options.request_ids(requests)),
-        topics=frozenset(options.topics_of(topic)),
-        partitions=frozenset(options.partitions_of(partition)),
+    wanted = new_cancellation(
+        requests=request_ids(requests),
+        topics=options.topics_of(topic),
+        partitions=options.partitions_of(partition),
         scope=scope,
         reason=reason,
         requested_by=context.requested_by(requested_by),
@@ -125,7 +124,7 @@ class CancelRun:
         submit: SubmitOptions,
         display: DisplayOpener,
     ) -> None:
-        """Prepare a cancellation; the version, czxid and age of ``wanted`` have no meaning."""
+        """Prepare a cancellation, see ``new_cancellation``."""
         self._context = context
         self._operator = operator
         self._wanted = wanted
@@ -141,17 +140,18 @@ class CancelRun:
             InvalidInputError: a request is not known.
 
         """
-        preview = cancel_preview(self._operator, self._wanted, is_whole=self._submit.dry_run)
-        if not preview:
-            return self._nothing()
         if self._submit.dry_run:
-            return self._show(preview)
-        written = self._operator.writes.cancel(self._wanted)
+            preview = cancel_preview(self._operator, self._wanted, is_whole=True)
+            return self._show(preview) if preview else self._nothing(nothing_text(self._operator))
+        done = submit_cancellation(self._operator, self._wanted)
+        if isinstance(done, str):
+            return self._nothing(done)
+        written = done.written
         try:
             taken_up = await_daemon(
                 self._context,
                 self._operator,
-                lambda: self._is_taken_up(written, preview),
+                lambda: self._is_taken_up(done),
                 timeout_s=self._submit.timeout_s,
             )
             if taken_up and self._submit.wait:
@@ -163,13 +163,11 @@ class CancelRun:
 
     # --- before --------------------------------------------------------------------------------
 
-    def _nothing(self) -> Exit:
-        running = self._operator.requests.cancellation()
-        more = "" if running is None else f"; {running.request} is in progress already"
+    def _nothing(self, why: str) -> Exit:
         if self._submit.as_json:
             print_json({"cancellation": None, "result": "nothing_to_do"})
         else:
-            print_line(f"There is nothing to cancel{more}.")
+            print_line(why)
         return Exit.DONE
 
     def _show(self, preview: CancelPreview) -> Exit:
@@ -202,8 +200,9 @@ class CancelRun:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def _is_taken_up(self, written: Cancellation, preview: CancelPreview) -> bool:
+    def _is_taken_up(self, done: Cancelled) -> bool:
         """Return whether all partitions are selected, or the first one rolls back."""
+        written, preview = done.written, done.preview
         if is_selected(self._operator, written):
             return True
         first = preview.in_progress[:1]

@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from controller.core.model import RequestId, TopicPartition
+from controller.core.model import TopicPartition
 from controller.errors import SessionSuspendedError, TransientError
 from controller.previews.access import (
     Inquiry,
     ask_brokers,
     ask_min_insync,
     judge_settings,
-    new_request_id,
 )
 from controller.units import MS_PER_S
 
@@ -152,7 +151,6 @@ class CommandContext:
     sleep: Callable[[float], None] = time.sleep
     wall_ms: Callable[[], int] = wall_ms
     name_of_user: Callable[[], str] = name_of_user
-    new_request_id: Callable[[], RequestId] = new_request_id
     is_terminal: Callable[[], bool] = field(default=lambda: False)
 
     def screen(self, *, all_rows: bool = False) -> Screen | None:

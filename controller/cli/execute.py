@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.actions.submission import PlanSubmission, Way
 from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
@@ -22,17 +23,14 @@ from controller.cli.output import print_json, print_line, print_lines, print_not
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import RequestState
 from controller.cli.status_text import pause_lines
-from controller.core.model import RequestId, Route, TopicPartition
-from controller.core.requests.acceptance import legacy_request_id
+from controller.core.model import TopicPartition
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import RequestOptions
-from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
+from controller.errors import InvalidInputError
 from controller.previews.entries import Entry, EntryState, read_entries
-from controller.previews.plan_files import check_approval, check_basis
+from controller.previews.plan_files import check_approval
 from controller.previews.validation import Conflict
 from controller.units import ids, listed, parse_bytes
-from controller.znodes.paths import LEGACY_PLAN
-from controller.znodes.submissions import submissions_of
 
 
 def execute(  # noqa: PLR0913 - the options of the command
@@ -149,62 +147,36 @@ def execute(  # noqa: PLR0913 - the options of the command
     if approved_by and approved is None:
         raise InvalidInputError("--approved-by needs --approved")
     file = options.read_plan_argument(plan)
+    way = Way.ADDITIONAL if additional else Way.LEGACY
+    submission = PlanSubmission(
+        plan=file,
+        way=way if legacy else Way.REQUEST,
+        options=wanted,
+        expected=None if approved is None else check_approval(file, approved),
+    )
     submit = submitting.SubmitOptions(
-        additional=additional,
         wait=wait,
         dry_run=dry_run,
         all_rows=all_rows,
         as_json=as_json,
         timeout_s=timeout,
-        options=wanted,
         out=out,
-        expected=None if approved is None else check_approval(file, approved),
-        log_dirs=file.log_dirs,
     )
     display = display_of(context.screen(), as_json=as_json)
     with context.inspected(zookeeper, config) as (operator, ask):
-        check_basis(operator, file)
         kind = LegacyExecution if legacy else Execution
-        raise typer.Exit(kind(context, operator, file.entries, submit, display, ask=ask).run())
+        raise typer.Exit(kind(context, operator, submission, submit, display, ask=ask).run())
 
 
 class Execution(submitting.PlanExecution):
     """One submission of a plan as a request."""
 
-    route = Route.REQUEST
-    _names: list[str]
-    """The znodes of the request."""
     _is_accepted: bool
 
     def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
         pauses = self._operator.requests.controls().pauses
         refused = (str(c) for c in conflicts if c.is_refused)
         return (*refused, *pause_lines(pauses))
-
-    def _write(self) -> None:
-        self._names = []
-        own = self._context.new_request_id()
-        submit = self._options
-        parts = submissions_of(
-            self._plan,
-            submit.options,
-            own,
-            expected=submit.expected,
-            log_dirs=submit.log_dirs,
-        )
-        try:
-            for part in parts:
-                self._names.append(self._operator.writes.submit(part))
-        except (ControllerError, KeyboardInterrupt):
-            if len(parts) == 1:
-                print_note("The request may or may not have been written: see `reassigner list`.")
-            elif self._names:
-                print_note(
-                    f"At least {len(self._names)} of {len(parts)} parts of request {own} were "
-                    f"written; `reassigner cancel {own}` cancels them."
-                )
-            raise
-        self._request = RequestId(self._names[0]) if len(parts) == 1 else own
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -266,7 +238,7 @@ class Execution(submitting.PlanExecution):
     ) -> dict[str, Any]:
         return {
             "request": self._request,
-            "submitted": self._names,
+            "submitted": list(self._names),
             "result": code.name.lower(),
             "partitions": state.counts(),
             "entries": [e.document() for e in entries],
@@ -285,22 +257,8 @@ RefusalDocument = Mapping[str, Any]
 class LegacyExecution(submitting.PlanExecution):
     """One submission of a plan by the legacy route."""
 
-    route = Route.LEGACY
     _entries: list[Entry]
     """As last read."""
-
-    def _check(self) -> None:
-        super()._check()
-        if not self._options.additional and self._operator.requests.plan() is not None:
-            raise ReassignmentConflictError(
-                f"{LEGACY_PLAN} exists already: a plan is in progress. Wait for its end, or add to "
-                "it with --additional"
-            )
-
-    def _write(self) -> None:
-        writes = self._operator.writes
-        write = writes.extend_plan if self._options.additional else writes.create_plan
-        self._request = legacy_request_id(write(self._plan, self._options.log_dirs))
 
     # --- waiting -------------------------------------------------------------------------------
 

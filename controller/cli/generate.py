@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from controller.actions.submission import PlanSubmission
 from controller.cli import options
 from controller.cli.context import CommandContext, context_of
 from controller.cli.execute import Execution
@@ -29,9 +30,8 @@ from controller.previews import proposal
 from controller.previews.entries import read_entries
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_facts import Preview, forecast_of
-from controller.previews.plan_files import document_of, read_topics_file
+from controller.previews.plan_files import PlanFile, document_of, read_topics_file
 from controller.settings import Settings
-from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
 
@@ -149,13 +149,8 @@ def generate(  # noqa: PLR0913 - the options of the command
         )
     if dry_run and not execute:
         raise InvalidInputError("--dry-run needs --execute: nothing else writes anything")
-    submit = SubmitOptions(
-        dry_run=dry_run,
-        all_rows=all_rows,
-        as_json=as_json,
-        timeout_s=timeout,
-        options=RequestOptions(reason=reason, requested_by=context.requested_by(requested_by)),
-    )
+    wanted = RequestOptions(reason=reason, requested_by=context.requested_by(requested_by))
+    submit = SubmitOptions(dry_run=dry_run, all_rows=all_rows, as_json=as_json, timeout_s=timeout)
     settings = context.settings({"zookeeper": zookeeper}, config)
     with context.connect(settings) as operator:
         basis = proposal.read_basis(operator, goal)
@@ -164,8 +159,7 @@ def generate(  # noqa: PLR0913 - the options of the command
         preview = None
         if not (execute or no_sizes):
             entries = read_entries(operator, found.changed)
-            ask, wanted = context.inquiry(settings), submit.options
-            preview = forecast_of(operator, entries, ask, wanted)
+            preview = forecast_of(operator, entries, context.inquiry(settings), wanted)
         if as_json and not execute:
             document = proposal.proposal_document(found, basis, sizes)
             print_json(document | ({} if preview is None else {"forecast": preview.document()}))
@@ -178,17 +172,16 @@ def generate(  # noqa: PLR0913 - the options of the command
             raise typer.Exit(Exit.DONE)
         display = display_of(context.screen(), as_json=as_json)
         ask = context.inquiry(settings)
-        execution = Execution(context, operator, found.changed, submit, display, ask=ask)
-        raise typer.Exit(execution.run())
+        submission = PlanSubmission(plan=PlanFile(entries=found.changed), options=wanted)
+        raise typer.Exit(Execution(context, operator, submission, submit, display, ask=ask).run())
 
 
 def _sizes(
     context: CommandContext, settings: Settings, operator: OperatorClient
 ) -> dict[TopicPartition, int]:
     answers = context.ask_brokers(settings, operator.cluster.brokers().values(), ())
-    silent = proposal.silent_brokers(answers)
-    if silent:
-        print_note(f"Note: the sizes of the replicas on broker {ids(silent)} are unknown.")
+    for line in proposal.silence_lines(answers):
+        print_note(line)
     return proposal.sizes_of(answers)
 
 
@@ -211,7 +204,7 @@ def _print(
         for line in (*summary, *(() if preview is None else forecast_lines(preview))):
             print_note(line)
     if not found.changed:
-        print_note("Nothing has to move.")
+        print_note(proposal.NOTHING)
         return
     current = {p: found.before[p] for p in found.changed}
     print_line(proposal_text(current, found.changed))

@@ -6,42 +6,25 @@ A limit set here is durable, holds for every leader, and overrides the daemon's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Annotated, Any, Final
 
 import typer
 
+from controller.actions.limits import NAMES, AnyLimits, LimitChanges, change_limits
+from controller.actions.named_requests import request_ids
 from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
-from controller.core.model import BrokerId, RequestId
+from controller.core.model import BrokerId
 from controller.core.pacing import controls
 from controller.errors import InvalidInputError
-from controller.previews.validation import check_open
 from controller.units import parse_bytes, show_bytes, show_rate
 from controller.zk.operator_client import OperatorClient
 
-NAMES: Final[Mapping[str, str]] = {
-    "max_partitions_in_flight": "max-partitions-in-flight",
-    "max_incoming_per_broker": "max-incoming",
-    "max_outgoing_per_broker": "max-outgoing",
-    "max_incoming": "max-incoming",
-    "max_outgoing": "max-outgoing",
-    "max_bytes_in_flight": "max-bytes",
-    "max_leader_moves_per_broker_per_second": "leader-moves",
-    "step_size": "step-size",
-    "order": "order",
-    "under_min_isr": "under-min-isr",
-    "window": "window",
-    "priority": "priority",
-    "throttle": "throttle",
-}
-"""The name of the option of each limit, by its field."""
 _ORDERS: Final = {order.value.replace("_", "-"): order for order in controls.QueueOrder}
-
-AnyLimits = controls.Limits | controls.BrokerLimits | controls.RequestLimits
 
 
 def _count(name: str, about: str) -> object:
@@ -144,12 +127,12 @@ def limits(  # noqa: PLR0913 - the options of the command
         values={name: value for name, value in given.items() if value is not None},
         unset=[name.removeprefix("--") for name in unset or ()],
         broker=None if broker is None else BrokerId(broker),
-        request=next(iter(options.request_ids([] if request is None else [request])), None),
+        request=next(iter(request_ids([] if request is None else [request])), None),
     )
     context = context_of(ctx)
     with context.connected(zookeeper, config) as operator:
         if changes:
-            change_limits(operator, changes, dry_run=dry_run, as_json=as_json)
+            print_changes(operator, changes, dry_run=dry_run, as_json=as_json)
         else:
             show_limits(operator, context.status_of_leader(operator), as_json=as_json)
     raise typer.Exit(Exit.DONE)
@@ -165,57 +148,7 @@ def _parse_order(option: str, text: str) -> controls.QueueOrder:
 # --- changing ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitChanges:
-    """Changes of the limits of all work, of one broker or of one request."""
-
-    values: Mapping[str, object] = field(default_factory=dict)
-    """New values by the name of the option, without dashes."""
-    unset: Sequence[str] = ()
-    broker: BrokerId | None = None
-    request: RequestId | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.values or self.unset)
-
-    def applied(self, found: controls.Limits) -> controls.Limits:
-        """
-        Return the changed limits.
-
-        Raises:
-            InvalidInputError: a broker or request has no such limit, or both are named.
-
-        """
-        if self.broker is not None and self.request is not None:
-            raise InvalidInputError("name a broker or a request, not both")
-        if self.broker is not None:
-            own = found.brokers.get(self.broker, controls.BrokerLimits())
-            changed = replace(own, **self._changed(own, "one broker"))
-            brokers = {**found.brokers, self.broker: changed}
-            return replace(found, brokers=_not_empty(brokers, controls.BrokerLimits()))
-        if self.request is not None:
-            asked = found.requests.get(self.request, controls.RequestLimits())
-            wanted = replace(asked, **self._changed(asked, "one request"))
-            requests = {**found.requests, self.request: wanted}
-            return replace(found, requests=_not_empty(requests, controls.RequestLimits()))
-        return replace(found, **self._changed(found, "all"))
-
-    def _changed(self, found: AnyLimits, whose: str) -> dict[str, Any]:
-        own = {NAMES[f.name]: f.name for f in fields(found) if f.name in NAMES}
-        wanted = {**dict.fromkeys(self.unset), **self.values}
-        for name in wanted:
-            if name not in own:
-                raise InvalidInputError(
-                    f"{name} is not a limit of {whose}: those are {', '.join(own)}"
-                )
-        return {own[name]: value for name, value in wanted.items()}
-
-
-def _not_empty(found: Mapping[Any, Any], empty: object) -> dict[Any, Any]:
-    return {name: value for name, value in found.items() if value != empty}
-
-
-def change_limits(
+def print_changes(
     operator: OperatorClient, changes: LimitChanges, *, dry_run: bool, as_json: bool
 ) -> None:
     """
@@ -225,12 +158,7 @@ def change_limits(
         InvalidInputError: there is no such limit, or the request has ended or is not known.
 
     """
-    if changes.request is not None and changes.values:
-        check_open(operator, [changes.request])
-    if dry_run:
-        found = changes.applied(operator.requests.controls().limits)
-    else:
-        found = operator.writes.edit_limits(changes.applied)
+    found = change_limits(operator, changes, dry_run=dry_run)
     if as_json:
         print_json({"dry_run": dry_run, "limits": limits_document(found)})
         return

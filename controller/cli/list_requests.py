@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.actions.named_requests import request_ids
 from controller.cli import options, request_state, request_tables
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
@@ -50,7 +51,7 @@ def list_requests(  # noqa: PLR0913 - the options of the command
     Exit code: 0 listed, 1 error or unknown request.
     """
     context = context_of(ctx)
-    ids = options.request_ids([] if request is None else [request])
+    ids = request_ids([] if request is None else [request])
     screen = context.screen(all_rows=all_rows)
     with context.connected(zookeeper, config) as operator:
         if ids:

@@ -9,11 +9,11 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from controller.cli.output import print_note
-from controller.core.model import RequestId, TopicPartition
+from controller.core.model import TopicPartition
 from controller.core.requests.submissions import PRIORITY_MAX, StepSize, Window
 from controller.errors import InvalidInputError
 from controller.previews.plan_files import PlanFile, read_plan
-from controller.znodes.paths import parse_topic_partition, valid_request, valid_topic
+from controller.znodes.paths import parse_topic_partition, valid_topic
 from controller.znodes.windows import read_window
 
 ROWS_MAX: Final = 30
@@ -118,8 +118,8 @@ def read_plan_argument(path: Path) -> PlanFile:
 
     """
     file = read_plan(path)
-    if file.note is not None:
-        print_note(f"Note: {file.note}")
+    for note in file.notes:
+        print_note(f"Note: {note}")
     return file
 
 
@@ -146,21 +146,6 @@ def address_of(text: str) -> str:
     except ValueError as error:
         raise InvalidInputError(f"--http: {error}, not {text!r}") from error
     return f"https://{address}" if is_tls else str(address)
-
-
-def request_ids(texts: Iterable[str] | None) -> list[RequestId]:
-    """
-    Parse the ids of requests.
-
-    Raises:
-        InvalidInputError: a text cannot be the id of a request.
-
-    """
-    found = list(texts or ())
-    for text in found:
-        if not valid_request(text):
-            raise InvalidInputError(f"{text!r} is not the id of a request")
-    return [RequestId(text) for text in found]
 
 
 def partitions_of(texts: Iterable[str] | None) -> list[TopicPartition]:

@@ -6,12 +6,13 @@ Both are durable znodes that every leader obeys. Steps in flight end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from controller.actions import pauses
+from controller.actions.named_requests import request_ids
 from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
@@ -19,9 +20,8 @@ from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print
 from controller.cli.status_text import pause_lines
 from controller.core.model import BrokerId
 from controller.core.pacing.controls import Pause, Pauses
-from controller.previews.validation import check_open, since_words
+from controller.previews.validation import since_words
 from controller.units import ids
-from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
 
 BrokersOption = Annotated[
@@ -57,19 +57,14 @@ def pause(  # noqa: PLR0913 - the options of the command
     """
     context = context_of(ctx)
     new = Pause(reason, context.requested_by(requested_by), context.wall_ms())
-    requests, brokers = options.request_ids(request), list(map(BrokerId, broker or ()))
+    requests, brokers = request_ids(request), list(map(BrokerId, broker or ()))
 
     with context.connected(zookeeper, config) as operator:
-        check_open(operator, requests)
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
             print_note(f"Note: broker {ids(absent)} is not live.")
-        _edit_pauses(
-            operator,
-            lambda found: found.adding(new, requests, brokers),
-            dry_run=dry_run,
-            as_json=as_json,
-        )
+        found = pauses.pause(operator, new, requests, brokers, dry_run=dry_run)
+    _print_pauses(found, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
 
@@ -92,39 +87,31 @@ def resume(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner resume --broker 5 --zookeeper zk1:2181/kafka
     """
-    requests, brokers = options.request_ids(request), list(map(BrokerId, broker or ()))
-
-    def change(found: Pauses) -> Pauses:
-        if everything:
-            return Pauses()
-        return found.removing(requests, brokers)
+    requests, brokers = request_ids(request), list(map(BrokerId, broker or ()))
 
     with context_of(ctx).connected(zookeeper, config) as operator:
-        _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
+        if everything:
+            found = pauses.resume_all(operator, dry_run=dry_run)
+        else:
+            found = pauses.resume(operator, requests, brokers, dry_run=dry_run)
+    _print_pauses(found, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
 
-def _edit_pauses(
-    operator: OperatorClient, change: Callable[[Pauses], Pauses], *, dry_run: bool, as_json: bool
-) -> None:
-    pauses = (
-        change(operator.requests.controls().pauses)
-        if dry_run
-        else operator.writes.edit_pauses(change)
-    )
+def _print_pauses(found: Pauses, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"dry_run": dry_run, "paused": _pauses_document(pauses)})
+        print_json({"dry_run": dry_run, "paused": _pauses_document(found)})
         return
-    print_lines(pause_lines(pauses) or ["nothing is paused"])
+    print_lines(pause_lines(found) or ["nothing is paused"])
     if dry_run:
         print_line(NOTHING_WRITTEN)
 
 
-def _pauses_document(pauses: Pauses) -> dict[str, object]:
+def _pauses_document(found: Pauses) -> dict[str, object]:
     return {
-        "everything": None if pauses.everything is None else asdict(pauses.everything),
-        "requests": {name: asdict(p) for name, p in pauses.requests.items()},
-        "brokers": {str(broker): asdict(p) for broker, p in pauses.brokers.items()},
+        "everything": None if found.everything is None else asdict(found.everything),
+        "requests": {name: asdict(p) for name, p in found.requests.items()},
+        "brokers": {str(broker): asdict(p) for broker, p in found.brokers.items()},
     }
 
 

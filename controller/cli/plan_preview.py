@@ -14,22 +14,19 @@ from controller.cli.tables import Screen
 from controller.core import model
 from controller.core.requests.approvals import plan_hash
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.previews.dry_run import DryRun
 from controller.previews.entries import Entry
 from controller.previews.forecast_table import forecast_lines
-from controller.previews.plan_facts import Preview
 from controller.previews.plan_files import Plan, approval_document, document_of
-from controller.previews.validation import Conflict, Validation, changes_of, refused_of
+from controller.previews.validation import Validation
 from controller.units import listed
 from controller.zk.operator_client import OperatorClient
 
 
-def show_preview(  # noqa: PLR0913 - what is shown
-    before: list[Entry],
-    validation: Validation,
-    conflicts: Sequence[Conflict],
+def show_dry_run(
+    found: DryRun,
     *,
     as_json: bool,
-    preview: Preview,
     plan: Plan | None = None,
     approval: Approval | None = None,
     screen: Screen | None = None,
@@ -38,19 +35,17 @@ def show_preview(  # noqa: PLR0913 - what is shown
     Print what a plan would do; return the exit code.
 
     Args:
-        before: The entries of the plan.
-        validation: The result of checking them.
-        conflicts: The requests that reassign their partitions.
+        found: What it would do.
         as_json: Print JSON.
-        preview: The forecast.
         plan: Printed in JSON in place of the entries.
         approval: The file that was written for approval.
         screen: The terminal, None if the output goes elsewhere.
 
     """
-    problems, refused = validation.problems, refused_of(validation, conflicts)
+    validation, conflicts, preview = found.validation, found.conflicts, found.preview
+    problems = validation.problems
     if as_json:
-        entries = [_preview_of(e, refused, preview.relocated) for e in before]
+        entries = [_preview_of(e, found.refused, preview.relocated) for e in found.entries]
         print_json(
             {
                 "dry_run": True,
@@ -64,11 +59,9 @@ def show_preview(  # noqa: PLR0913 - what is shown
         )
     else:
         if screen is not None:
-            rows_max = screen.rows_max
-            screen.print(*preview_screen(before, validation, conflicts, preview, rows_max))
+            screen.print(*preview_screen(found, screen.rows_max))
         else:
-            changes = changes_of(before, preview.relocated)
-            print_lines((*changes, *validation.lines(), *map(str, conflicts)))
+            print_lines((*found.changes, *validation.lines(), *map(str, conflicts)))
             print_lines(forecast_lines(preview))
         print_line(NOTHING_WRITTEN if approval is None else str(approval))
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
@@ -92,9 +85,7 @@ class Approval(NamedTuple):
         return {"hash": self.hash, "file": str(self.path)}
 
 
-def check_approvable(
-    before: Sequence[Entry], validation: Validation, conflicts: Sequence[Conflict]
-) -> None:
+def check_approvable(found: DryRun) -> None:
     """
     Check that a plan can be written for approval: it would be accepted as it is.
 
@@ -103,15 +94,17 @@ def check_approvable(
 
     """
     moving = [
-        e.partition for e in before if e.assignment is not None and e.assignment.is_reassigning
+        e.partition
+        for e in found.entries
+        if e.assignment is not None and e.assignment.is_reassigning
     ]
     if moving:
         raise ReassignmentConflictError(
             f"not written: {listed(moving)} are being reassigned, so that their replicas will not "
             "be those that are approved"
         )
-    refused = [*Validation(validation.problems).lines()]
-    refused += [str(conflict) for conflict in conflicts if conflict.is_refused]
+    refused = [*Validation(found.validation.problems).lines()]
+    refused += [str(conflict) for conflict in found.conflicts if conflict.is_refused]
     if refused:
         raise ReassignmentConflictError("\n".join(("not written:", *refused)))
 

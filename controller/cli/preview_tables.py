@@ -16,20 +16,15 @@ from controller.previews.plan_facts import Preview
 from controller.units import ids
 
 if TYPE_CHECKING:
-    from controller.previews.validation import Conflict, Validation
+    from controller.previews.dry_run import DryRun
 
 Cells = tuple[str, ...]
 AT_TARGET: Final = "at its target already"
 
 
-def preview_screen(
-    entries: Sequence[Entry],
-    validation: Validation,
-    conflicts: Sequence[Conflict],
-    preview: Preview,
-    rows_max: int | None,
-) -> Iterator[RenderableType]:
+def preview_screen(found: DryRun, rows_max: int | None) -> Iterator[RenderableType]:
     """Return what a plan would do."""
+    validation, conflicts, preview = found.validation, found.conflicts, found.preview
     yield Listing(
         title="would be refused",
         style="red",
@@ -45,7 +40,7 @@ def preview_screen(
     for conflict in conflicts:
         yield paragraph(str(conflict), "red" if conflict.is_refused else "yellow")
     refused = {entry.partition for entry, _ in validation.problems}
-    changes = [e for e in entries if e.partition not in refused]
+    changes = [e for e in found.entries if e.partition not in refused]
     if refused or validation.unknown or conflicts:
         yield ""
     yield _changes(changes, preview.relocated, rows_max)

@@ -10,31 +10,23 @@ from typing import Annotated
 
 import typer
 
+from controller.actions.submission import PlanSubmission, Way, check
 from controller.cli import options, plan_preview
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_note
 from controller.cli.status_text import pause_lines
+from controller.cli.submitting import write_submission
 from controller.cli.tables import Screen
-from controller.core.model import NamedDirs
 from controller.core.requests.queue_draining import queue_request_id
-from controller.core.requests.submissions import RequestOptions
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.errors import InvalidInputError
 from controller.previews.access import Inquiry
 from controller.previews.entries import read_entries
-from controller.previews.plan_facts import forecast_of, present_dirs
-from controller.previews.plan_files import Plan, document_of
-from controller.previews.validation import (
-    check_enabled,
-    conflicts_of,
-    factor_lines,
-    refused_of,
-    rollback_of,
-    validate,
-)
+from controller.previews.plan_facts import present_dirs
+from controller.previews.plan_files import PlanFile, document_of
+from controller.previews.validation import conflicts_of, factor_lines, rollback_of
 from controller.units import ids, listed
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.paths import QUEUE
 
 
 def queue_app() -> typer.Typer:
@@ -82,16 +74,13 @@ def add(  # noqa: PLR0913 - the options of the command
     context = context_of(ctx)
     screen = context.screen(all_rows=all_rows)
     with context.inspected(zookeeper, config) as (operator, ask):
-        code = add_to_queue(
-            operator, file.entries, file.log_dirs, ask, screen, dry_run=dry_run, as_json=as_json
-        )
+        code = add_to_queue(operator, file, ask, screen, dry_run=dry_run, as_json=as_json)
         raise typer.Exit(code)
 
 
 def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     operator: OperatorClient,
-    plan: Plan,
-    log_dirs: NamedDirs,
+    plan: PlanFile,
     ask: Inquiry,
     screen: Screen | None = None,
     *,
@@ -102,41 +91,26 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     Create the queue.
 
     Raises:
-        ReassignmentConflictError: a queue exists already, or the kill switch is set.
+        InvalidInputError: the plan was made for another cluster.
+        ReassignmentConflictError: it cannot be queued now.
 
     """
-    check_enabled(operator)
-    if operator.requests.queue() is not None:
-        raise ReassignmentConflictError(
-            f"{QUEUE} exists already: wait until its entries have started, or see "
-            "`reassigner queue list`"
-        )
-    before = read_entries(operator, plan)
-    conflicts = conflicts_of(before, None)
+    checked = check(operator, PlanSubmission(plan=plan, way=Way.QUEUE))
     if dry_run:
-        validation = validate(operator, before, ask)
-        refused = refused_of(validation, conflicts)
-        preview = forecast_of(operator, before, ask, RequestOptions(), refused, log_dirs)
-        return plan_preview.show_preview(
-            before,
-            validation,
-            conflicts,
-            as_json=as_json,
-            preview=preview,
-            plan=plan,
-            screen=screen,
-        )
-    present = present_dirs(operator, before, ask, log_dirs)
+        found = checked.dry_run(operator, ask)
+        return plan_preview.show_dry_run(found, as_json=as_json, plan=plan.entries, screen=screen)
+    before = read_entries(operator, plan.entries)
+    conflicts = conflicts_of(before, None)
+    present = present_dirs(operator, before, ask, plan.log_dirs)
     pauses = pause_lines(operator.requests.controls().pauses)
     for line in (*factor_lines(before), *map(str, conflicts), *pauses):
         print_note(f"Note: {line}")
-    request = queue_request_id(operator.writes.create_queue(plan, log_dirs))
+    request = write_submission(operator, checked).request
     if as_json:
-        print_json(
-            {"request": request, "queued": len(plan), "rollback": rollback_of(before, present)}
-        )
+        count, rollback = len(plan.entries), rollback_of(before, present)
+        print_json({"request": request, "queued": count, "rollback": rollback})
     else:
-        print_line(f"Queued as {request}: {listed(plan)}")
+        print_line(f"Queued as {request}: {listed(plan.entries)}")
         if operator.cluster.leader_address() is None:
             print_note("No reassigner leads; the next leader takes the queue up.")
     return Exit.DONE

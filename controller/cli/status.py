@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from controller.actions.named_requests import request_ids
 from controller.cli import options, status_text
 from controller.cli.context import CommandContext, context_of, require_leader
 from controller.cli.exits import Exit
@@ -86,7 +87,7 @@ def watch(  # noqa: PLR0913 - the options of the command
             raise InvalidInputError(
                 "--http cannot be used with REQUEST: its outcome is in ZooKeeper"
             )
-        (named,) = options.request_ids([request])
+        (named,) = request_ids([request])
         with context.connected(zookeeper, config) as operator:
             raise typer.Exit(watch_request(context, operator, named, display, as_json=as_json))
     with _leader(context, zookeeper, config, http) as ask:

@@ -1,45 +1,34 @@
 """
-Submission of plans: one run of a command, the wait for the daemon, and the znodes of a request.
+Submission of plans: one run of a command, and the wait for the daemon.
 
-A plan that is too large for one znode becomes several parts of one request.
+What is submitted, and whether, is decided by ``actions.submission``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tenacity import RetryCallState, Retrying, retry_if_result, wait_random
 
+from controller.actions.submission import CheckedSubmission, PlanSubmission, check
 from controller.cli import plan_preview
 from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
 from controller.cli.output import print_note
 from controller.cli.progress_display import DisplayOpener
 from controller.cli.status_text import status_about
-from controller.core.model import (
-    NamedDirs,
-    RequestId,
-    Route,
-)
-from controller.core.requests.submissions import RequestOptions
+from controller.core.model import RequestId
+from controller.errors import ControllerError
 from controller.previews.access import Inquiry
 from controller.previews.entries import read_entries
-from controller.previews.plan_facts import forecast_of, present_dirs
-from controller.previews.plan_files import Plan
-from controller.previews.validation import (
-    Conflict,
-    check_enabled,
-    conflicts_of,
-    factor_lines,
-    refused_of,
-    rollback_of,
-    validate,
-)
+from controller.previews.plan_facts import present_dirs
+from controller.previews.validation import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.zk.operator_client import OperatorClient
+from controller.zk.request_writes import WrittenRequest
 
 POLL: Final = wait_random(0.2, 0.3)
 FOLLOW_S: Final = 0.5
@@ -51,21 +40,24 @@ LEADERLESS_S: Final = 15.0
 class SubmitOptions:
     """Options of a command that submits something to the daemon."""
 
-    additional: bool = False
     wait: bool = False
     dry_run: bool = False
     all_rows: bool = False
     """Whether tables on a terminal have all rows."""
     as_json: bool = False
     timeout_s: float = 60.0
-    options: RequestOptions = field(default_factory=RequestOptions)
-    """Options that the request itself keeps."""
     out: Path | None = None
     """With ``dry_run``: where the plan is written for approval."""
-    expected: Plan | None = None
-    """The replicas of each partition for which the plan was approved."""
-    log_dirs: NamedDirs = field(default_factory=dict)
-    """The log directories that entries name."""
+
+
+def write_submission(operator: OperatorClient, checked: CheckedSubmission) -> WrittenRequest:
+    """Write a submission; after an error, print what may have been written."""
+    try:
+        return checked.write(operator)
+    except (ControllerError, KeyboardInterrupt) as error:
+        for note in getattr(error, "__notes__", ()):
+            print_note(note)
+        raise
 
 
 def await_daemon(
@@ -126,29 +118,30 @@ class PlanProgress(NamedTuple):
 
 
 class PlanExecution(ABC):
-    """One submission of a plan; a subclass knows its route."""
-
-    route: ClassVar[Route]
+    """One submission of a plan; a subclass knows what becomes of it."""
 
     def __init__(  # noqa: PLR0913 - everything it works with
         self,
         context: CommandContext,
         operator: OperatorClient,
-        plan: Plan,
+        wanted: PlanSubmission,
         submit: SubmitOptions,
         display: DisplayOpener,
         *,
         ask: Inquiry,
     ) -> None:
-        """Prepare the submission of ``plan``."""
+        """Prepare a submission."""
         self._context = context
         self._operator = operator
-        self._plan = plan
+        self._wanted = wanted
+        self._plan = wanted.plan.entries
         self._options = submit
         self._display = display
         self._ask = ask
         self._request = RequestId("")
         """The id of the request, once it is written."""
+        self._names: tuple[str, ...] = ()
+        """Its znodes, if it has its own."""
         self._rollback: dict[str, object] = {}
         self._conflicts: list[Conflict] = []
         """What reassigned the partitions before."""
@@ -158,41 +151,32 @@ class PlanExecution(ABC):
         Preview or submit the plan, wait as the options say, and report.
 
         Raises:
-            ReassignmentConflictError: the kill switch is set, or a legacy plan is in progress.
+            InvalidInputError: an option is not valid, or the plan is of another cluster.
+            ReassignmentConflictError: the plan cannot be submitted now.
 
         """
-        self._check()
-        before = read_entries(self._operator, self._plan)
-        conflicts = self._conflicts = conflicts_of(before, self.route)
+        operator, log_dirs = self._operator, self._wanted.plan.log_dirs
+        checked = check(operator, self._wanted)
         as_json = self._options.as_json
         if self._options.dry_run:
-            validation = validate(self._operator, before, self._ask)
+            found = checked.dry_run(operator, self._ask)
             out, approval = self._options.out, None
             if out is not None:
-                plan_preview.check_approvable(before, validation, conflicts)
-                approval = plan_preview.write_for_approval(
-                    self._operator, out, before, self._options.log_dirs
-                )
-            refused = refused_of(validation, conflicts)
-            wanted = self._options.options
-            preview = forecast_of(
-                self._operator, before, self._ask, wanted, refused, self._options.log_dirs
+                plan_preview.check_approvable(found)
+                approval = plan_preview.write_for_approval(operator, out, found.entries, log_dirs)
+            screen = self._context.screen(all_rows=self._options.all_rows)
+            return plan_preview.show_dry_run(
+                found, as_json=as_json, approval=approval, screen=screen
             )
-            return plan_preview.show_preview(
-                before,
-                validation,
-                conflicts,
-                as_json=as_json,
-                preview=preview,
-                approval=approval,
-                screen=self._context.screen(all_rows=self._options.all_rows),
-            )
+        before = read_entries(operator, self._plan)
+        conflicts = self._conflicts = conflicts_of(before, self._wanted.way.route)
         for line in (*factor_lines(before), *self._notes(conflicts)):
             print_note(f"Note: {line}")
-        present = present_dirs(self._operator, before, self._ask, self._options.log_dirs)
+        present = present_dirs(operator, before, self._ask, log_dirs)
         self._rollback = rollback_of(before, present)
         plan_preview.print_rollback(self._rollback, as_json=as_json)
-        self._write()
+        written = write_submission(operator, checked)
+        self._request, self._names = written.request, written.names
         try:
             self._wait()
         except KeyboardInterrupt:
@@ -220,18 +204,10 @@ class PlanExecution(ABC):
 
     # --- what depends on the route -------------------------------------------------------------
 
-    def _check(self) -> None:
-        """Check that nothing prevents the submission."""
-        check_enabled(self._operator)
-
     def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
         """Return notes that are printed before the plan is written."""
         del conflicts
         return ()
-
-    @abstractmethod
-    def _write(self) -> None:
-        """Write the plan."""
 
     @abstractmethod
     def _wait(self) -> None:

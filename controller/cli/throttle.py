@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from controller.actions.limits import LimitChanges
+from controller.actions.named_requests import request_ids
 from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.limits import LimitChanges, change_limits, throttle_line
+from controller.cli.limits import print_changes, throttle_line
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line
 from controller.core.model import RequestId
 from controller.core.pacing.controls import UNTHROTTLED, Controls
@@ -53,14 +55,14 @@ def throttle(  # noqa: PLR0913 - the options of the command
     the settings of brokers and topics. A broker obeys the lowest rate of the requests that copy to
     or from it.
     """
-    ids = options.request_ids([] if request is None else [request])
+    ids = request_ids([] if request is None else [request])
     with context_of(ctx).connected(zookeeper, config) as operator:
         if rate is None:
             show_throttle(operator, as_json=as_json)
         elif ids:
             wanted = UNTHROTTLED if rate == "none" else parse_bytes("RATE", rate)
             changes = LimitChanges(request=ids[0], values={"throttle": wanted})
-            change_limits(operator, changes, dry_run=dry_run, as_json=as_json)
+            print_changes(operator, changes, dry_run=dry_run, as_json=as_json)
         else:
             change_throttle(operator, rate, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(Exit.DONE)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from controller.actions.named_requests import request_ids
 from controller.cli import options, request_state
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
@@ -45,7 +46,7 @@ def verify(
     path = Path(what)
     is_file = path.exists() or path.suffix == ".json" or "/" in what
     plan = options.read_plan_argument(path).entries if is_file else None
-    requests = [] if is_file else options.request_ids([what])
+    requests = [] if is_file else request_ids([what])
     with context_of(ctx).connected(zookeeper, config) as operator:
         if plan is not None:
             raise typer.Exit(verify_plan(operator, plan, as_json=as_json))

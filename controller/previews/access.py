@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.core.model import BrokerId, LiveBroker, RequestId
+from controller.core.model import BrokerId, LiveBroker
 
 if TYPE_CHECKING:
     from controller.brokers.broker_survey import BrokerSurvey
@@ -74,9 +72,3 @@ def ask_min_insync(
 ) -> Mapping[str, int | str]:
     """Ask any broker for min.insync.replicas, see ``AskMinInsync``."""
     return broker_survey(settings).min_insync(brokers, topics)
-
-
-def new_request_id() -> RequestId:
-    """Return a unique id that shows when it was made."""
-    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    return RequestId(f"req-{moment}-{secrets.token_hex(3)}")

@@ -13,7 +13,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from controller.core.model import Replicas, TopicPartition
 from controller.errors import InvalidInputError, RefusedError
@@ -24,15 +24,21 @@ from controller.settings import ENVIRONMENT_PREFIX
 WITHIN_S: Final = 120.0
 NICENESS: Final = 10
 
-Changes = Mapping[TopicPartition, Replicas]
 Value = TypeVar("Value")
+
+
+class _Result(NamedTuple):
+    changed: list[tuple[str, int, Replicas]]
+    """The partitions that change, with their new replicas."""
+    copies_min: int
+    notes: tuple[str, ...]
 
 
 def propose_apart(
     before: plan_goal.Assignment, goal: plan_goal.PlanGoal, sizes: Mapping[TopicPartition, int]
-) -> Changes:
+) -> plan_goal.Proposal:
     """
-    Return the partitions that change, with their new replicas; see ``proposer.propose``.
+    Return what ``proposer.propose`` returns.
 
     Raises:
         InvalidInputError: the goal cannot be reached, or not within ``WITHIN_S``.
@@ -56,10 +62,18 @@ def propose_apart(
         raise InvalidInputError(f"the planner cannot be started: {error.strerror}") from error
     if done.returncode:
         raise InvalidInputError(f"the planner ended with exit code {done.returncode}")
-    found = pickle.loads(done.stdout)  # noqa: S301 - written by ``main`` below
-    if isinstance(found, str):
-        raise InvalidInputError(found)
-    return _keyed(found)
+    read = pickle.loads(done.stdout)  # noqa: S301 - written by ``main`` below
+    if isinstance(read, str):
+        raise InvalidInputError(read)
+    # Its module has another name there.
+    found = _Result(*read)
+    ordered = {p: tuple(before[p]) for p in sorted(before)}
+    return plan_goal.Proposal(
+        before=ordered,
+        after={**ordered, **_keyed(found.changed)},
+        copies_min=found.copies_min,
+        notes=found.notes,
+    )
 
 
 def _plain(values: Mapping[TopicPartition, Value]) -> list[tuple[str, int, Value]]:
@@ -72,12 +86,13 @@ def _keyed(plain: Iterable[tuple[str, int, Value]]) -> dict[TopicPartition, Valu
 
 
 def main() -> None:
-    """Read the task from standard input; write the changes, or the reason why there are none."""
+    """Read the task from standard input; write the result, or the reason why there is none."""
     os.nice(NICENESS)
     before, goal, sizes = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by ``propose_apart``
-    result: list[tuple[str, int, Replicas]] | str
+    result: tuple[object, ...] | str
     try:
-        result = _plain(propose(_keyed(before), goal, _keyed(sizes)).changed)
+        found = propose(_keyed(before), goal, _keyed(sizes))
+        result = (_plain(found.changed), found.copies_min, found.notes)
     except RefusedError as error:
         result = str(error)
     sys.stdout.buffer.write(pickle.dumps(result))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,21 +37,21 @@ Plan = Mapping[model.TopicPartition, model.Replicas]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """A plan that was read from a file, or given as text."""
+    """A plan that was read from a file, given as text, or proposed."""
 
-    name: str
-    """Of the file, for messages."""
     entries: Plan
-    log_dirs: NamedDirs
+    name: str = "the plan"
+    """Of the file, for messages."""
+    log_dirs: NamedDirs = field(default_factory=dict)
     """The log directories that entries name."""
-    originals: Plan
+    originals: Plan = field(default_factory=dict)
     """The ``original_replicas`` of those entries that name them."""
-    planned_for: str | None
+    planned_for: str | None = None
     """The id of the cluster that the file, or the summary beside it, names."""
-    approval: str | None
+    approval: str | None = None
     """The hash of a file for approval."""
-    note: str | None
-    """What was taken of a text that has more than a plan."""
+    notes: tuple[str, ...] = ()
+    """What was taken of a text that has more than a plan; what a proposal leaves out."""
 
 
 def read_plan(path: Path) -> PlanFile:
@@ -107,7 +107,7 @@ def plan_of(data: bytes, name: str) -> PlanFile:
         originals=judged.originals,
         planned_for=None if cluster is None else str(cluster),
         approval=approved if isinstance(approved, str) else None,
-        note=None if found.note is None else f"{name}: {found.note}",
+        notes=() if found.note is None else (f"{name}: {found.note}",),
     )
 
 

@@ -27,6 +27,7 @@ RACKLESS: Final = (
     "replica assignment without rack information."
 )
 """As Kafka's tool says it."""
+NOTHING: Final = "Nothing has to move."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +170,11 @@ def sizes_of(answers: BrokerAnswers) -> dict[TopicPartition, int]:
     return sizes
 
 
-def silent_brokers(answers: BrokerAnswers) -> list[BrokerId]:
-    """Return the brokers that did not answer."""
-    return sorted(b for b, disks in answers.disks.items() if not isinstance(disks, Disks))
+def silence_lines(answers: BrokerAnswers) -> Iterator[str]:
+    """Name the brokers that did not answer."""
+    silent = sorted(b for b, disks in answers.disks.items() if not isinstance(disks, Disks))
+    if silent:
+        yield f"Note: the sizes of the replicas on broker {ids(silent)} are unknown."
 
 
 # --- printing ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 Check a plan: its changes, the entries that would be refused, and conflicts with requests.
 
 Entries are checked with the daemon's own function. The daemon checks each entry again when it
-accepts it. The requests that a command or a form names are checked here, too.
+accepts it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from typing import Final
 from controller.core import model
 from controller.core.options import Options
 from controller.core.pacing.controls import Pause
-from controller.core.requests.acceptance import legacy_request_id, refusal_of
-from controller.core.requests.queue_draining import queue_request_id
+from controller.core.requests.acceptance import refusal_of
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
-from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.access import Inquiry
 from controller.previews.entries import Entry
 from controller.previews.plan_files import document_of
 from controller.units import ids, listed, show_time
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.paths import KILL_SWITCH, reassignment_path
+from controller.znodes.paths import reassignment_path
 
 _PREVIEW: Final = model.RequestId("preview")
 
@@ -204,48 +202,6 @@ def refused_of(
     """Return the partitions whose entries would be refused."""
     clashing = {e.partition for c in conflicts if c.is_refused for e in c.entries}
     return frozenset(clashing | {e.partition for e, _ in validation.problems})
-
-
-def check_enabled(operator: OperatorClient) -> None:
-    """
-    Check that the kill switch is not set.
-
-    Raises:
-        ReassignmentConflictError: new reassignments are disabled.
-
-    """
-    switch = operator.requests.kill_switch()
-    if switch is not None:
-        raise ReassignmentConflictError(
-            f"new reassignments are disabled since {since_words(switch)} ({KILL_SWITCH} exists; "
-            f"`reassigner enable` deletes it)"
-        )
-
-
-def check_open(operator: OperatorClient, requests: Iterable[model.RequestId]) -> None:
-    """
-    Check that requests are known and open.
-
-    Raises:
-        InvalidInputError: a request has ended, or is not known.
-
-    """
-    missing = set(requests)
-    if not missing:
-        return
-    known = operator.outcomes.ended()
-    ended = sorted(name for name in missing if known.get(name))
-    if ended:
-        raise InvalidInputError(f"request {', '.join(ended)} has ended")
-    missing -= known.keys()
-    missing -= {s.request for s in operator.requests.open_submissions()}
-    queue, plan = operator.requests.queue(), operator.requests.plan()
-    missing -= set() if queue is None else {queue_request_id(queue.czxid)}
-    missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
-    if missing:
-        raise InvalidInputError(
-            f"request {', '.join(sorted(missing))} is not known; see `reassigner list`"
-        )
 
 
 def since_words(hold: Pause | KillSwitch) -> str:

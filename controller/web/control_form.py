@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from controller.core.model import RequestId
 from controller.errors import ControllerError
 from controller.web.access import Access, Identity, forgery_of, is_same_site
 from controller.web.http_messages import (
@@ -23,8 +22,9 @@ from controller.web.http_messages import (
     redirect,
     text,
 )
-from controller.web.pages import MEANINGS, render_form, render_login, safe_path
+from controller.web.pages import render_form, render_login, safe_path
 from controller.web.plan_form import PLAN, PLAN_BYTES_MAX, SUBMIT, PlanForm
+from controller.web.steering import PAGE_ACTIONS, Steering
 
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
@@ -32,30 +32,6 @@ CONTROL: Final = "/control"
 NOT_A_FORM: Final = "not a form"
 READ_ONLY: Final = "only GET and HEAD"
 NEEDS_OPERATE: Final = "the role operate is needed"
-
-
-class Steering(Protocol):
-    """Writes what operators want, as the command line does; ``request`` None means everything."""
-
-    def pause(self, request: RequestId | None, by: str) -> None:
-        """Begin no new step."""
-        ...
-
-    def resume(self, request: RequestId | None, by: str) -> None:
-        """Begin steps again."""
-        ...
-
-    def cancel(self, request: RequestId | None, by: str) -> None:
-        """Cancel the reassignments in progress."""
-        ...
-
-    def warn(self, request: RequestId | None, by: str) -> None:
-        """Begin steps although other partitions are below min ISR; of no single request."""
-        ...
-
-    def wait(self, request: RequestId | None, by: str) -> None:
-        """Let copies that could harm partitions below min ISR wait; of no single request."""
-        ...
 
 
 class Attempt(NamedTuple):
@@ -79,7 +55,7 @@ class Sent(NamedTuple):
     def attempt(self, result: str) -> Attempt:
         """Return what is audited of it."""
         action = self.form.get("action", "") if self.request.name == CONTROL else ""
-        action = action if action in MEANINGS else self.request.name.strip("/")
+        action = action if action in PAGE_ACTIONS else self.request.name.strip("/")
         subject = self.form.get("request", "")
         return Attempt(action, subject, self.who.name, self.request.client, result)
 
@@ -163,12 +139,12 @@ class ControlForm:
     # --- actions ----------------------------------------------------------------------------------
 
     def _control(self, sent: Sent) -> Response:
-        action, subject = sent.form.get("action", ""), sent.form.get("request", "")
-        if action not in MEANINGS:
+        action = PAGE_ACTIONS.get(sent.form.get("action", ""))
+        if action is None:
             return text(HTTPStatus.BAD_REQUEST, "no such action")
-        name = RequestId(subject) if subject else None
+        subject = sent.form.get("request", "")
         try:
-            getattr(self._steering, action)(name, sent.who.name)
+            self._steering.carry_out(action, subject, sent.who.name)
         except ControllerError as error:
             self._audit(sent.attempt(str(error)))
             page = render_form(action, subject, sent.who, problem=str(error))

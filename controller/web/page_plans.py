@@ -8,14 +8,16 @@ a connection of its own to ZooKeeper, and asks brokers as the commands do.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from controller.core.model import BrokerId, RequestId, Route
+from controller.actions.submission import PlanSubmission, check
+from controller.core.model import BrokerId, RequestId
 from controller.core.requests.submissions import RequestOptions
-from controller.errors import ControllerError, InvalidInputError
+from controller.errors import InvalidInputError
 from controller.previews import forecast_table, proposal
 from controller.previews.access import (
     AskBrokers,
@@ -23,39 +25,51 @@ from controller.previews.access import (
     Inquiry,
     ask_brokers,
     ask_min_insync,
-    new_request_id,
 )
 from controller.previews.drafts import propose_apart
-from controller.previews.entries import read_entries
-from controller.previews.plan_facts import forecast_of
-from controller.previews.plan_files import check_basis, plan_of
-from controller.previews.validation import (
-    changes_of,
-    check_enabled,
-    conflicts_of,
-    refused_of,
-    validate,
-)
+from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
-from controller.web.plans import PlacedPlan, PlanPreview, PreviewTable
-from controller.web.steering import connect
+from controller.web.steering import Connect
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.submissions import submissions_of
 
 LINES_MAX: Final = 100
 """Changes, refusals and rows of a table on a page; the counts are of all."""
 _GIVEN: Final = "the plan"
 
 
+class PreviewTable(NamedTuple):
+    """One table of a forecast."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPreview:
+    """What a plan would do; long lists are cut, counts are not."""
+
+    entries: int
+    refused: int
+    """Entries that would be refused."""
+    summary: Sequence[str] = ()
+    problems: Sequence[str] = ()
+    conflicts: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    tables: Sequence[PreviewTable] = ()
+    waits: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
 class PagePlans:
-    """Implements ``web.plans.Plans``."""
+    """Drafts, previews and submits plans."""
 
     def __init__(  # noqa: PLR0913 - what it asks, replaced by tests
         self,
         settings: Settings,
+        connect: Connect,
         status: Callable[[], Mapping[str, Any] | None],
         *,
-        connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect,
         ask_brokers: AskBrokers = ask_brokers,
         ask_min_insync: AskMinInsyncOf = ask_min_insync,
         sleep: Callable[[float], None] = time.sleep,
@@ -64,9 +78,9 @@ class PagePlans:
         Prepare; nothing is connected yet.
 
         Args:
-            settings: The cluster, and the credentials for it.
+            settings: The credentials for brokers.
+            connect: Opens a connection to ZooKeeper.
             status: Returns the status of this daemon if it leads.
-            connect: Opens a connection.
             ask_brokers: Asks brokers for their log directories.
             ask_min_insync: Asks brokers for the settings of topics.
             sleep: Waits so many seconds.
@@ -79,102 +93,100 @@ class PagePlans:
         self._ask_min_insync = ask_min_insync
         self._sleep = sleep
 
-    def drain(self, broker: BrokerId) -> PlacedPlan:
+    def drain(self, broker: BrokerId) -> PlanFile:
         """
         Propose a plan that moves all replicas off a broker and copies as few as possible.
 
         Raises:
-            InvalidInputError: the broker has no replica, or others cannot take them.
+            InvalidInputError: nothing has to move, or other brokers cannot take the replicas.
 
         """
         goal = proposal.Goal(all_topics=True, removed=frozenset({broker}))
         with self._connected() as (operator, _):
             basis = proposal.read_basis(operator, goal)
-            if not any(broker in replicas for replicas in basis.before.values()):
-                raise InvalidInputError(
-                    f"broker {broker} has no replica of a partition that can be reassigned"
-                )
             brokers = operator.cluster.brokers().values()
-            sizes = proposal.sizes_of(self._ask_brokers(self._settings, brokers, ()))
-        return PlacedPlan(propose_apart(basis.before, basis.goal, sizes))
+            answers = self._ask_brokers(self._settings, brokers, ())
+        sizes = proposal.sizes_of(answers)
+        found = propose_apart(basis.before, basis.goal, sizes)
+        notes = (
+            *proposal.silence_lines(answers),
+            *proposal.summary_lines(found, basis, sizes),
+        )
+        changed = found.changed
+        if not changed:
+            raise InvalidInputError("\n".join((proposal.NOTHING, *notes)))
+        return PlanFile(entries=changed, notes=notes)
 
-    def parse(self, text: str) -> PlacedPlan:
+    def parse(self, text: str) -> PlanFile:
         """
         Read a plan as ``execute`` reads a file.
 
         Raises:
             InvalidInputError: an entry is malformed.
-            ReassignmentConflictError: it was planned for another cluster or other replicas.
 
         """
-        file = plan_of(text.encode(), _GIVEN)
-        with self._connected() as (operator, _):
-            check_basis(operator, file)
-        return PlacedPlan(file.entries, file.log_dirs, file.note)
+        return plan_of(text.encode(), _GIVEN)
 
-    def preview(self, plan: PlacedPlan, options: RequestOptions) -> PlanPreview:
-        """Return what ``execute --dry-run`` shows of a plan."""
+    def preview(self, plan: PlanFile, options: RequestOptions) -> PlanPreview:
+        """
+        Return what ``execute --dry-run`` shows of a plan.
+
+        Raises:
+            InvalidInputError: it would not be submitted, as ``actions.submission`` says.
+            ReassignmentConflictError: as above.
+
+        """
         with self._connected() as (operator, ask):
-            check_enabled(operator)
-            entries = read_entries(operator, plan.entries)
-            conflicts = conflicts_of(entries, Route.REQUEST)
-            validation = validate(operator, entries, ask)
-            refused = refused_of(validation, conflicts)
-            found = forecast_of(operator, entries, ask, options, refused, plan.log_dirs)
-        notes = () if plan.note is None else (plan.note,)
-        changes = list(changes_of(entries, found.relocated))
-        return PlanPreview(
+            wanted = PlanSubmission(plan=plan, options=options)
+            found = check(operator, wanted).dry_run(operator, ask)
+        forecast, changes = found.preview.forecast, found.changes
+        shown = PlanPreview(
             entries=len(plan.entries),
-            refused=len(refused),
-            summary=tuple(forecast_table.summary_lines(found.forecast)),
+            refused=len(found.refused),
             problems=(
                 *(
                     f"{e.partition} would be refused: {w}"
-                    for e, w in validation.problems[:LINES_MAX]
+                    for e, w in found.validation.problems[:LINES_MAX]
                 ),
-                *(f"{topic}: {why}" for topic, why in validation.unknown.items()),
+                *found.validation.unknown_lines(),
             ),
-            conflicts=tuple(map(str, conflicts)),
+            conflicts=tuple(map(str, found.conflicts)),
             changes=tuple(changes[:LINES_MAX]),
+            notes=plan.notes,
+        )
+        if not forecast.changes:
+            return shown
+        return replace(
+            shown,
+            summary=tuple(forecast_table.summary_lines(forecast)),
             tables=(
                 PreviewTable(
                     "Brokers",
                     forecast_table.BROKER_HEADS,
-                    tuple(forecast_table.broker_rows(found.forecast))[:LINES_MAX],
+                    tuple(forecast_table.broker_rows(forecast))[:LINES_MAX],
                 ),
                 PreviewTable(
                     "Log directories",
                     forecast_table.DIRECTORY_HEADS,
-                    tuple(forecast_table.directory_rows(found.forecast))[:LINES_MAX],
+                    tuple(forecast_table.directory_rows(forecast))[:LINES_MAX],
                 ),
             ),
-            waits=tuple(
-                forecast_table.wait_line(w, found.forecast.changes) for w in found.forecast.waits
-            ),
-            notes=(*notes, *found.notes),
+            waits=tuple(forecast_table.wait_line(w, forecast.changes) for w in forecast.waits),
+            notes=(*plan.notes, *found.preview.notes),
         )
 
-    def submit(self, plan: PlacedPlan, options: RequestOptions) -> RequestId:
+    def submit(self, plan: PlanFile, options: RequestOptions) -> RequestId:
         """
-        Write the znodes of a request.
+        Submit a plan as a request; an error after a write has a note.
 
         Raises:
-            ReassignmentConflictError: new reassignments are disabled.
+            InvalidInputError: it cannot be submitted, as ``actions.submission`` says.
+            ReassignmentConflictError: as above.
 
         """
-        own = new_request_id()
-        parts = submissions_of(plan.entries, options, own, log_dirs=plan.log_dirs)
-        names: list[str] = []
         with self._connected() as (operator, _):
-            check_enabled(operator)
-            try:
-                names.extend(operator.writes.submit(part) for part in parts)
-            except ControllerError as error:
-                if len(parts) == 1:
-                    raise
-                written = f"{len(names)} or more of {len(parts)} parts of request {own} are written"
-                raise type(error)(f"{error}; {written}: cancel it") from error
-        return RequestId(names[0]) if len(parts) == 1 else own
+            wanted = PlanSubmission(plan=plan, options=options)
+            return check(operator, wanted).write(operator).request
 
     @contextmanager
     def _connected(self) -> Iterator[tuple[OperatorClient, Inquiry]]:
@@ -187,5 +199,5 @@ class PagePlans:
             sleep=self._sleep,
             unix_s=time.time,
         )
-        with self._connect(settings) as operator:
+        with self._connect() as operator:
             yield operator, ask

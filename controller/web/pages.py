@@ -28,25 +28,13 @@ from controller.telemetry.status_publisher import TrendPoint
 from controller.telemetry.timelines import Timeline
 from controller.units import show_bytes, show_duration, show_range
 from controller.web.access import ANYONE, Identity
+from controller.web.page_plans import PlanPreview
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
-from controller.web.plans import PlanPreview
 from controller.web.report_index import IndexedReport
+from controller.web.steering import PageAction
 
-ACTIONS: Final[Mapping[str, str]] = {
-    "pause": "No new step begins. Steps in flight continue to their end.",
-    "resume": "Steps begin again. Other pauses stay.",
-    "cancel": "Partitions in flight go back to their original replicas, or to the nearest "
-    "assignment that is safe. Partitions that are done stay where they are.",
-}
-"""The actions of the page, and what each does."""
-BRAKE: Final[Mapping[str, str]] = {
-    "warn": "Steps begin although other partitions are below min.insync.replicas; these are only "
-    "reported. It holds until it is changed, also for the next leader.",
-    "wait": "No step begins whose copies could harm partitions below min.insync.replicas.",
-}
-"""The values of ``under_min_isr`` that the page sets, and what each does."""
-MEANINGS: Final = {**ACTIONS, **BRAKE}
-"""What each form does."""
+ACTIONS: Final = tuple(action for action in PageAction if not action.is_brake)
+"""The actions of a request, or of everything."""
 REFRESH_S: Final = 5
 UNGUARDED_MAX: Final = 5
 """The most brokers without a guard that the overview names."""
@@ -167,9 +155,9 @@ def render_history(  # noqa: PLR0913 - what it shows
     )
 
 
-def render_form(action: str, request: str, who: Identity, *, problem: str = "") -> str:
+def render_form(action: PageAction, request: str, who: Identity, *, problem: str = "") -> str:
     """Return the form that asks again; an empty ``request`` means everything."""
-    is_brake = action in BRAKE
+    is_brake = action.is_brake
     return _render(
         "form",
         f"under_min_isr: {action}" if is_brake else f"{action} {request or 'everything'}",
@@ -177,7 +165,6 @@ def render_form(action: str, request: str, who: Identity, *, problem: str = "") 
         request="" if is_brake else request,
         who=who,
         problem=problem,
-        meaning=MEANINGS[action],
     )
 
 
@@ -309,7 +296,6 @@ def _environment() -> Environment:
     environment.globals.update(
         query=_query,
         actions=ACTIONS,
-        brake=BRAKE,
         colors=COLORS,
         meanings=PHASE_MEANINGS,
         dots_of=dots_of,

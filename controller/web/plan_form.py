@@ -19,12 +19,13 @@ from typing import Final, NamedTuple
 from controller.core.model import BrokerId, Instant, RequestId
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
+from controller.previews.plan_files import PlanFile
 from controller.reactor.ports import Clock
 from controller.units import parse_bytes
 from controller.web.access import Identity, author
 from controller.web.http_messages import Response, html, is_number, text
+from controller.web.page_plans import PagePlans
 from controller.web.pages import render_plan_form, render_preview, render_submitted
-from controller.web.plans import PlacedPlan, Plans
 
 PLAN: Final = "/plan"
 SUBMIT: Final = "/submit"
@@ -32,12 +33,11 @@ PLAN_BYTES_MAX: Final = 8 << 20
 """The largest encoded form; larger plans are submitted with ``execute``."""
 DRAFTS_MAX: Final = 8
 DRAFT_S: Final = 900.0
-REASON_MAX: Final = 200
 
 
 class _Draft(NamedTuple):
     owner: str
-    plan: PlacedPlan
+    plan: PlanFile
     options: RequestOptions
     until: Instant
 
@@ -45,7 +45,7 @@ class _Draft(NamedTuple):
 class PlanForm:
     """Answers both steps of the form; safe from any thread."""
 
-    def __init__(self, plans: Plans, clock: Clock) -> None:
+    def __init__(self, plans: PagePlans, clock: Clock) -> None:
         """
         Start without drafts.
 
@@ -104,11 +104,12 @@ class PlanForm:
                 draft.plan, replace(draft.options, requested_by=author(who.name))
             )
         except ControllerError as error:
-            page = render_plan_form(who, {}, problem=str(error))
-            return html(page, HTTPStatus.CONFLICT), str(error), None
+            why = " ".join((str(error), *getattr(error, "__notes__", ())))
+            page = render_plan_form(who, {}, problem=why)
+            return html(page, HTTPStatus.CONFLICT), why, None
         return html(render_submitted(who, name)), "done", name
 
-    def _plan_of(self, form: Mapping[str, str]) -> PlacedPlan:
+    def _plan_of(self, form: Mapping[str, str]) -> PlanFile:
         broker = form.get("broker", "").strip()
         if bool(broker) is bool(form.get("plan", "").strip()):
             raise InvalidInputError("name either a broker to drain or a plan")
@@ -127,11 +128,9 @@ def options_of(form: Mapping[str, str]) -> RequestOptions:
         InvalidInputError: a value is wrong.
 
     """
-    reason, throttle = form.get("reason", "").strip(), form.get("throttle", "").strip()
-    if len(reason) > REASON_MAX:
-        raise InvalidInputError(f"reason: at most {REASON_MAX} characters")
+    throttle = form.get("throttle", "").strip()
     return RequestOptions(
-        reason=reason,
+        reason=form.get("reason", "").strip(),
         throttle=parse_bytes("throttle", throttle) if throttle else None,
         atomic=bool(form.get("atomic")),
     )

@@ -31,7 +31,6 @@ from controller.web.http_messages import (
     text,
 )
 from controller.web.pages import (
-    MEANINGS,
     SCRIPT,
     Overview,
     render_form,
@@ -44,6 +43,7 @@ from controller.web.pages import (
 from controller.web.plan_form import PLAN
 from controller.web.probes import Health
 from controller.web.report_index import IndexedReport, ReportIndex
+from controller.web.steering import PAGE_ACTIONS
 from controller.znodes.paths import parse_topic_partition
 
 ANSWER_WITHIN_S: Final = 3.0
@@ -239,9 +239,9 @@ def _filter(fields: Mapping[str, str]) -> Filter:
 def _form(request: HttpRequest, who: Identity) -> Response:
     if not who.may_operate:
         return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
-    action = request.query.get("action", "")
-    if action not in MEANINGS:
-        return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(MEANINGS)}")
+    action = PAGE_ACTIONS.get(request.query.get("action", ""))
+    if action is None:
+        return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(PAGE_ACTIONS)}")
     return html(render_form(action, request.query.get("request", ""), who))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -27,7 +28,7 @@ from controller.web.probes import Health
 from controller.web.report_index import ReportIndex
 from controller.web.routes import Routes
 from controller.web.server import HttpServer
-from controller.web.steering import PageSteering
+from controller.web.steering import Steering, connection_of
 from controller.web.tokens import Tokens
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -63,9 +64,9 @@ def build_http(  # noqa: PLR0913 - what it answers from
     access = _access(settings, clock)
     form = None
     if access is not None:
-        plans = PlanForm(PagePlans(settings, lambda: _status_of(publisher)), clock)
-        steering = PageSteering(settings)
-        form = ControlForm(access, steering, plans, lambda attempt: _audit(attempt, audit))
+        connect = partial(connection_of, settings)
+        plans = PlanForm(PagePlans(settings, connect, lambda: _status_of(publisher)), clock)
+        form = ControlForm(access, Steering(connect), plans, lambda attempt: _audit(attempt, audit))
     routes = Routes(
         metrics=metrics,
         publisher=publisher,

@@ -9,9 +9,7 @@ writes, in the order in which clients asked, so that the later of two targets wi
 from __future__ import annotations
 
 import queue
-import secrets
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Final
@@ -19,13 +17,11 @@ from typing import Final
 from controller.core.calls.client_requests import SubmittedReassignments
 from controller.core.calls.records import ReassignmentsSubmitted
 from controller.core.effects import SubmitReassignments
-from controller.core.model import RequestId, ZkVersion, Zxid
-from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.requests.submissions import RequestOptions, new_cancellation
 from controller.errors import ControllerError, RequestTimeoutError
 from controller.reactor.ports import Clock, Inbox
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.json_members import TEXT_MAX
-from controller.znodes.submissions import submissions_of
 
 REASON: Final = "AlterPartitionReassignments"
 _JOIN_S: Final = 2.0
@@ -99,22 +95,11 @@ class ClientSubmissions:
         request = cancellation = problem = None
         client = wanted.client[:TEXT_MAX]
         if wanted.targets:
-            # Unique also for daemons that take over from each other.
-            own = RequestId(f"api-{time.time_ns():016x}-{secrets.token_hex(3)}")
             options = RequestOptions(reason=REASON, requested_by=client, keep_leaders=True)
-            names = [
-                operator.writes.submit(part)
-                for part in submissions_of(wanted.targets, options, own)
-            ]
-            request = RequestId(names[0]) if len(names) == 1 else own
+            request = operator.writes.submit_plan(wanted.targets, options).request
         if wanted.cancelled:
-            chosen = Cancellation(
-                ZkVersion(0),
-                Zxid(0),
-                0,
-                partitions=wanted.cancelled,
-                reason=REASON,
-                requested_by=client,
+            chosen = new_cancellation(
+                partitions=wanted.cancelled, reason=REASON, requested_by=client
             )
             try:
                 self._check_time(wanted)

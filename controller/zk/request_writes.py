@@ -2,12 +2,15 @@
 Writes of operators' commands: plans, requests, cancellations, the kill switch, the queue, controls.
 
 A znode is created, or changed by compare-and-set from what it held; one that is unreadable stays as
-it is.
+it is. Nothing is written that the daemon would find unreadable.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
@@ -17,13 +20,15 @@ from controller.core.model import (
     LegacyPlan,
     NamedDirs,
     Replicas,
+    RequestId,
     TopicPartition,
     Zxid,
 )
 from controller.core.pacing.controls import Limits, Pauses
-from controller.core.requests.submissions import Cancellation
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import (
     CancellationPendingError,
+    ControllerError,
     InvalidInputError,
     ReassignmentConflictError,
 )
@@ -34,12 +39,23 @@ from controller.znodes import operator_controls, paths
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation, joined
 from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
 from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.request_options import read_options, write_options
+from controller.znodes.submissions import submissions_of
 
 SELECTION_S: Final = 10.0
 """Seconds in which a leading daemon selects the partitions of a cancellation."""
 AGAIN: Final = wait_random(0.05, 0.15)
 
 _Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRequest:
+    """A request that was submitted."""
+
+    request: RequestId
+    names: tuple[str, ...] = ()
+    """Its znodes, which are gone when it is accepted."""
 
 
 class RequestWrites:
@@ -106,6 +122,50 @@ class RequestWrites:
 
     # --- requests --------------------------------------------------------------------------------
 
+    def submit_plan(
+        self,
+        plan: Mapping[TopicPartition, Replicas],
+        options: RequestOptions,
+        *,
+        expected: Mapping[TopicPartition, Replicas] | None = None,
+        log_dirs: NamedDirs = NO_DIRS,
+    ) -> WrittenRequest:
+        """
+        Submit a plan as one request, in as many znodes as it needs.
+
+        An error after which something may have been written has a note that says so.
+
+        Args:
+            plan: The target replicas.
+            options: The options of the request.
+            expected: The replicas of each partition for which the plan was approved.
+            log_dirs: The log directories that entries name.
+
+        Raises:
+            InvalidInputError: the daemon would not read such options.
+
+        """
+        check_options(options)
+        own = self.new_request_id()
+        parts = submissions_of(plan, options, own, expected=expected, log_dirs=log_dirs)
+        names: list[str] = []
+        try:
+            for part in parts:
+                names.append(self.submit(part))  # noqa: PERF401 - those before an error count
+        except (ControllerError, KeyboardInterrupt) as error:
+            if len(parts) == 1:
+                error.add_note(
+                    "The request may or may not have been written: see `reassigner list`."
+                )
+            elif names:
+                error.add_note(
+                    f"At least {len(names)} of {len(parts)} parts of request {own} were "
+                    f"written; `reassigner cancel {own}` cancels them."
+                )
+            raise
+        # ZooKeeper names a request of a single znode.
+        return WrittenRequest(RequestId(names[0]) if len(names) == 1 else own, tuple(names))
+
     def submit(self, data: bytes) -> str:
         """
         Submit a request, or one part of it.
@@ -116,6 +176,11 @@ class RequestWrites:
         """
         return self._connection.create_sequential(paths.submissions_path(), data)
 
+    def new_request_id(self) -> RequestId:
+        """Return a unique id that shows when it was made, for a request of several znodes."""
+        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        return RequestId(f"req-{moment}-{secrets.token_hex(3)}")
+
     # --- cancelling ------------------------------------------------------------------------------
 
     def cancel(self, wanted: Cancellation, *, wait_s: float = SELECTION_S) -> Cancellation:
@@ -123,7 +188,7 @@ class RequestWrites:
         Create ``/admin/cancel_reassignment_in_progress``, or change it as ``joined`` defines.
 
         Args:
-            wanted: The cancellation; its version, czxid and age have no meaning.
+            wanted: The cancellation, see ``new_cancellation``.
             wait_s: Seconds to wait for an earlier one whose partitions are not all selected.
 
         Returns:
@@ -132,6 +197,7 @@ class RequestWrites:
         Raises:
             ReassignmentConflictError: others change it all the time, it is unreadable, or an
                 earlier one is not selected in time.
+            InvalidInputError: the daemon would not read it.
 
         """
         written = Retrying(
@@ -148,7 +214,11 @@ class RequestWrites:
         is_selected = found is not None and self._connection.exists(
             paths.part_path(found.request, str(found.version))
         )
-        return encode_cancellation(joined(found, wanted, is_selected=is_selected))
+        data = encode_cancellation(joined(found, wanted, is_selected=is_selected))
+        read = decode_cancellation(data, wanted.version, wanted.czxid, 0)
+        if read.unreadable is not None:
+            raise InvalidInputError(read.unreadable)
+        return data
 
     def disable(self, switch: KillSwitch) -> KillSwitch | None:
         """Create ``/admin/reassign_cancel``; return the one that exists already and leave it."""
@@ -227,12 +297,13 @@ class RequestWrites:
 
     # --- controls --------------------------------------------------------------------------------
 
-    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
+    def edit_pauses(self, change: Callable[[Pauses], Pauses], *, dry_run: bool = False) -> Pauses:
         """
-        Change ``/reassigner/control/pauses``.
+        Change ``/reassigner/control/pauses``; with ``dry_run``, only check the change.
 
         Raises:
             ReassignmentConflictError: it is unreadable, or others change it all the time.
+            InvalidInputError: the daemon would not read what is to be written.
 
         """
         return self._edit(
@@ -241,14 +312,16 @@ class RequestWrites:
             operator_controls.encode_pauses,
             change,
             Pauses(),
+            dry_run=dry_run,
         )
 
-    def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
+    def edit_limits(self, change: Callable[[Limits], Limits], *, dry_run: bool = False) -> Limits:
         """
-        Change ``/reassigner/control/limits``.
+        Change ``/reassigner/control/limits``; with ``dry_run``, only check the change.
 
         Raises:
             ReassignmentConflictError: it is unreadable, or others change it all the time.
+            InvalidInputError: the daemon would not read what is to be written.
 
         """
         return self._edit(
@@ -257,6 +330,7 @@ class RequestWrites:
             operator_controls.encode_limits,
             change,
             Limits(),
+            dry_run=dry_run,
         )
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
@@ -274,19 +348,29 @@ class RequestWrites:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _edit(
+    def _edit(  # noqa: PLR0913 - the codec of a znode
         self,
         path: str,
         decode: Callable[[bytes], _Value | str],
         encode: Callable[[_Value], bytes],
         change: Callable[[_Value], _Value],
         absent: _Value,
+        *,
+        dry_run: bool,
     ) -> _Value:
         """Change the value of a znode by compare-and-set; a missing znode has ``absent``."""
-        written = self._connection.edit(
-            path, lambda found: encode(change(_read(path, decode, found) if found else absent))
-        )
-        return _read(path, decode, written)
+
+        def changed(found: Znode | None) -> bytes:
+            data = encode(change(_read(path, decode, found) if found else absent))
+            read = decode(data)
+            if isinstance(read, str):
+                raise InvalidInputError(read)
+            return data
+
+        if dry_run:
+            would_be = decode(changed(self._connection.get(path)))
+            return absent if isinstance(would_be, str) else would_be
+        return _read(path, decode, self._connection.edit(path, changed))
 
     def _encoded(
         self,
@@ -300,6 +384,19 @@ class RequestWrites:
                 "that fit into one znode; split it, or see zookeeper_jute_maxbuffer"
             )
         return data
+
+
+def check_options(options: RequestOptions) -> None:
+    """
+    Check that the daemon would read the options of a request.
+
+    Raises:
+        InvalidInputError: it would not, so that the whole request would be refused.
+
+    """
+    read = read_options(write_options(options))
+    if isinstance(read, str):
+        raise InvalidInputError(read)
 
 
 def _throttle(found: Znode | None) -> int | None:

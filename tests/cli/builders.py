@@ -42,8 +42,6 @@ from tests.doctor.builders import SnapshotBuilder
 CZXID = Zxid(0x2A)
 REQUEST = RequestId("legacy-000000000000002a")
 USER = "ann@desk"
-OWN_ID = RequestId("req-20250615T150640Z-0a1b2c")
-"""The id that a client chooses."""
 
 Step = Callable[["FakeCluster"], None]
 
@@ -222,7 +220,6 @@ class Terminal:
             is_terminal=lambda: self.is_terminal,
             wall_ms=lambda: AT_MS,
             name_of_user=lambda: USER,
-            new_request_id=lambda: OWN_ID,
         )
         return CliRunner().invoke(build_app(context), list(args), input=self.typed)
 

@@ -25,7 +25,7 @@ from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import Cancellation, Submission
 from controller.doctor.snapshot import Znodes
-from controller.errors import ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.reactor.ports import Check
 from controller.settings import HttpAccess
 from controller.zk.cluster_znodes import ClusterZnodes
@@ -37,12 +37,15 @@ from controller.zk.request_znodes import RequestZnodes
 from controller.zk.retirement import Retired, Retirement
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
-from controller.znodes import paths
+from controller.znodes import operator_controls, paths
 from controller.znodes.cancellations import joined
 from controller.znodes.kill_switches import KillSwitch
 
 if TYPE_CHECKING:
     from tests.cli.builders import FakeCluster
+
+OWN_ID = RequestId("req-20250615T150640Z-0a1b2c")
+"""The id that a client chooses."""
 
 Entries = Mapping[TopicPartition, model.Replicas]
 
@@ -244,6 +247,10 @@ class FakeRequestWrites(RequestWrites):
         """Take a request."""
         return self._found.submit(data)
 
+    def new_request_id(self) -> RequestId:
+        """Return the same id each time."""
+        return OWN_ID
+
     def cancel(self, wanted: Cancellation, *, wait_s: float = 0.0) -> Cancellation:  # noqa: ARG002 - nothing is selected by waiting
         """Write a cancellation, or change the one that exists."""
         return self._found.cancel(lambda found: joined(found, wanted))
@@ -281,17 +288,29 @@ class FakeRequestWrites(RequestWrites):
         queue, self._found.queue = self._found.queue, None
         return queue
 
-    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
+    def edit_pauses(self, change: Callable[[Pauses], Pauses], *, dry_run: bool = False) -> Pauses:
         """Change the pauses."""
         controls = self._found.controls
-        self._found.controls = replace(controls, pauses=change(controls.pauses))
-        return self._found.controls.pauses
+        after = operator_controls.decode_pauses(
+            operator_controls.encode_pauses(change(controls.pauses))
+        )
+        if isinstance(after, str):
+            raise InvalidInputError(after)
+        if not dry_run:
+            self._found.controls = replace(controls, pauses=after)
+        return after
 
-    def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
+    def edit_limits(self, change: Callable[[Limits], Limits], *, dry_run: bool = False) -> Limits:
         """Change the limits."""
         controls = self._found.controls
-        self._found.controls = replace(controls, limits=change(controls.limits))
-        return self._found.controls.limits
+        after = operator_controls.decode_limits(
+            operator_controls.encode_limits(change(controls.limits))
+        )
+        if isinstance(after, str):
+            raise InvalidInputError(after)
+        if not dry_run:
+            self._found.controls = replace(controls, limits=after)
+        return after
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Change the throttle."""

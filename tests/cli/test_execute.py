@@ -28,7 +28,8 @@ from controller.errors import SessionSuspendedError
 from controller.previews.plan_files import document_of, read_plan
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS
-from tests.cli.builders import OWN_ID, USER, FakeCluster, Step, Terminal, a_partition, a_status
+from tests.cli.builders import USER, FakeCluster, Step, Terminal, a_partition, a_status
+from tests.cli.families import OWN_ID
 from tests.core.builders import replicas, tp
 
 NAME = "request_0000000004"

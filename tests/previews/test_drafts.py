@@ -27,9 +27,10 @@ def a_goal(*brokers: int, replication_factor: int | None = None) -> PlanGoal:
 def test_plan_is_that_of_the_planner() -> None:
     """With sizes, and in the same order."""
     goal = a_goal(1, 2, 3, 5)
-    changed = propose_apart(BEFORE, goal, SIZES)
-    assert changed
-    assert list(changed.items()) == list(propose(BEFORE, goal, SIZES).changed.items())
+    apart, direct = propose_apart(BEFORE, goal, SIZES), propose(BEFORE, goal, SIZES)
+    assert apart.changed
+    assert list(apart.after.items()) == list(direct.after.items())
+    assert apart == direct
 
 
 def test_refusal_of_the_planner_is_passed_on() -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
+from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.previews.plan_files import PlanFile
 from controller.server_tls import ServerTls
 from controller.setting_values import HttpAddress
 from controller.telemetry.metrics import Metrics, SessionStatus
@@ -23,12 +25,16 @@ from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.access import Access
 from controller.web.control_form import Attempt, ControlForm
 from controller.web.http_messages import FORM
+from controller.web.page_plans import PagePlans, PlanPreview, PreviewTable
 from controller.web.plan_form import PlanForm
-from controller.web.plans import PlacedPlan, PlanPreview, PreviewTable
 from controller.web.probes import Health
 from controller.web.routes import Routes
 from controller.web.server import HttpServer
+from controller.web.steering import PageAction, Steering
 from controller.web.tokens import Tokens
+from tests.cli.asked import AT_MS
+from tests.cli.builders import FakeCluster
+from tests.cli.families import FakeOperator
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import FixedClock, a_view
 
@@ -40,56 +46,44 @@ READ_TOKEN = "only to read, and nothing else"  # noqa: S105 - of nothing
 TOKEN = "correct horse battery staple"  # noqa: S105 - of nothing
 
 
+REQUEST = RequestId("r")
+"""A request that is open."""
+
 Done = tuple[str, str | None, str]
 """An action with its request and its author."""
 
 
-class Steered:
-    """Records the actions; refuses to cancel."""
+class RecordedSteering(Steering):
+    """Records the actions, and carries them out on a cluster in memory."""
 
-    def __init__(self, done: list[Done]) -> None:
-        """Record into ``done``."""
-        self._done = done
+    def __init__(self, cluster: FakeCluster) -> None:
+        """Act on a cluster."""
+        super().__init__(lambda: nullcontext(FakeOperator(cluster)), lambda: AT_MS)
+        self.done: list[Done] = []
 
-    def pause(self, request: RequestId | None, by: str) -> None:
-        """Record a pause."""
-        self._done.append(("pause", request, by))
-
-    def resume(self, request: RequestId | None, by: str) -> None:
-        """Record a resumption."""
-        self._done.append(("resume", request, by))
-
-    def warn(self, request: RequestId | None, by: str) -> None:
-        """Record the value of a setting."""
-        self._done.append(("warn", request, by))
-
-    def wait(self, request: RequestId | None, by: str) -> None:
-        """Record the value of a setting."""
-        self._done.append(("wait", request, by))
-
-    def cancel(self, request: RequestId | None, by: str) -> None:
-        """Refuse."""
-        del by
-        raise ReassignmentConflictError(f"another <cancel> is being carried out, not {request}")
+    def carry_out(self, action: PageAction, request: str, by: str) -> None:
+        """Carry out an action, and record it unless it is refused."""
+        super().carry_out(action, request, by)
+        self.done.append((action, request or None, by))
 
 
-class FakePlans:
+class FakePlans(PagePlans):
     """Previews and submits any plan but one for broker 9; records what is submitted."""
 
     def __init__(self) -> None:
-        self.submitted: list[tuple[PlacedPlan, RequestOptions]] = []
+        self.submitted: list[tuple[PlanFile, RequestOptions]] = []
 
-    def drain(self, broker: BrokerId) -> PlacedPlan:
+    def drain(self, broker: BrokerId) -> PlanFile:
         """Move one partition."""
         if broker == 9:
             raise InvalidInputError("broker <9> has no replica")
-        return PlacedPlan({tp(): replicas(4, 5)})
+        return PlanFile(entries={tp(): replicas(4, 5)})
 
-    def parse(self, text: str) -> PlacedPlan:
+    def parse(self, text: str) -> PlanFile:
         """Take any text for a plan."""
-        return PlacedPlan({TopicPartition(text, 0): replicas(4, 5)})
+        return PlanFile(entries={TopicPartition(text, 0): replicas(4, 5)})
 
-    def preview(self, plan: PlacedPlan, options: RequestOptions) -> PlanPreview:
+    def preview(self, plan: PlanFile, options: RequestOptions) -> PlanPreview:
         """Show what is in the plan."""
         table = PreviewTable("Brokers", ("broker", "in"), (("<4>", "1 GB"),))
         return PlanPreview(
@@ -104,10 +98,12 @@ class FakePlans:
             notes=(f"<note {options.reason}>",),
         )
 
-    def submit(self, plan: PlacedPlan, options: RequestOptions) -> RequestId:
+    def submit(self, plan: PlanFile, options: RequestOptions) -> RequestId:
         """Record it."""
         if options.reason == "conflict":
-            raise ReassignmentConflictError("new reassignments are <disabled>")
+            error = ReassignmentConflictError("new reassignments are <disabled>")
+            error.add_note("At least 1 of 2 parts <were> written.")
+            raise error
         self.submitted.append((plan, options))
         return RequestId("request_<7>")
 
@@ -122,7 +118,9 @@ class Served:
         self.publisher = StatusPublisher(
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
-        self.steered: list[Done] = []
+        history = RequestHistory(request=REQUEST, czxid=Zxid(1))
+        self.cluster = FakeCluster(histories={REQUEST: history})
+        self.steering = RecordedSteering(self.cluster)
         self.plans = FakePlans()
         self.audited: list[Attempt] = []
         self.problems: list[str] = []
@@ -131,7 +129,7 @@ class Served:
             accepted = Tokens(tokens, None, self.problems.append)
             access = Access(accepted, self.clock, cookie="session", is_tls=tls is not None)
             plans = PlanForm(self.plans, self.clock)
-            form = ControlForm(access, Steered(self.steered), plans, self.audited.append)
+            form = ControlForm(access, self.steering, plans, self.audited.append)
         self.routes = Routes(
             metrics=Metrics(),
             publisher=self.publisher,
@@ -141,6 +139,11 @@ class Served:
             form=form,
         )
         self.server = HttpServer(ANYWHERE, self.routes, tls=tls)
+
+    @property
+    def steered(self) -> list[Done]:
+        """The actions that were carried out."""
+        return self.steering.done
 
     def is_running(self) -> None:
         """Publish a status, with a live loop and a connected session."""

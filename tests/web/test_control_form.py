@@ -203,9 +203,9 @@ def test_form_of_our_own_page_is_taken(steerable: Served) -> None:
 
 def test_failed_action_shows_the_form_with_the_error(steerable: Served) -> None:
     """The error is escaped."""
-    response, body = press(steerable, "cancel")
+    response, body = press(steerable, "cancel", request="<i>")
     assert response.status == HTTPStatus.CONFLICT
-    assert "another &lt;cancel&gt; is being carried out" in body
+    assert "&lt;i&gt;&#39; is not the id of a request" in body
     assert TOKEN not in body
 
 

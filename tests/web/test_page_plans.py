@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 
 import pytest
 
@@ -12,11 +11,9 @@ from controller.core.model import BrokerId, TopicPartition
 from controller.core.requests.submissions import RequestOptions
 from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.previews.plan_files import PlanFile
 from controller.setting_sources import load_settings
-from controller.settings import Settings
 from controller.web.page_plans import PagePlans
-from controller.web.plans import PlacedPlan
-from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
@@ -27,16 +24,10 @@ A, B, T, U = (TopicPartition(topic, 0) for topic in "abtu")
 
 def plans_of(cluster: FakeCluster) -> PagePlans:
     """Return the plans of a page beside a cluster, whose brokers do not answer."""
-
-    @contextmanager
-    def connect(settings: Settings) -> Iterator[OperatorClient]:
-        assert settings.zookeeper == "zk:2181"
-        yield FakeOperator(cluster)
-
     return PagePlans(
         load_settings({"zookeeper": "zk:2181"}, environ={}),
+        lambda: nullcontext(FakeOperator(cluster)),
         lambda: None,
-        connect=connect,
         ask_brokers=lambda *_: BrokerAnswers(),
         ask_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
         sleep=lambda _: None,
@@ -57,7 +48,8 @@ def test_broker_is_drained_as_generate_does() -> None:
     assert partition == A
     assert 1 not in after
     assert 2 in after
-    with pytest.raises(InvalidInputError, match="broker 4 has no replica"):
+    assert "1 of 2 partitions change" in plan.notes[0]
+    with pytest.raises(InvalidInputError, match="Nothing has to move"):
         plans_of(cluster).drain(BrokerId(4))
     lonely = FakeCluster(brokers=frozenset({1})).assign(A, (1,))
     with pytest.raises(InvalidInputError):
@@ -72,14 +64,18 @@ def test_plan_is_read_as_execute_does() -> None:
         plans.parse("{}")
     with pytest.raises(InvalidInputError, match=r"^the plan: one entry is invalid"):
         plans.parse(text_of(("t", 0, [3, 3])))
-    with pytest.raises(InvalidInputError, match=r"^the plan was planned for the cluster another"):
-        plans.parse(text_of(("t", 0, [3, 4]), cluster_id="another"))
+    foreign = plans.parse(text_of(("t", 0, [3, 4]), cluster_id="another"))
+    for turn in (plans.preview, plans.submit):
+        with pytest.raises(
+            InvalidInputError, match=r"^the plan was planned for the cluster another"
+        ):
+            turn(foreign, RequestOptions())
 
 
 def test_preview_shows_changes_and_refusals() -> None:
     """As `execute --dry-run`: here of brokers that do not answer."""
     cluster = FakeCluster().assign(T, (1, 2)).assign(U, (1, 2))
-    plan = PlacedPlan({T: replicas(3, 4), U: replicas(3, 99)})
+    plan = PlanFile(entries={T: replicas(3, 4), U: replicas(3, 99)})
     shown = plans_of(cluster).preview(plan, RequestOptions(throttle=1_000_000))
     assert (shown.entries, shown.refused) == (2, 1)
     assert "t-0: 1,2 -> 3,4 (adds 3,4, drops 1,2)" in shown.changes
@@ -94,7 +90,7 @@ def test_preview_shows_changes_and_refusals() -> None:
 def test_plan_is_submitted_as_a_request() -> None:
     """With its options; not while new reassignments are disabled."""
     cluster = FakeCluster().assign(T, (1, 2))
-    plan = PlacedPlan({T: replicas(3, 4)})
+    plan = PlanFile(entries={T: replicas(3, 4)})
     plans_of(cluster).submit(plan, RequestOptions(requested_by="alice", reason="test"))
     (submission,) = cluster.submitted.values()
     assert submission.entries == plan.entries

@@ -40,6 +40,7 @@ from controller.web.pages import (
     render_plan_form,
     render_submitted,
 )
+from controller.web.steering import PageAction
 from controller.web.tokens import Role
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
@@ -134,7 +135,7 @@ def test_the_page_is_well_formed() -> None:
         page(two_to_copy(EngineName.DELEGATED).view),
         render_history("r", a_timeline(), START),
         render_history("r", None, START),
-        render_form("pause", "<r>", OPERATOR, problem="<b>"),
+        render_form(PageAction.PAUSE, "<r>", OPERATOR, problem="<b>"),
     ):
         parser = Balanced()
         parser.feed(html)
@@ -210,7 +211,7 @@ def test_hostile_names_stay_text() -> None:
     for html in (
         page(view),
         render_history(HOSTILE, a_timeline(), START, who=who),
-        render_form("pause", HOSTILE, who, problem=HOSTILE),
+        render_form(PageAction.PAUSE, HOSTILE, who, problem=HOSTILE),
         render_login(HOSTILE, problem=HOSTILE),
         render_plan_form(who, filled, problem=HOSTILE),
         render_submitted(who, RequestId(HOSTILE)),
@@ -254,7 +255,7 @@ def test_only_the_overview_refreshes() -> None:
     html = page(a_busy_view())
     assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in html
     assert 'data-refresh="5"' in html
-    assert "http-equiv" not in render_form("cancel", "", OPERATOR)
+    assert "http-equiv" not in render_form(PageAction.CANCEL, "", OPERATOR)
     assert "http-equiv" not in render_history("r", None, START)
 
 
@@ -276,7 +277,7 @@ def test_brake_is_shown_with_what_holds_it_and_is_set_from_there() -> None:
     html = page(view)
     assert "under_min_isr: warn" in html
     assert "/control?action=wait" in html
-    form = render_form("warn", "", OPERATOR)
+    form = render_form(PageAction.WARN, "", OPERATOR)
     assert "Set under_min_isr to warn?" in form
     assert "everything" not in form
 

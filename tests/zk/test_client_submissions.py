@@ -19,6 +19,7 @@ from controller.core.requests.submissions import Cancellation
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.zk import client_submissions
 from controller.zk.client_submissions import ClientSubmissions
+from controller.zk.request_writes import RequestWrites
 from controller.znodes.cancellations import joined
 from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.submissions import decode_submission
@@ -26,7 +27,7 @@ from tests.core.builders import replicas, tp
 from tests.zk.fakes import FakeClock
 
 
-class Operator:
+class Operator(RequestWrites):
     """An operator's connection that keeps what is written."""
 
     def __init__(self, running: Cancellation | None = None) -> None:
@@ -45,7 +46,7 @@ class Operator:
         self.submitted.append(data)
         return f"request_{len(self.submitted):010d}"
 
-    def cancel(self, wanted: Cancellation, *, wait_s: float) -> Cancellation:
+    def cancel(self, wanted: Cancellation, *, wait_s: float = 0.0) -> Cancellation:
         """Keep a cancellation."""
         self.waits_s.append(wait_s)
         self.cancelled.append(joined(self.running, wanted, is_selected=True))

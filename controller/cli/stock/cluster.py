@@ -8,31 +8,53 @@ or refused. Without a leading daemon nothing is written.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Final
 
+from controller.actions.submission import CheckedSubmission, PlanSubmission, check
 from controller.cli.cancel import is_selected
 from controller.cli.context import CommandContext
 from controller.cli.request_state import read_request
-from controller.cli.submitting import await_daemon
+from controller.cli.stock.files import StockPlan
+from controller.cli.submitting import await_daemon, write_submission
 from controller.core import model
-from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.requests.submissions import RequestOptions, new_cancellation
 from controller.errors import RequestTimeoutError
-from controller.previews.plan_files import Plan
+from controller.previews.plan_files import PlanFile
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.submissions import submissions_of
 
 ANSWER_S: Final = 60.0
 """The time that Kafka's tool waits for the controller."""
 REASON: Final = "reassigner stock"
 
 
-def submit_plan(
+def check_plan(
     context: CommandContext,
     operator: OperatorClient,
-    plan: Plan,
-    log_dirs: model.NamedDirs,
-    options: RequestOptions,
+    plan: StockPlan,
+    *,
+    throttle: int,
+    log_dir_throttle: int,
+) -> CheckedSubmission:
+    """
+    Check that a plan can be submitted as a request now; a negative throttle is none.
+
+    Raises:
+        ReassignmentConflictError: new reassignments are disabled.
+
+    """
+    options = RequestOptions(
+        reason=REASON,
+        requested_by=context.name_of_user(),
+        throttle=throttle if throttle >= 0 else None,
+        log_dirs_throttle=log_dir_throttle if plan.log_dirs and log_dir_throttle > 0 else None,
+        keep_leaders=True,
+    )
+    file = PlanFile(entries=plan.entries, log_dirs=plan.named_dirs)
+    return check(operator, PlanSubmission(plan=file, options=options))
+
+
+def submit_plan(
+    context: CommandContext, operator: OperatorClient, checked: CheckedSubmission
 ) -> Mapping[model.TopicPartition, str]:
     """
     Submit a plan as a request, and wait until it is accepted.
@@ -44,11 +66,8 @@ def submit_plan(
         RequestTimeoutError: the daemon has not accepted it in time; it stays in ZooKeeper.
 
     """
-    named = replace(options, reason=REASON, requested_by=context.name_of_user(), keep_leaders=True)
-    own = context.new_request_id()
-    parts = submissions_of(plan, named, own, log_dirs=log_dirs)
-    names = [operator.writes.submit(part) for part in parts]
-    request = model.RequestId(names[0]) if len(parts) == 1 else own
+    written = write_submission(operator, checked)
+    request, names = written.request, written.names
     if not await_daemon(
         context,
         operator,
@@ -77,13 +96,8 @@ def cancel_partitions(
         RequestTimeoutError: the daemon has not taken it up in time; it stays in ZooKeeper.
 
     """
-    wanted = Cancellation(
-        model.ZkVersion(0),
-        model.Zxid(0),
-        0,
-        partitions=frozenset(partitions),
-        reason=REASON,
-        requested_by=context.name_of_user(),
+    wanted = new_cancellation(
+        partitions=partitions, reason=REASON, requested_by=context.name_of_user()
     )
     written = operator.writes.cancel(wanted)
 

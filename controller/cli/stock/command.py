@@ -274,17 +274,17 @@ def _rate(name: str, options: Options) -> int:
 def _queue(context: CommandContext, action: str, options: Options) -> Exit:
     """Carry out an action of KIP-236."""
     file = read_plan(options[PLAN])
-    plan, log_dirs = file.entries, file.log_dirs
+    plan = file.entries
     with _inspected(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))
-            print_line(texts.documents_text(current, document_of(plan, log_dirs)))
+            print_line(texts.documents_text(current, document_of(plan, file.log_dirs)))
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
         ask = context.inquiry(_settings(context, options))
         dry_run = "dry-run" in options
-        return add_to_queue(operator, plan, log_dirs, ask, dry_run=dry_run, as_json=False)
+        return add_to_queue(operator, file, ask, dry_run=dry_run, as_json=False)
 
 
 def _settings(context: CommandContext, options: Options) -> Settings:

@@ -12,7 +12,7 @@ from typing import Final
 from controller.cli.context import require_leader
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
-from controller.cli.stock import texts
+from controller.cli.stock import cluster, texts
 from controller.cli.stock.files import StockPlan
 from controller.cli.stock.tool import StockTool, check_throttle
 from controller.core.model import Replicas, TopicPartition
@@ -99,7 +99,7 @@ class OldStockTool(StockTool):
         if found.active:
             print_line("There is an existing assignment running.")
             return
-        self._check_daemon()
+        checked = self._checked(plan, throttle, log_dir_throttle)
         print_line(texts.current_text(_current(found, plan)))
         if throttle >= 0:
             print_line(texts.RUN_VERIFY_BEFORE_2_6)
@@ -109,7 +109,7 @@ class OldStockTool(StockTool):
         if self._dry_run:
             print_note(NOTHING_WRITTEN)
             return
-        refused = self._submit(plan, throttle, log_dir_throttle)
+        refused = cluster.submit_plan(self._context, self._operator, checked)
         if len(refused) == len(plan.entries):
             print_line(f"Failed to reassign partitions {_scala_list(plan.entries)}")
         else:

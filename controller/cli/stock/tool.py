@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import typer
 
+from controller.actions.submission import CheckedSubmission
 from controller.cli.context import CommandContext, require_leader
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
@@ -24,7 +25,6 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.requests.submissions import RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.errors import (
     BrokerUnreachableError,
@@ -36,7 +36,6 @@ from controller.planning.plan_goal import PlanGoal
 from controller.planning.proposer import propose
 from controller.previews.active_reassignments import ClusterState, read_cluster
 from controller.previews.proposal import RACKLESS
-from controller.previews.validation import check_enabled
 from controller.zk.operator_client import OperatorClient
 
 AskDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
@@ -147,7 +146,7 @@ class StockTool:
         if unknown:
             raise InvalidInputError(f"Unknown broker id {unknown[0]}")
         current = _current(found, entries)
-        self._check_daemon()
+        checked = self._checked(plan, throttle, log_dir_throttle)
         print_line(texts.current_text(current))
         if throttle >= 0 or log_dir_throttle >= 0:
             print_line(texts.RUN_VERIFY)
@@ -158,7 +157,7 @@ class StockTool:
         if self._dry_run:
             print_note(NOTHING_WRITTEN)
             return
-        refused = self._submit(plan, throttle, log_dir_throttle)
+        refused = cluster.submit_plan(self._context, self._operator, checked)
         if refused:
             raise TerseError(_problems("Error reassigning partition(s):", refused))
         print_line(texts.started_text(list(entries)))
@@ -187,21 +186,15 @@ class StockTool:
 
     # --- the daemon ----------------------------------------------------------------------------
 
-    def _check_daemon(self) -> None:
-        """Check that the daemon would accept a plan now."""
-        check_enabled(self._operator)
-        if not self._dry_run:
-            require_leader(self._operator)
-
-    def _submit(
-        self, plan: StockPlan, throttle: int, log_dir_throttle: int
-    ) -> Mapping[TopicPartition, str]:
-        options = RequestOptions(
-            throttle=throttle if throttle >= 0 else None,
-            log_dirs_throttle=log_dir_throttle if plan.log_dirs and log_dir_throttle > 0 else None,
+    def _checked(self, plan: StockPlan, throttle: int, log_dir_throttle: int) -> CheckedSubmission:
+        """Check that a daemon would take a plan now."""
+        context, operator = self._context, self._operator
+        checked = cluster.check_plan(
+            context, operator, plan, throttle=throttle, log_dir_throttle=log_dir_throttle
         )
-        entries, named = plan.entries, plan.named_dirs
-        return cluster.submit_plan(self._context, self._operator, entries, named, options)
+        if not self._dry_run:
+            require_leader(operator)
+        return checked
 
     def _moves(self, plan: StockPlan) -> list[tuple[Placement, str | None, str | None]]:
         """Return each replica that is to be in a log directory, where it is, and moves to."""

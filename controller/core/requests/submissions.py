@@ -7,7 +7,7 @@ The codecs of their znodes are ``znodes.submissions`` and ``znodes.cancellations
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
@@ -151,3 +151,26 @@ class Cancellation:
     def request(self) -> RequestId:
         """The id under which its outcome is kept."""
         return RequestId(f"cancel-{self.czxid:016x}")
+
+
+def new_cancellation(  # noqa: PLR0913 - what a cancellation has before it is written
+    *,
+    requests: Iterable[RequestId] = (),
+    topics: Iterable[str] = (),
+    partitions: Iterable[TopicPartition] = (),
+    scope: CancelScope = CancelScope.IN_FLIGHT,
+    reason: str = "",
+    requested_by: str = "",
+) -> Cancellation:
+    """Return a cancellation to be written; its version, czxid and time have no meaning yet."""
+    return Cancellation(
+        ZkVersion(0),
+        UNASKED,
+        0,
+        frozenset(requests),
+        frozenset(topics),
+        frozenset(partitions),
+        scope,
+        reason,
+        requested_by,
+    )

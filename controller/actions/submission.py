@@ -1,0 +1,126 @@
+"""
+Submit a plan: as a request, by the legacy route, or to the queue.
+
+Only a plan that was checked here can be written. The daemon decides about its entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import assert_never
+
+from controller.core.model import Route
+from controller.core.requests.acceptance import legacy_request_id
+from controller.core.requests.queue_draining import queue_request_id
+from controller.core.requests.submissions import RequestOptions
+from controller.errors import ReassignmentConflictError
+from controller.previews.access import Inquiry
+from controller.previews.dry_run import DryRun, dry_run
+from controller.previews.plan_files import Plan, PlanFile, check_basis
+from controller.previews.validation import since_words
+from controller.zk.operator_client import OperatorClient
+from controller.zk.request_writes import WrittenRequest, check_options
+from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, QUEUE
+
+
+class Way(StrEnum):
+    """The way in which a plan is submitted."""
+
+    REQUEST = "request"
+    LEGACY = "legacy"
+    """As ``/admin/reassign_partitions``."""
+    ADDITIONAL = "additional"
+    """Added to ``/admin/reassign_partitions``."""
+    QUEUE = "queue"
+
+    @property
+    def route(self) -> Route | None:
+        """The route of the entries; those of the queue supersede requests of any route."""
+        match self:
+            case Way.REQUEST:
+                return Route.REQUEST
+            case Way.LEGACY | Way.ADDITIONAL:
+                return Route.LEGACY
+            case Way.QUEUE:
+                return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSubmission:
+    """A plan, with everything that its submission says of it."""
+
+    plan: PlanFile
+    way: Way = Way.REQUEST
+    options: RequestOptions = field(default_factory=RequestOptions)
+    """Of a request; other ways have none."""
+    expected: Plan | None = None
+    """The replicas of each partition for which the plan was approved."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSubmission:
+    """A submission that ``check`` found possible."""
+
+    wanted: PlanSubmission
+
+    def dry_run(self, operator: OperatorClient, ask: Inquiry) -> DryRun:
+        """Find what it would do."""
+        wanted = self.wanted
+        return dry_run(operator, wanted.plan, wanted.way.route, wanted.options, ask)
+
+    def write(self, operator: OperatorClient) -> WrittenRequest:
+        """
+        Write it; an error after which something may have been written has a note.
+
+        Raises:
+            InvalidInputError: the plan is too large for one znode, if the way permits no more.
+            ReassignmentConflictError: others were faster.
+
+        """
+        wanted, writes = self.wanted, operator.writes
+        entries, log_dirs = wanted.plan.entries, wanted.plan.log_dirs
+        match wanted.way:
+            case Way.REQUEST:
+                return writes.submit_plan(
+                    entries, wanted.options, expected=wanted.expected, log_dirs=log_dirs
+                )
+            case Way.LEGACY:
+                return WrittenRequest(legacy_request_id(writes.create_plan(entries, log_dirs)))
+            case Way.ADDITIONAL:
+                return WrittenRequest(legacy_request_id(writes.extend_plan(entries, log_dirs)))
+            case Way.QUEUE:
+                return WrittenRequest(queue_request_id(writes.create_queue(entries, log_dirs)))
+            case unknown:
+                assert_never(unknown)
+
+
+def check(operator: OperatorClient, wanted: PlanSubmission) -> CheckedSubmission:
+    """
+    Check that a plan can be submitted now.
+
+    Raises:
+        InvalidInputError: an option is not valid, or the plan was made for another cluster.
+        ReassignmentConflictError: new reassignments are disabled, the partitions have changed
+            since the plan was made, or a plan or a queue is in progress.
+
+    """
+    check_options(wanted.options)
+    check_basis(operator, wanted.plan)
+    switch = operator.requests.kill_switch()
+    if switch is not None:
+        raise ReassignmentConflictError(
+            f"new reassignments are disabled since {since_words(switch)} ({KILL_SWITCH} exists; "
+            f"`reassigner enable` deletes it)"
+        )
+    if wanted.way is Way.LEGACY and operator.requests.plan() is not None:
+        raise ReassignmentConflictError(
+            f"{LEGACY_PLAN} exists already: a plan is in progress. Wait for its end, or add to "
+            "it with --additional"
+        )
+    if wanted.way is Way.QUEUE and operator.requests.queue() is not None:
+        raise ReassignmentConflictError(
+            f"{QUEUE} exists already: wait until its entries have started, or see "
+            "`reassigner queue list`"
+        )
+    return CheckedSubmission(wanted)
