@@ -97,7 +97,11 @@ def test_answer_is_read_as_meant(
     """Every field has its value, and no byte is left over."""
     answer, meant = endpoint_frames.answer(key, version, is_full=is_full)
     header = codec.RequestHeader(key, version, CORRELATION, "1")
-    frame = codec.encode(header, answer) if answer else codec.api_versions_response(header)
+    frame = (
+        codec.encode(header, answer)
+        if answer
+        else codec.api_versions_response(header, codec.ADVERTISED)
+    )
     read = gate(release).read_response(key, version, CORRELATION, frame[4:])
     assert int.from_bytes(frame[:4]) == len(frame) - 4
     assert of_today(read) == meant
@@ -105,7 +109,9 @@ def test_answer_is_read_as_meant(
 
 def test_newer_api_versions_is_refused_so_that_the_broker_asks_again(gate: Gate) -> None:
     """Brokers of 3.9 begin with version 4, which is not served (KIP-511)."""
-    frame = codec.api_versions_response(codec.RequestHeader(18, 4, CORRELATION, "1"))
+    frame = codec.api_versions_response(
+        codec.RequestHeader(18, 4, CORRELATION, "1"), codec.ADVERTISED
+    )
     assert gate("3.9.1").read_response(18, 4, CORRELATION, frame[4:]) == {
         "errorCode": 35,
         "apiKeys": [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}],

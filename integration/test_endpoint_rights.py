@@ -26,7 +26,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from controller.brokers.messages import frame_of
-from controller.endpoint import broker_service, codec, relayed_frames
+from controller.endpoint import codec, relayed_frames
 from controller.endpoint.messages import AlterPartitionRequest, ControlledShutdownRequest
 from controller.endpoint.relay import framed
 from controller.kafka_errors import NOT_CONTROLLER
@@ -104,7 +104,7 @@ class Strangers:
         except OSError:
             self.errors[header.api_key, 0] += 1
             raise
-        is_brokers = header.api_key in broker_service.VERSIONS
+        is_brokers = header.api_key in codec.OF_BROKERS
         error_of = relayed_frames.error_for_broker if is_brokers else relayed_frames.first_error
         self.errors[header.api_key, error_of(header, answer) or 0] += 1
 

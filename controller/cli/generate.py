@@ -182,7 +182,7 @@ def _sizes(
     answers = context.ask_brokers(settings, operator.cluster.brokers().values(), ())
     for line in proposal.silence_lines(answers):
         print_note(line)
-    return proposal.sizes_of(answers)
+    return proposal.sizes_of(answers.disks)
 
 
 def _listed(text: str) -> list[BrokerId]:

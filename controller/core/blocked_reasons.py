@@ -9,7 +9,8 @@ reason, which is found here. For reporting only: no decision depends on it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from enum import Enum, auto
+from typing import Final, assert_never
 
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.pacing import holds, limits_in_force
@@ -23,21 +24,58 @@ COPYING: Final = "copying"
 """
 The state of a partition whose new replicas are not in sync yet and that has no other obstacle.
 """
-IN_TURN = frozenset(
-    {
-        BlockedBy.LIMIT,
-        BlockedBy.LEADER_MOVES,
-        BlockedBy.DRAINING,
-        BlockedBy.KILL_SWITCH,
-        BlockedBy.PAUSED,
-        BlockedBy.WINDOW,
-        BlockedBy.INCOMPLETE,
-    }
-)
-"""Limits and wishes of operators: a partition with such a reason is not stalled."""
 
-PASSING: Final = frozenset({BlockedBy.THROTTLE, BlockedBy.DISK_UNKNOWN})
-"""Reasons that the daemon itself ends soon: a throttle is written, sizes are measured."""
+
+class ReasonKind(Enum):
+    """What has to happen before a partition with a reason continues."""
+
+    IN_TURN = auto()
+    """Limits and wishes of operators: a partition with such a reason is not stalled."""
+    PASSING = auto()
+    """The daemon itself ends it soon: a throttle is written, sizes are measured."""
+    OBSTACLE = auto()
+    """Something else has to change: a partition that waits for it too long is stalled."""
+
+
+def kind_of(by: BlockedBy) -> ReasonKind:
+    """Return the kind of a reason."""
+    match by:
+        case (
+            BlockedBy.LIMIT
+            | BlockedBy.LEADER_MOVES
+            | BlockedBy.DRAINING
+            | BlockedBy.KILL_SWITCH
+            | BlockedBy.PAUSED
+            | BlockedBy.WINDOW
+            | BlockedBy.INCOMPLETE
+        ):
+            return ReasonKind.IN_TURN
+        case BlockedBy.THROTTLE | BlockedBy.DISK_UNKNOWN:
+            return ReasonKind.PASSING
+        case (
+            BlockedBy.CONFIG_UNKNOWN
+            | BlockedBy.STATE_UNKNOWN
+            | BlockedBy.NO_LEADER
+            | BlockedBy.REPLICA_NOT_IN_ISR
+            | BlockedBy.BROKER_DEAD
+            | BlockedBy.MIN_ISR
+            | BlockedBy.LEADER_ACK
+            | BlockedBy.STOP_REPLICA_ACK
+            | BlockedBy.TOPIC_DELETION
+            | BlockedBy.DISK_FULL
+            | BlockedBy.LOG_DIR
+            | BlockedBy.CLUSTER_HEALTH
+            | BlockedBy.CONTROLLER_ROLE
+            | BlockedBy.CONTROLLER_ANSWER
+            | BlockedBy.WRITE_REFUSED
+            | BlockedBy.FOREIGN_MOVES
+        ):
+            return ReasonKind.OBSTACLE
+        case unknown:
+            assert_never(unknown)
+
+
+IN_TURN: Final = frozenset(by for by in BlockedBy if kind_of(by) is ReasonKind.IN_TURN)
 
 
 class BlockedReasons:
@@ -60,7 +98,7 @@ class BlockedReasons:
         if held is not None:
             return held
         # Beyond the limit, partitions are not examined again when this has ended.
-        if blocked is None or blocked.by in IN_TURN or blocked.by in PASSING:
+        if blocked is None or kind_of(blocked.by) is not ReasonKind.OBSTACLE:
             return self.common or blocked
         return blocked
 

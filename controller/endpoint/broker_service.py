@@ -21,12 +21,8 @@ from controller.endpoint.tickets import Tickets
 from controller.errors import RemoteProtocolError
 from controller.kafka_errors import NOT_CONTROLLER
 
-VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
-    key: codec.ADVERTISED[key]
-    for key in (ApiKey.ControlledShutdown, ApiKey.AlterPartition, ApiKey.AllocateProducerIds)
-}
-"""The requests that brokers send to their controller."""
-
+REQUESTS: Final = tuple(ApiKey(key).name for key in codec.OF_BROKERS)
+"""Requests by which the metrics count."""
 RESULTS: Final[Mapping[int, str]] = {
     kafka_errors.NONE: "answered",
     kafka_errors.NOT_CONTROLLER: "not_controller",
@@ -47,7 +43,7 @@ class AskObserver(Protocol):
 class BrokerService:
     """Implements ``Service`` for the server."""
 
-    versions = VERSIONS
+    versions = codec.OF_BROKERS
 
     def __init__(self, tickets: Tickets, observer: AskObserver) -> None:
         """
@@ -79,7 +75,7 @@ class BrokerService:
 
         """
         answer = codec.refusal(header, NOT_CONTROLLER)
-        self._observer.endpoint_answered(ApiKey(header.api_key).name, RESULTS[NOT_CONTROLLER])
+        self._count(header, NOT_CONTROLLER)
         return answer
 
     async def answer_permitted(
@@ -98,6 +94,9 @@ class BrokerService:
         if isinstance(request, AlterPartition):
             peer.hold_decoded(len(request.changes) * PARTITION_BYTES)
         answer = await self._tickets.ask(request, permission)
-        result = RESULTS.get(answer.error, OTHER)
-        self._observer.endpoint_answered(ApiKey(header.api_key).name, result)
+        self._count(header, answer.error)
         return await self._thread.run(len(frame), partial(codec.encode, header, answer))
+
+    def _count(self, header: codec.RequestHeader, error: int) -> None:
+        name = ApiKey(header.api_key).name
+        self._observer.endpoint_answered(name, RESULTS.get(error, OTHER))

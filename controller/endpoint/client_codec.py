@@ -7,7 +7,7 @@ Requests are read as strictly as those of brokers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
@@ -30,24 +30,17 @@ from kafka.protocol.api_message import ApiMessage
 from controller.core.calls import client_requests
 from controller.core.calls.client_requests import ClientAnswer, ClientAsk, PartitionResult
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.endpoint.codec import RequestHeader, header_of, read_request, respond
-from controller.endpoint.strict_decoding import Fields, Folds, OversizedError
-from controller.errors import ProtocolError, RemoteProtocolError
-
-SERVED: Final[Mapping[int, tuple[int, int]]] = {
-    ApiKey.ElectLeaders: (0, 2),
-    ApiKey.AlterPartitionReassignments: (0, 0),
-    ApiKey.ListPartitionReassignments: (0, 0),
-}
-"""Lowest and highest version of what the daemon answers as the controller."""
-LOCAL: Final[Mapping[int, tuple[int, int]]] = {
-    ApiKey.ListGroups: (0, 5),
-    ApiKey.DescribeConfigs: (1, 4),
-    ApiKey.DescribeLogDirs: (0, 4),
-    ApiKey.IncrementalAlterConfigs: (0, 1),
-    ApiKey.ListTransactions: (0, 1),
-}
-"""The same for what concerns the daemon as an entry in the list of brokers."""
+from controller.endpoint.codec import (
+    ReadableRequest,
+    RequestHeader,
+    ServedRequest,
+    encode_by,
+    header_of,
+    read_request,
+    respond,
+)
+from controller.endpoint.strict_decoding import Fields, OversizedError
+from controller.errors import RemoteProtocolError
 
 _FIRST_WITH_ERROR: Final = 1
 """The first version of ElectLeaders with an error of the whole request in the answer."""
@@ -78,10 +71,11 @@ def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk | None]:
 
     """
     try:
-        header, body = read_request(frame, _REQUESTS, SERVED, _FOLDS)
+        header, body = read_request(frame, REQUESTS)
     except OversizedError:
         return header_of(frame), None
-    return header, _ASKS[header.api_key](body, client)
+    found: ClientAsk = REQUESTS[header.api_key].value_of(body, client)
+    return header, found
 
 
 def _elect_leaders(body: Fields, _client: str) -> client_requests.ElectLeaders:
@@ -111,11 +105,6 @@ def _target(row: Fields) -> tuple[int, Replicas | None]:
     return row["partition_index"], None if replicas is None else tuple(map(BrokerId, replicas))
 
 
-_FOLDS: Final[Mapping[int, Folds]] = {
-    ApiKey.AlterPartitionReassignments: (("partitions", _target),)
-}
-
-
 def _list(body: Fields, _client: str) -> client_requests.ListReassignments:
     named = _partitions(body["topics"], "name", "partition_indexes")
     return client_requests.ListReassignments(None if named is None else frozenset(named))
@@ -134,18 +123,6 @@ def _partitions(
 def _timeout_s(body: Fields) -> float:
     timeout_ms: int = body["timeout_ms"]
     return min(max(timeout_ms, 0) / 1000, TIMEOUT_MAX_S)
-
-
-_REQUESTS: Final[Mapping[int, Any]] = {
-    ApiKey.ElectLeaders: ElectLeadersRequest,
-    ApiKey.AlterPartitionReassignments: AlterPartitionReassignmentsRequest,
-    ApiKey.ListPartitionReassignments: ListPartitionReassignmentsRequest,
-}
-_ASKS: Final[Mapping[int, Callable[[Fields, str], ClientAsk]]] = {
-    ApiKey.ElectLeaders: _elect_leaders,
-    ApiKey.AlterPartitionReassignments: _alter,
-    ApiKey.ListPartitionReassignments: _list,
-}
 
 
 def partitions_of(asked: ClientAsk) -> int:
@@ -168,10 +145,7 @@ def encode(header: RequestHeader, answer: ClientAnswer) -> bytes:
         ProtocolError: the answer is not one to this request, or a value does not fit its field.
 
     """
-    wanted, message_of = _ANSWERS.get(header.api_key, (None, None))
-    if message_of is None or type(answer) is not wanted:
-        raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
-    return respond(header, message_of(header.version, answer))
+    return encode_by(REQUESTS, header, answer)
 
 
 def refusal(header: RequestHeader, error: int) -> bytes:
@@ -184,8 +158,7 @@ def refusal(header: RequestHeader, error: int) -> bytes:
     """
     if header.api_key == ApiKey.ElectLeaders and header.version < _FIRST_WITH_ERROR:
         raise RemoteProtocolError("an election of too many partitions")
-    wanted, _ = _ANSWERS[header.api_key]
-    return encode(header, wanted(error))
+    return encode(header, REQUESTS[header.api_key].answer(error))
 
 
 def results_of(answer: ClientAnswer) -> int:
@@ -234,11 +207,33 @@ def _results(results: Iterable[PartitionResult]) -> list[tuple[str, list[tuple[A
     return list(topics.items())
 
 
-_ANSWERS: Final[Mapping[int, tuple[type[Any], Callable[[int, Any], ApiMessage]]]] = {
-    ApiKey.ElectLeaders: (client_requests.ElectLeadersResponse, _elected),
-    ApiKey.AlterPartitionReassignments: (client_requests.AlterReassignmentsResponse, _altered),
-    ApiKey.ListPartitionReassignments: (client_requests.ListReassignmentsResponse, _listed),
+REQUESTS: Final[Mapping[int, ServedRequest]] = {
+    ApiKey.ElectLeaders: ServedRequest(
+        versions=(0, 2),
+        message=ElectLeadersRequest,
+        value_of=_elect_leaders,
+        answer=client_requests.ElectLeadersResponse,
+        message_of=_elected,
+    ),
+    ApiKey.AlterPartitionReassignments: ServedRequest(
+        versions=(0, 0),
+        message=AlterPartitionReassignmentsRequest,
+        folds=(("partitions", _target),),
+        value_of=_alter,
+        answer=client_requests.AlterReassignmentsResponse,
+        message_of=_altered,
+    ),
+    ApiKey.ListPartitionReassignments: ServedRequest(
+        versions=(0, 0),
+        message=ListPartitionReassignmentsRequest,
+        value_of=_list,
+        answer=client_requests.ListReassignmentsResponse,
+        message_of=_listed,
+    ),
 }
+"""What the daemon answers as the controller, by API key."""
+SERVED: Final[Mapping[int, tuple[int, int]]] = {k: r.versions for k, r in REQUESTS.items()}
+"""Lowest and highest version of those."""
 
 
 # --- answers as an entry in the list of brokers --------------------------------------------------
@@ -255,56 +250,78 @@ def local_answer(header: RequestHeader, frame: bytes, own_id: int) -> bytes | No
         RemoteProtocolError: it is malformed.
 
     """
-    lowest, highest = LOCAL.get(header.api_key, (0, -1))
-    if not lowest <= header.version <= highest:
+    known = _ENTRY_REQUESTS.get(header.api_key)
+    if known is None or not known.versions[0] <= header.version <= known.versions[1]:
         return None
-    version = header.version
-    match header.api_key:
-        case ApiKey.ListGroups:
-            nothing = ListGroupsResponse(
-                version=version, throttle_time_ms=0, error_code=0, groups=[]
-            )
-        case ApiKey.DescribeLogDirs:
-            # Version 0 is laid out as version 1.
-            nothing = DescribeLogDirsResponse(
-                version=max(version, 1), throttle_time_ms=0, error_code=0, results=[]
-            )
-        case ApiKey.ListTransactions:
-            nothing = ListTransactionsResponse(
-                version=version,
-                throttle_time_ms=0,
-                error_code=0,
-                unknown_state_filters=[],
-                transaction_states=[],
-            )
-        case _:
-            return _own_settings(header, frame, own_id)
-    return respond(header, nothing)
+    answer = known.answer_to(header, frame, own_id)
+    return None if answer is None else respond(header, answer)
 
 
-def _own_settings(header: RequestHeader, frame: bytes, own_id: int) -> bytes | None:
-    """Return that the daemon has no settings, and that changing them succeeds."""
-    _, body = read_request(frame, _SETTINGS, LOCAL)
+def _no_groups(header: RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
+    return ListGroupsResponse(version=header.version, throttle_time_ms=0, error_code=0, groups=[])
+
+
+def _no_log_dirs(header: RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
+    # Version 0 is laid out as version 1.
+    version = max(header.version, 1)
+    return DescribeLogDirsResponse(version=version, throttle_time_ms=0, error_code=0, results=[])
+
+
+def _no_transactions(header: RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
+    return ListTransactionsResponse(
+        version=header.version,
+        throttle_time_ms=0,
+        error_code=0,
+        unknown_state_filters=[],
+        transaction_states=[],
+    )
+
+
+def _own_resources(
+    header: RequestHeader, frame: bytes, own_id: int, message: type[ApiMessage]
+) -> list[tuple[int, str]]:
+    """Return the type and name of the resources, if all are the daemon as a broker."""
+    known = _ENTRY_REQUESTS[header.api_key]
+    readable = ReadableRequest(versions=known.versions, message=message)
+    _, body = read_request(frame, {header.api_key: readable})
     named = [(r["resource_type"], r["resource_name"]) for r in body["resources"]]
     ours = {(kind, str(own_id)) for kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER)}
-    if not named or not ours.issuperset(named):
+    return named if ours.issuperset(named) else []
+
+
+def _no_settings(header: RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
+    """Return that the daemon has no settings."""
+    named = _own_resources(header, frame, own_id, DescribeConfigsRequest)
+    if not named:
         return None
-    if header.api_key == ApiKey.DescribeConfigs:
-        answer: ApiMessage = DescribeConfigsResponse(
-            version=header.version,
-            throttle_time_ms=0,
-            results=[(0, None, kind, name, []) for kind, name in named],
-        )
-    else:
-        answer = IncrementalAlterConfigsResponse(
-            version=header.version,
-            throttle_time_ms=0,
-            responses=[(0, None, kind, name) for kind, name in named],
-        )
-    return respond(header, answer)
+    rows: list[object] = [(0, None, kind, name, []) for kind, name in named]
+    return DescribeConfigsResponse(version=header.version, throttle_time_ms=0, results=rows)
 
 
-_SETTINGS: Final[Mapping[int, Any]] = {
-    ApiKey.DescribeConfigs: DescribeConfigsRequest,
-    ApiKey.IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
+def _no_changes(header: RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
+    """Return that changing the settings of the daemon succeeds."""
+    named = _own_resources(header, frame, own_id, IncrementalAlterConfigsRequest)
+    if not named:
+        return None
+    rows = [(0, None, kind, name) for kind, name in named]
+    return IncrementalAlterConfigsResponse(
+        version=header.version, throttle_time_ms=0, responses=rows
+    )
+
+
+class _EntryRequest(NamedTuple):
+    """A kind of request that concerns the daemon as an entry in the list of brokers."""
+
+    versions: tuple[int, int]
+    answer_to: Callable[[RequestHeader, bytes, int], ApiMessage | None]
+
+
+_ENTRY_REQUESTS: Final[Mapping[int, _EntryRequest]] = {
+    ApiKey.ListGroups: _EntryRequest((0, 5), _no_groups),
+    ApiKey.DescribeConfigs: _EntryRequest((1, 4), _no_settings),
+    ApiKey.DescribeLogDirs: _EntryRequest((0, 4), _no_log_dirs),
+    ApiKey.IncrementalAlterConfigs: _EntryRequest((0, 1), _no_changes),
+    ApiKey.ListTransactions: _EntryRequest((0, 1), _no_transactions),
 }
+LOCAL: Final[Mapping[int, tuple[int, int]]] = {k: r.versions for k, r in _ENTRY_REQUESTS.items()}
+"""Lowest and highest version of what concerns the daemon as an entry in the list of brokers."""

@@ -43,7 +43,7 @@ from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Answer, Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
 from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.endpoint.tickets import Tickets
-from controller.endpoint.topic_codec import TOPICS_SERVED, TopicsWanted
+from controller.endpoint.topic_codec import ALTER, TOPIC_REQUESTS, TopicsWanted
 from controller.endpoint.topic_service import TopicService
 from controller.errors import RemoteProtocolError
 from controller.kafka_errors import (
@@ -80,11 +80,9 @@ _NO_CONTROLLER: Final = -1
 
 
 CEDABLE: Final[Mapping[int, int]] = {
-    ApiKey.CreateTopics: relayed_frames.CREATE,
-    ApiKey.DeleteTopics: relayed_frames.DELETE,
-    ApiKey.CreatePartitions: relayed_frames.ALTER,
-    ApiKey.AlterUserScramCredentials: relayed_frames.ALTER,
-    ApiKey.UpdateFeatures: relayed_frames.ALTER,
+    **{key: request.operation for key, request in TOPIC_REQUESTS.items()},
+    ApiKey.AlterUserScramCredentials: ALTER,
+    ApiKey.UpdateFeatures: ALTER,
 }
 """
 Requests for which the role may be given back, so that a broker carries them out.
@@ -276,10 +274,10 @@ class ClientService:
         """
         if len(frame) > SMALL_FRAME:
             seen = await self._look(upstream)
-            enough = {CEDABLE[header.api_key], relayed_frames.ALTER}
+            enough = {CEDABLE[header.api_key], ALTER}
             if enough.isdisjoint(seen.cluster or ()):
                 return None, seen
-        if header.api_key in TOPICS_SERVED:
+        if header.api_key in TOPIC_REQUESTS:
             peer.hold_decoded(len(frame) * TOPICS_FACTOR)
         wanted = await self._topics.decode(header, frame)
         names = () if wanted is None else self._topics.names(wanted)

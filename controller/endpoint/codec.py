@@ -14,7 +14,7 @@ import struct
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.api_key import ApiKey
@@ -35,21 +35,6 @@ from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
 from controller.errors import ProtocolError, RemoteProtocolError
 from controller.kafka_errors import NONE, UNSUPPORTED_VERSION
 
-ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
-    ApiKey.ControlledShutdown: (1, 3),
-    ApiKey.SaslHandshake: (0, 1),
-    ApiKey.ApiVersions: (0, 3),
-    ApiKey.SaslAuthenticate: (0, 2),
-    ApiKey.AlterPartition: (0, 3),
-    ApiKey.AllocateProducerIds: (0, 0),
-}
-"""
-Lowest and highest version by API key.
-
-What brokers of 2.3 to 3.9 send; ControlledShutdown v0 has a header of its own. AllocateProducerIds
-stays in the list: a broker of 3.6+ that misses it allocates no more ids until it restarts.
-"""
-
 FRAME_MAX: Final = 16 * 1024 * 1024
 """The longest request in bytes: an AlterPartition v3 of 200,000 partitions is shorter."""
 
@@ -57,7 +42,32 @@ _FIRST_BY_TOPIC_ID: Final = 2
 """The first version of AlterPartition that names topics by id (KIP-841)."""
 _HEADER_NUMBERS: Final = (struct.Struct(">h"), struct.Struct(">h"), struct.Struct(">i"))
 _NO_ID: Final = bytes(16)
-_NO_FOLDS: Final[Mapping[int, Folds]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableRequest:
+    """A kind of request, as far as it is read."""
+
+    versions: tuple[int, int]
+    """The lowest and the highest."""
+    message: Any
+    """The class of the message."""
+    folds: Folds = ()
+    """What becomes of elements of arrays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedRequest(ReadableRequest):
+    """A kind of request with everything that reads it and writes its answer."""
+
+    value_of: Callable[..., Any]
+    """Returns the value of a request."""
+    answer: type[Any]
+    """The class of its answer."""
+    message_of: Callable[[int, Any], ApiMessage]
+    """Returns the message of an answer in a version."""
+    is_of_brokers: bool = False
+    """Whether brokers send it to their controller; an answer to it can be an error alone."""
 
 
 class RequestHeader(NamedTuple):
@@ -106,6 +116,7 @@ class SaslAuthenticateAnswer:
     auth_bytes: bytes = field(repr=False)
 
 
+Kind = TypeVar("Kind", bound=ReadableRequest)
 Request = ApiVersions | SaslHandshake | SaslAuthenticate | broker_requests.BrokerAsk
 Answer = SaslHandshakeAnswer | SaslAuthenticateAnswer | broker_requests.BrokerAnswer
 
@@ -145,37 +156,34 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
         RemoteProtocolError: it is malformed, or not one of ``ADVERTISED``.
     """
     header, _ = _opened(frame)
-    if header.api_key == ApiKey.ApiVersions and header.version > ADVERTISED[ApiKey.ApiVersions][1]:
+    if header.api_key == ApiKey.ApiVersions:
+        if header.version <= API_VERSIONS_REQUEST.versions[1]:
+            read_request(frame, {ApiKey.ApiVersions: API_VERSIONS_REQUEST})
         return header, ApiVersions()
-    header, body = read_request(frame, _MESSAGES, ADVERTISED, _FOLDS)
-    return header, _VALUES[header.api_key](header.version, body)
+    header, body = read_request(frame, REQUESTS)
+    found: Request = REQUESTS[header.api_key].value_of(header.version, body)
+    return header, found
 
 
 def read_request(
-    frame: bytes,
-    schemas: Mapping[int, Any],
-    offered: Mapping[int, tuple[int, int]],
-    folds: Mapping[int, Folds] = _NO_FOLDS,
+    frame: bytes, requests: Mapping[int, ReadableRequest]
 ) -> tuple[RequestHeader, Fields]:
     """
     Read a request by the schema of its message.
 
     Args:
         frame: Header and body, without the length in front of them.
-        schemas: The class of the message by API key.
-        offered: Lowest and highest version by API key.
-        folds: What becomes of elements of arrays, by API key.
+        requests: The kinds that are read, by API key.
 
     Raises:
         RemoteProtocolError: it is malformed, or not one of those.
 
     """
     header, cursor = _opened(frame)
-    _check_version(header, offered)
-    if schemas[header.api_key].flexible_version_q(header.version):
+    known = _served(header, requests)
+    if known.message.flexible_version_q(header.version):
         cursor.skip_tagged_fields()
-    read = reader_of(schemas[header.api_key], header.version, folds.get(header.api_key, ()))
-    body = read(cursor)
+    body = reader_of(known.message, header.version, known.folds)(cursor)
     cursor.expect_end()
     return header, body
 
@@ -188,14 +196,11 @@ def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
     return _header(cursor), cursor
 
 
-def _check_version(header: RequestHeader, offered: Mapping[int, tuple[int, int]]) -> None:
-    lowest, highest = offered.get(header.api_key, (0, -1))
-    if not lowest <= header.version <= highest:
+def _served(header: RequestHeader, requests: Mapping[int, Kind]) -> Kind:
+    found = requests.get(header.api_key)
+    if found is None or not found.versions[0] <= header.version <= found.versions[1]:
         raise RemoteProtocolError(f"API key {header.api_key} v{header.version} is not served")
-
-
-def _api_versions(_version: int, _body: Fields) -> ApiVersions:
-    return ApiVersions()
+    return found
 
 
 def _sasl_handshake(_version: int, body: Fields) -> SaslHandshake:
@@ -250,11 +255,6 @@ def _member(row: Fields) -> int:
     return found
 
 
-_FOLDS: Final[Mapping[int, Folds]] = {
-    ApiKey.AlterPartition: (("partitions", _change), ("new_isr_with_epochs", _member))
-}
-
-
 def _topic_id(topic: Fields) -> str | None:
     if "topic_id" not in topic:
         return None
@@ -277,30 +277,10 @@ def _allocate_producer_ids(_version: int, body: Fields) -> broker_requests.Alloc
     )
 
 
-_MESSAGES: Final[Mapping[int, Any]] = {
-    ApiKey.ControlledShutdown: messages.ControlledShutdownRequest,
-    ApiKey.SaslHandshake: SaslHandshakeRequest,
-    ApiKey.ApiVersions: ApiVersionsRequest,
-    ApiKey.SaslAuthenticate: SaslAuthenticateRequest,
-    ApiKey.AlterPartition: messages.AlterPartitionRequest,
-    ApiKey.AllocateProducerIds: messages.AllocateProducerIdsRequest,
-}
-_VALUES: Final[Mapping[int, Callable[[int, Fields], Request]]] = {
-    ApiKey.ControlledShutdown: _controlled_shutdown,
-    ApiKey.SaslHandshake: _sasl_handshake,
-    ApiKey.ApiVersions: _api_versions,
-    ApiKey.SaslAuthenticate: _sasl_authenticate,
-    ApiKey.AlterPartition: _alter_partition,
-    ApiKey.AllocateProducerIds: _allocate_producer_ids,
-}
-
-
 # --- answers -------------------------------------------------------------------------------------
 
 
-def api_versions_response(
-    header: RequestHeader, served: Mapping[int, tuple[int, int]] = ADVERTISED
-) -> bytes:
+def api_versions_response(header: RequestHeader, served: Mapping[int, tuple[int, int]]) -> bytes:
     """
     Return the frame of the answer to an ApiVersions.
 
@@ -313,7 +293,7 @@ def api_versions_response(
     """
     version = header.version
     error, keys = NONE, sorted(served)
-    if version > ADVERTISED[ApiKey.ApiVersions][1]:
+    if version > API_VERSIONS_REQUEST.versions[1]:
         version, error, keys = 0, UNSUPPORTED_VERSION, [ApiKey.ApiVersions]
     body = ApiVersionsResponse(
         version=version, error_code=error, api_keys=[(key, *served[key]) for key in keys]
@@ -333,10 +313,23 @@ def encode(header: RequestHeader, answer: Answer) -> bytes:
     Raises:
         ProtocolError: the answer is not one to this request, or a value does not fit its field.
     """
-    wanted, message_of = _ANSWERS.get(header.api_key, (None, None))
-    if message_of is None or type(answer) is not wanted:
+    return encode_by(REQUESTS, header, answer)
+
+
+def encode_by(
+    requests: Mapping[int, ServedRequest], header: RequestHeader, answer: object
+) -> bytes:
+    """
+    Return the frame of an answer to one of these requests, with the length in front of it.
+
+    Raises:
+        ProtocolError: the answer is not one to this request, or a value does not fit its field.
+
+    """
+    known = requests.get(header.api_key)
+    if known is None or type(answer) is not known.answer:
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
-    return respond(header, message_of(header.version, answer))
+    return respond(header, known.message_of(header.version, answer))
 
 
 def respond(header: RequestHeader, body: ApiMessage) -> bytes:
@@ -368,10 +361,10 @@ def refusal(header: RequestHeader, error: int) -> bytes:
         RemoteProtocolError: it is no such request, or has a version that is not served.
 
     """
-    _check_version(header, ADVERTISED)
-    if header.api_key not in _REFUSALS:
+    known = _served(header, REQUESTS)
+    if not known.is_of_brokers:
         raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
-    return encode(header, _REFUSALS[header.api_key](error))
+    return encode(header, known.answer(error))
 
 
 def _sasl_handshake_response(version: int, answer: SaslHandshakeAnswer) -> ApiMessage:
@@ -431,18 +424,60 @@ def _producer_ids_response(version: int, answer: broker_requests.ProducerIdsResp
     )
 
 
-_ANSWERS: Final[Mapping[int, tuple[type[Any], Callable[[int, Any], ApiMessage]]]] = {
-    ApiKey.ControlledShutdown: (
-        broker_requests.ControlledShutdownResponse,
-        _controlled_shutdown_response,
+# --- the requests --------------------------------------------------------------------------------
+
+
+REQUESTS: Final[Mapping[int, ServedRequest]] = {
+    ApiKey.ControlledShutdown: ServedRequest(
+        # Version 0 has a header of its own.
+        versions=(1, 3),
+        message=messages.ControlledShutdownRequest,
+        value_of=_controlled_shutdown,
+        answer=broker_requests.ControlledShutdownResponse,
+        message_of=_controlled_shutdown_response,
+        is_of_brokers=True,
     ),
-    ApiKey.SaslHandshake: (SaslHandshakeAnswer, _sasl_handshake_response),
-    ApiKey.SaslAuthenticate: (SaslAuthenticateAnswer, _sasl_authenticate_response),
-    ApiKey.AlterPartition: (broker_requests.AlterPartitionResponse, _alter_partition_response),
-    ApiKey.AllocateProducerIds: (broker_requests.ProducerIdsResponse, _producer_ids_response),
+    ApiKey.SaslHandshake: ServedRequest(
+        versions=(0, 1),
+        message=SaslHandshakeRequest,
+        value_of=_sasl_handshake,
+        answer=SaslHandshakeAnswer,
+        message_of=_sasl_handshake_response,
+    ),
+    ApiKey.SaslAuthenticate: ServedRequest(
+        versions=(0, 2),
+        message=SaslAuthenticateRequest,
+        value_of=_sasl_authenticate,
+        answer=SaslAuthenticateAnswer,
+        message_of=_sasl_authenticate_response,
+    ),
+    ApiKey.AlterPartition: ServedRequest(
+        versions=(0, 3),
+        message=messages.AlterPartitionRequest,
+        folds=(("partitions", _change), ("new_isr_with_epochs", _member)),
+        value_of=_alter_partition,
+        answer=broker_requests.AlterPartitionResponse,
+        message_of=_alter_partition_response,
+        is_of_brokers=True,
+    ),
+    # It stays in the list: a broker of 3.6+ that misses it allocates no more ids until it restarts.
+    ApiKey.AllocateProducerIds: ServedRequest(
+        versions=(0, 0),
+        message=messages.AllocateProducerIdsRequest,
+        value_of=_allocate_producer_ids,
+        answer=broker_requests.ProducerIdsResponse,
+        message_of=_producer_ids_response,
+        is_of_brokers=True,
+    ),
 }
-_REFUSALS: Final[Mapping[int, Callable[[int], broker_requests.BrokerAnswer]]] = {
-    ApiKey.ControlledShutdown: broker_requests.ControlledShutdownResponse,
-    ApiKey.AlterPartition: broker_requests.AlterPartitionResponse,
-    ApiKey.AllocateProducerIds: broker_requests.ProducerIdsResponse,
+"""By API key; the versions are those that brokers of 2.3 to 3.9 send."""
+API_VERSIONS_REQUEST: Final = ReadableRequest(versions=(0, 3), message=ApiVersionsRequest)
+ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
+    ApiKey.ApiVersions: API_VERSIONS_REQUEST.versions,
+    **{key: request.versions for key, request in REQUESTS.items()},
 }
+"""Lowest and highest version by API key."""
+OF_BROKERS: Final[Mapping[int, tuple[int, int]]] = {
+    key: request.versions for key, request in REQUESTS.items() if request.is_of_brokers
+}
+"""The same for the requests of brokers to their controller."""

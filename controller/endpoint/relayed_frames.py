@@ -27,7 +27,7 @@ from controller.endpoint.codec import (
     RequestHeader,
 )
 from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
-from controller.endpoint.topic_codec import TOPICS_SERVED
+from controller.endpoint.topic_codec import CREATE, TOPICS_SERVED
 from controller.errors import ProtocolError
 from controller.kafka_errors import TOPIC_AUTHORIZATION_FAILED
 
@@ -175,12 +175,6 @@ METADATA_VERSION: Final = 8
 """Brokers of 2.3 to 3.9 have it; versions 8 to 10 list what a client may do on the cluster."""
 OWN_CORRELATION: Final = 0x72656C61
 """Of a request in the name of a client, which has no other in flight then."""
-
-
-CREATE: Final = 5
-DELETE: Final = 6
-ALTER: Final = 7
-"""Operations (``AclOperation``)."""
 
 
 class SeenController(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -32,16 +32,40 @@ from controller.core.calls.topic_requests import (
     TopicResult,
 )
 from controller.core.model import BrokerId, Replicas
-from controller.endpoint.codec import RequestHeader, id_of, read_request, respond
+from controller.endpoint.codec import ReadableRequest, RequestHeader, id_of, read_request, respond
 from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError, RemoteProtocolError
 
-TOPICS_SERVED: Final[Mapping[int, tuple[int, int]]] = {
-    ApiKey.CreateTopics: (0, 7),
-    ApiKey.DeleteTopics: (0, 6),
-    ApiKey.CreatePartitions: (0, 3),
+CREATE: Final = 5
+DELETE: Final = 6
+ALTER: Final = 7
+"""Operations (``AclOperation``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRequest(ReadableRequest):
+    """A kind of request about topics."""
+
+    operation: int
+    """The operation that it needs on the cluster or on the topic."""
+
+
+TOPIC_REQUESTS: Final[Mapping[int, TopicRequest]] = {
+    ApiKey.CreateTopics: TopicRequest(
+        versions=(0, 7), message=CreateTopicsRequest, operation=CREATE
+    ),
+    ApiKey.DeleteTopics: TopicRequest(
+        versions=(0, 6), message=DeleteTopicsRequest, operation=DELETE
+    ),
+    ApiKey.CreatePartitions: TopicRequest(
+        versions=(0, 3), message=CreatePartitionsRequest, operation=ALTER
+    ),
 }
-"""Lowest and highest version of what the daemon answers: all that brokers of 2.3 to 3.9 have."""
+"""What the daemon answers, in all versions that brokers of 2.3 to 3.9 have; by API key."""
+TOPICS_SERVED: Final[Mapping[int, tuple[int, int]]] = {
+    key: request.versions for key, request in TOPIC_REQUESTS.items()
+}
+"""Lowest and highest version of those."""
 FIRST_WITH_CONFIGS: Final = 5
 """The first version of CreateTopics whose answer has the settings of the topic (KIP-525)."""
 TOPICS_FRAME_MAX: Final = 1024 * 1024
@@ -98,7 +122,7 @@ def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
     """
     if len(frame) > TOPICS_FRAME_MAX:
         raise RemoteProtocolError(f"a request for topics of {len(frame)} bytes")
-    header, body = read_request(frame, _REQUESTS, TOPICS_SERVED)
+    header, body = read_request(frame, TOPIC_REQUESTS)
     if header.api_key == ApiKey.DeleteTopics:
         return header, TopicsWanted((), (), body["timeout_ms"] / 1000, deleted=_deleted(body))
     is_new = header.api_key == ApiKey.CreateTopics
@@ -136,13 +160,6 @@ def _deleted(body: Fields) -> tuple[NamedTopic, ...]:
 
 def _ids(row: Fields) -> Replicas:
     return tuple(map(BrokerId, row["broker_ids"]))
-
-
-_REQUESTS: Final[Mapping[int, Any]] = {
-    ApiKey.CreateTopics: CreateTopicsRequest,
-    ApiKey.DeleteTopics: DeleteTopicsRequest,
-    ApiKey.CreatePartitions: CreatePartitionsRequest,
-}
 
 
 def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> bytes:

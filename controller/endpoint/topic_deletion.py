@@ -185,7 +185,7 @@ class TopicDeletion:
         shown = NamedTopic(name, topic.topic_id)
         if name is None or name in seen.hidden:
             return DeletionResult(shown, TOPIC_AUTHORIZATION_FAILED)
-        is_permitted = seen.permits(name, relayed_frames.DELETE)
+        is_permitted = seen.permits(name, topic_codec.DELETE)
         if is_permitted is None:
             raise RightsUnknownError(name)
         return DeletionResult(shown, NONE if is_permitted else TOPIC_AUTHORIZATION_FAILED)

@@ -212,7 +212,7 @@ class TopicService:
     ) -> tuple[bytes, int] | None:
         """Answer a CreateTopics or CreatePartitions."""
         is_new = header.api_key == ApiKey.CreateTopics
-        operation = relayed_frames.CREATE if is_new else relayed_frames.ALTER
+        operation = topic_codec.CREATE if is_new else topic_codec.ALTER
         allowed = {name: seen.permits(name, operation) for name in wanted.names}
         if None in allowed.values() and True not in allowed.values():
             return None

@@ -21,6 +21,7 @@ from controller.planning.copy_schedule import Limits, Move
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
 from controller.previews.access import Inquiry
 from controller.previews.entries import Entry
+from controller.previews.proposal import sizes_of
 from controller.previews.validation import factor_lines
 from controller.units import ids, show_duration
 from controller.zk.operator_client import OperatorClient
@@ -76,11 +77,11 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     asked = [brokers[b] for b in sorted(concerned & brokers.keys())]
     read = ask.log_dirs(asked) if asked else {}
     began = ask.now()
-    sizes = _sizes(read)
+    sizes = sizes_of(read)
     growth: dict[TopicPartition, float] = {}
     if any(sizes.get(e.partition) for e in changing):
         ask.sleep(max(0.0, GROWTH_AFTER_S - (ask.now() - began)))
-        later = _sizes(ask.log_dirs(asked))
+        later = sizes_of(ask.log_dirs(asked))
         elapsed = max(GROWTH_AFTER_S, ask.now() - began)
         growth = {p: max(0, later.get(p, s) - s) / elapsed for p, s in sizes.items()}
     found = (
@@ -141,16 +142,6 @@ def _changes(entry: Entry) -> bool:
 def _present(entry: Entry) -> model.Replicas:
     """Return the replicas from which an entry begins: a copy in progress is none yet."""
     return () if entry.assignment is None else entry.assignment.origin_replicas
-
-
-def _sizes(read: DisksRead) -> dict[TopicPartition, int]:
-    """Return the size of each partition, that of its largest replica."""
-    sizes: dict[TopicPartition, int] = {}
-    for disks in read.values():
-        if isinstance(disks, Disks):
-            for partition, size in disks.sizes.items():
-                sizes[partition] = max(size, sizes.get(partition, 0))
-    return sizes
 
 
 def _dirs(read: DisksRead, status: Mapping[str, Any]) -> dict[BrokerId, tuple[model.LogDir, ...]]:

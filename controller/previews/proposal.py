@@ -160,10 +160,10 @@ def _racks(
     return racks
 
 
-def sizes_of(answers: BrokerAnswers) -> dict[TopicPartition, int]:
+def sizes_of(read: Mapping[BrokerId, Disks | str]) -> dict[TopicPartition, int]:
     """Return the size of each partition in bytes, that of its largest replica."""
     sizes: dict[TopicPartition, int] = {}
-    for disks in answers.disks.values():
+    for disks in read.values():
         if isinstance(disks, Disks):
             for partition, size in disks.sizes.items():
                 sizes[partition] = max(size, sizes.get(partition, 0))

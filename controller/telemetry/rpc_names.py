@@ -6,7 +6,7 @@ Bounded sets: any other error is ``other``.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, assert_never
 
 from controller import kafka_errors
 from controller.core.leadership.records import LeaderAndIsrAnswered
@@ -45,15 +45,7 @@ ORDER_ERRORS: Final = {
 }
 """Results in the controller's responses to AlterPartitionReassignments."""
 
-_REQUESTS: Final = {
-    LeaderAndIsr: "leader_and_isr",
-    UpdateMetadata: "update_metadata",
-    StopReplica: "stop_replica",
-    LeaderAndIsrAnswered: "leader_and_isr",
-    UpdateMetadataAnswered: "update_metadata",
-    StopReplicaAnswered: "stop_replica",
-}
-REQUEST_NAMES: Final = tuple(sorted(set(_REQUESTS.values())))
+REQUEST_NAMES: Final = ("leader_and_isr", "stop_replica", "update_metadata")
 
 
 def error_name(error: int) -> str:
@@ -67,8 +59,16 @@ def order_result(error: int) -> str:
 
 
 def request_name(message: BrokerRequest | Answer) -> str:
-    """Name a controller request by the request or by its response."""
-    return _REQUESTS[type(message)]
+    """Name a controller request by the request or by its response; see ``REQUEST_NAMES``."""
+    match message:
+        case LeaderAndIsr() | LeaderAndIsrAnswered():
+            return "leader_and_isr"
+        case UpdateMetadata() | UpdateMetadataAnswered():
+            return "update_metadata"
+        case StopReplica() | StopReplicaAnswered():
+            return "stop_replica"
+        case unknown:
+            assert_never(unknown)
 
 
 def is_failure(answer: Answer, error: int) -> bool:

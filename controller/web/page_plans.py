@@ -106,7 +106,7 @@ class PagePlans:
             basis = proposal.read_basis(operator, goal)
             brokers = operator.cluster.brokers().values()
             answers = self._ask_brokers(self._settings, brokers, ())
-        sizes = proposal.sizes_of(answers)
+        sizes = proposal.sizes_of(answers.disks)
         found = propose_apart(basis.before, basis.goal, sizes)
         notes = (
             *proposal.silence_lines(answers),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
-from controller.core.calls.broker_requests import BrokerAsk
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.reassignments.phases import LABELS
 from controller.endpoint import broker_service, client_service, server
@@ -57,7 +56,7 @@ LABEL_VALUES: Final = {
     "target": TARGETS,
     "result of reassigner_notifications_total": RESULTS,
     "result of reassigner_orders_total": (*ORDER_ERRORS.values(), OTHER),
-    "request": (*(k.__name__ for k in get_args(BrokerAsk)), *client_service.REQUESTS),
+    "request": (*broker_service.REQUESTS, *client_service.REQUESTS),
     "result of reassigner_endpoint_requests_total": (
         *dict.fromkeys((*broker_service.RESULTS.values(), broker_service.OTHER)),
         *(r for r in client_service.RESULTS if r not in broker_service.RESULTS.values()),

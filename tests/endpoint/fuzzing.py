@@ -134,7 +134,7 @@ def outcome_of(frame: bytes) -> str:
         assert time.process_time() - began < SECONDS_MAX
     answer = answer_to(request)
     if answer is None:
-        codec.api_versions_response(header)
+        codec.api_versions_response(header, codec.ADVERTISED)
     else:
         codec.encode(header, answer)
     return type(request).__name__

@@ -302,7 +302,7 @@ def test_header_of_an_answer_is_flexible_with_its_body(
 @pytest.mark.parametrize("version", range(4))
 def test_api_versions_lists_what_is_served(version: int) -> None:
     """And nothing else."""
-    frame = codec.api_versions_response(header(ApiKey.ApiVersions, version))
+    frame = codec.api_versions_response(header(ApiKey.ApiVersions, version), codec.ADVERTISED)
     body = ApiVersionsResponse.decode(frame[8:], version=version)
     listed = {row.api_key: (row.min_version, row.max_version) for row in body.api_keys}
     assert (body.error_code, listed) == (0, codec.ADVERTISED)
@@ -314,7 +314,9 @@ def test_unknown_api_versions_is_answered_in_version_0(version: int) -> None:
     frame = struct.pack(">hhihb", ApiKey.ApiVersions, version, 77, -1, 0) + b"anything"
     read, request = codec.decode(frame)
     assert (read.version, request) == (version, codec.ApiVersions())
-    assert codec.api_versions_response(read)[4:] == struct.pack(">ihihhh", 77, 35, 1, 18, 0, 3)
+    assert codec.api_versions_response(read, codec.ADVERTISED)[4:] == struct.pack(
+        ">ihihhh", 77, 35, 1, 18, 0, 3
+    )
 
 
 def test_results_of_a_topic_are_one_element() -> None:
@@ -366,7 +368,7 @@ def answer_frame(read: codec.RequestHeader) -> bytes:
         case ApiKey.SaslHandshake:
             return codec.encode(read, codec.SaslHandshakeAnswer(("PLAIN", "SCRAM-SHA-512")))
         case ApiKey.ApiVersions:
-            return codec.api_versions_response(read)
+            return codec.api_versions_response(read, codec.ADVERTISED)
         case ApiKey.SaslAuthenticate:
             return codec.encode(read, codec.SaslAuthenticateAnswer(b"v=proof"))
         case ApiKey.AlterPartition:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY
+from prometheus_client.metrics import MetricWrapperBase
 
 from controller.core.model import BrokerId, TopicPartition
+from controller.telemetry import metrics
 from controller.telemetry.cluster_counts import ClusterCounts, WorkCounts
 from controller.telemetry.cluster_health import ClusterHealth
 from controller.telemetry.metrics import Metrics, SessionStatus
@@ -54,6 +58,24 @@ def test_every_metric_has_our_prefix_and_none_is_global() -> None:
     assert names
     assert all(n.startswith("reassigner_") for n in names)
     assert [m.name for m in REGISTRY.collect()] == [m.name for m in before]
+
+
+def test_every_metric_is_measured() -> None:
+    """One that is only declared stays at zero: ``measurements`` or ``Metrics.show`` sets it."""
+    used: set[str] = set()
+    room = Path(metrics.__file__).parent
+    for path in (*room.glob("*.py"), room.parent / "daemon.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef) and function.name != "_create_series":
+                used |= {
+                    node.attr
+                    for node in ast.walk(function)
+                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+                    if ast.unparse(node.value) in {"self", "metrics", "self._metrics"}
+                }
+    declared = {n for n, m in vars(Metrics()).items() if isinstance(m, MetricWrapperBase)}
+    assert declared - used == set()
 
 
 def test_labels_are_bounded() -> None:

@@ -1,0 +1,126 @@
+"""
+Terminal, page and Kafka's tool submit the same request, and refuse for the same reason.
+
+On a cluster for each engine. ``tests/actions/test_surfaces.py`` has all cases, without a cluster.
+"""
+
+from __future__ import annotations
+
+import html
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from integration.conftest import MakeTopic
+from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon, run_reassigner
+from integration.rigs.engine_matrix import ROWS, Row
+from integration.rigs.operator_actions import plan_file
+from integration.rigs.plans import Daemons, await_end, outcome
+from integration.rigs.requests import await_outcome, reassigner
+from integration.rigs.reserved_ports import LOCALHOST
+from integration.shown_moves import TOKEN, with_tokens
+
+ENGINES = [next(row for row in ROWS if row.engine == name) for name in ("native", "delegated")]
+CANCEL = "/admin/cancel_reassignment_in_progress"
+
+
+@pytest.fixture(scope="module", params=ENGINES, ids=lambda row: row.name)
+def row(request: pytest.FixtureRequest) -> Row:
+    """Give one row of each engine."""
+    found: Row = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def row_cluster(row: Row) -> Iterator[Cluster]:
+    """Give the cluster of a row."""
+    with row.running() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(row_cluster: Cluster) -> Cluster:
+    """Give it to the other fixtures."""
+    return row_cluster
+
+
+def test_every_surface_submits_and_refuses_alike(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """The same plan by a terminal, the page and Kafka's tool; then what each refuses."""
+    topic = make_topic({0: (1, 2)})
+    there, back = {(topic, 0): (1, 3)}, {(topic, 0): (1, 2)}
+    daemon = daemons.make(*with_tokens(tmp_path))
+    daemon.token = TOKEN
+    daemon.start()
+
+    path = plan_file(tmp_path, there)
+    where = ("--zookeeper", cluster.zookeeper_connect)
+    command = ("execute", path, "--wait", "--json", "--reason", "why", *where)
+    done = run_reassigner(*command, errors_too=False)
+    assert done.code == 0, done.stdout
+    by_terminal = json.loads(done.stdout)["request"]
+    await_end(cluster, there, within_s=60)
+
+    plan = Path(plan_file(tmp_path, back)).read_text()
+    by_page = submitted(daemon, plan, reason="why")
+    ended = [await_outcome(cluster, name, within_s=60) for name in (by_terminal, by_page)]
+    await_end(cluster, back, within_s=60)
+    same = ("kind", "total", "done", "refused", "reason")
+    assert {k: ended[0].get(k) for k in same} == {k: ended[1].get(k) for k in same}
+
+    stock = ("stock", "--execute", "--reassignment-json-file", plan_file(tmp_path, there))
+    servers = ("--bootstrap-server", cluster.bootstrap_servers)
+    assert reassigner(cluster, *stock, *servers).code == 0
+    await_end(cluster, there, within_s=60)
+
+    for action, words in (
+        ("pause", ("pause", "--request", by_page)),
+        ("cancel", ("cancel", by_page)),
+        ("cancel", ("cancel", "request_9999999999")),
+        ("pause", ("pause", "--request", "a/b")),
+    ):
+        status, body = sent(daemon, "/control", action=action, request=words[-1])
+        said = reassigner(cluster, *words).stdout.strip().removeprefix("reassigner: ")
+        assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), said
+    assert cluster.zk.exists(CANCEL) is None
+
+    assert reassigner(cluster, "disable", "--reason", "incident").code == 0
+    status, body = sent(daemon, "/plan", plan=plan)
+    said = reassigner(cluster, "execute", path).stdout.strip().removeprefix("reassigner: ")
+    assert "new reassignments are disabled" in said
+    assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), said
+    assert reassigner(cluster, "enable").code == 0
+    assert outcome(cluster, by_page) is not None
+
+
+def submitted(daemon: Daemon, plan: str, **fields: str) -> str:
+    """Preview and submit a plan on the page; return its request."""
+    status, body = sent(daemon, "/plan", plan=plan, **fields)
+    assert status == http.HTTPStatus.OK, body
+    (draft,) = re.findall(r'name="draft" value="([^"]+)"', body)
+    status, body = sent(daemon, "/submit", draft=draft)
+    assert status == http.HTTPStatus.OK, body
+    (request,) = set(re.findall(r"request_\d{10}", body))
+    return str(request)
+
+
+def sent(daemon: Daemon, path: str, **fields: str) -> tuple[int, str]:
+    """Send a form with the token of an operator."""
+    headers = {
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Authorization": f"Bearer {TOKEN}",
+    }
+    connection = http.client.HTTPConnection(LOCALHOST, daemon.port.number, timeout=30)
+    try:
+        connection.request("POST", path, urlencode(fields), headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()

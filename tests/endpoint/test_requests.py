@@ -1,0 +1,62 @@
+"""Each request of the endpoint is described once, and everything that needs it has it."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+import pytest
+from kafka.protocol.api_key import ApiKey
+
+from controller.core.calls.broker_requests import BrokerAnswer
+from controller.core.calls.client_requests import NOT_CONTROLLER, CedeRoleResponse, ClientAnswer
+from controller.core.calls.topic_requests import TopicAnswer
+from controller.endpoint import broker_service, client_codec, client_service, codec, relayed_frames
+from controller.endpoint.codec import RequestHeader
+
+FIRST_REFUSABLE: Final = {ApiKey.ElectLeaders: 1}
+"""The first version with an error of the whole request, where it is not the lowest."""
+
+
+def test_every_answer_of_the_core_is_encoded() -> None:
+    """A row of ``codec.REQUESTS`` or ``client_codec.REQUESTS`` is missing otherwise."""
+    of_brokers = {codec.REQUESTS[key].answer for key in codec.OF_BROKERS}
+    assert of_brokers == set(get_args(BrokerAnswer))
+    elsewhere = {*get_args(TopicAnswer), CedeRoleResponse}
+    of_clients = {request.answer for request in client_codec.REQUESTS.values()}
+    assert of_clients == set(get_args(ClientAnswer)) - elsewhere
+
+
+def test_no_request_is_counted_under_the_name_of_another() -> None:
+    """The names are labels of one metric."""
+    names = [*client_service.REQUESTS, *broker_service.REQUESTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (key, version)
+        for key, (lowest, highest) in client_codec.SERVED.items()
+        for version in range(FIRST_REFUSABLE.get(key, lowest), highest + 1)
+    ],
+)
+def test_error_in_the_answer_to_a_client_is_found(key: int, version: int) -> None:
+    """``relayed_frames.first_error`` knows where each answer has it."""
+    header = RequestHeader(key, version, 77, "1")
+    answer = client_codec.refusal(header, NOT_CONTROLLER)[4:]
+    assert relayed_frames.first_error(header, answer) == NOT_CONTROLLER
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (key, version)
+        for key, (lowest, highest) in codec.OF_BROKERS.items()
+        for version in range(lowest, highest + 1)
+    ],
+)
+def test_error_in_the_answer_to_a_broker_is_found(key: int, version: int) -> None:
+    """``relayed_frames.error_for_broker`` knows where each answer has it."""
+    header = RequestHeader(key, version, 77, "1")
+    answer = codec.refusal(header, NOT_CONTROLLER)[4:]
+    assert relayed_frames.error_for_broker(header, answer) == NOT_CONTROLLER
