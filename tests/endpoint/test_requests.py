@@ -8,10 +8,11 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import BrokerAnswer
-from controller.core.calls.client_requests import NOT_CONTROLLER, CedeRoleResponse, ClientAnswer
+from controller.core.calls.client_requests import CedeRoleResponse, ClientAnswer
 from controller.core.calls.topic_requests import TopicAnswer
 from controller.endpoint import broker_service, client_codec, client_service, codec, relayed_frames
 from controller.endpoint.codec import RequestHeader
+from controller.kafka_errors import NOT_CONTROLLER
 
 FIRST_REFUSABLE: Final = {ApiKey.ElectLeaders: 1}
 """The first version with an error of the whole request, where it is not the lowest."""
