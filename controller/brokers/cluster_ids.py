@@ -7,23 +7,25 @@ What else librdkafka could answer, and why it does not: ``docs/decisions/0037``.
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from tenacity import Retrying, retry_if_exception
 
 from controller.brokers.endpoints import Security
 from controller.errors import BrokerUnreachableError
 
 WITHIN_S: Final = 30.0
-RECONNECT_MS: Final = 2_000
+LOOK_S: Final = 0.02
+"""Between two looks at what brokers say meanwhile."""
+LOGIN_PAUSE_MS: Final = 1_000
 """
-Between two connections to one broker.
+Between two logins at one broker; librdkafka goes on to another broker after half of it.
 
-librdkafka tries a refused password again and again; ours are given up before the second time.
+By default it would try a refused password at all brokers every 50 ms.
 """
 
 
@@ -37,42 +39,42 @@ def cluster_id_of(bootstrap_servers: str, security: Security, *, within_s: float
         within_s: How long to wait for an answer.
 
     Raises:
-        BrokerUnreachableError: no broker answers, or one refuses the login.
+        BrokerUnreachableError: no broker answers, or they refuse the login.
 
     """
     said: list[KafkaError] = []
+    found: Future[str] = Future()
 
-    def is_passing(error: BaseException) -> bool:
-        return isinstance(error, KafkaException) and not _refusals(said)
+    def ask() -> None:
+        try:
+            # describe_cluster would wait for a broker that is the controller: in a tenure, none is.
+            found.set_result(str(client.list_topics(timeout=within_s).cluster_id))
+        except KafkaException as error:
+            found.set_exception(error)
 
-    settings: dict[str, str | int | float | bool] = {
-        "bootstrap.servers": bootstrap_servers,
-        "log_level": 0,
-        "reconnect.backoff.ms": RECONNECT_MS,
-        **client_settings(security),
-    }
-    deadline = time.monotonic() + within_s
     try:
-        client = AdminClient(settings, error_cb=said.append)
-        for attempt in Retrying(
-            retry=retry_if_exception(is_passing),
-            stop=lambda _: time.monotonic() >= deadline,
-            reraise=True,
-        ):
-            with attempt:
-                # Shortly at first: what brokers say is seen only in between.
-                patience_s = 2.0 ** (attempt.retry_state.attempt_number - 1)
-                left_s = max(0.0, deadline - time.monotonic())
-                try:
-                    # describe_cluster waits for a broker that is the controller: in a tenure, none.
-                    found = client.list_topics(timeout=min(patience_s, left_s))
-                finally:
-                    client.poll(0)
-        return str(found.cluster_id)
+        settings = {**client_settings(security), **_pace(security)}
+        client = AdminClient(
+            {"bootstrap.servers": bootstrap_servers, "log_level": 0, **settings},
+            error_cb=said.append,
+        )
+        # Left behind after refusals: librdkafka repeats logins, and cannot be interrupted.
+        asking = threading.Thread(target=ask, name="cluster id", daemon=True)
+        asking.start()
+        refusals_max = len(bootstrap_servers.split(","))
+        while asking.is_alive() and len(_refusals(said)) < refusals_max:
+            client.poll(LOOK_S)
+        if found.done():
+            return found.result()
+        problem = _refusals(said)[0]
     except KafkaException as error:
-        because = [*_refusals(said), *said, *error.args]
-        reason = because[0].str() if because else str(error)
-        raise BrokerUnreachableError(f"{bootstrap_servers} does not answer: {reason}") from error
+        problem = (_refusals(said) or said or error.args)[0]
+    raise BrokerUnreachableError(f"{bootstrap_servers} does not answer: {problem.str()}")
+
+
+def _pace(security: Security) -> dict[str, int]:
+    """Return the pause between connections: long where each may be a refused login."""
+    return {} if security.sasl_mechanism is None else {"reconnect.backoff.ms": LOGIN_PAUSE_MS}
 
 
 def _refusals(said: Iterable[KafkaError]) -> list[KafkaError]:
