@@ -16,8 +16,9 @@ replaced by newer ones: a request is built only when it is sent.
 Every broker receives the state of every partition, mostly for its clients' metadata alone. In a
 large cluster, each change would be a request to every broker. So an UpdateMetadata for clients
 alone is held back for ``METADATA_EVERY_S`` after the last one to the broker, and merges with what
-comes in the meantime. What is still held back at a resignation is not sent: the next controller
-sends everything to every broker.
+comes in the meantime. That of a new partition is not: who creates a topic asks any broker for it at
+once, and would hear that it does not exist. What is still held back at a resignation is not sent:
+the next controller sends everything to every broker.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ DELETED_CHUNK = 500
 """Replicas deleted by one StopReplica: a broker renames their directories one by one."""
 METADATA_EVERY_S = 0.25
 """
-Seconds between two UpdateMetadata for clients alone to the same broker.
+Seconds between two UpdateMetadata to the same broker for clients alone, without new partitions.
 
 A client with outdated metadata refreshes it after ``retry.backoff.ms`` (0.1 s), so the delay is of
 the same order.
@@ -59,6 +60,8 @@ class _Batch:
     """States for UpdateMetadata."""
     stop: dict[model.TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
     delete: dict[model.TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
+    has_created: bool = False
+    """Whether ``metadata`` has a partition that was just created."""
 
     def stops(self, partition: model.TopicPartition) -> bool:
         return partition in self.stop or partition in self.delete
@@ -81,9 +84,10 @@ class _Batch:
         return first, _Batch(leader_and_isr=waiting, metadata=later, stop=rest)
 
     @property
-    def is_for_clients(self) -> bool:
-        """Return whether nothing in the batch changes what the broker itself does."""
-        return not (self.live_brokers or self.leader_and_isr or self.stop or self.delete)
+    def may_wait(self) -> bool:
+        """Return whether the batch only renews what clients can know of partitions."""
+        is_for_broker = self.live_brokers or self.leader_and_isr or self.stop or self.delete
+        return not (is_for_broker or self.has_created)
 
 
 @dataclass(slots=True)
@@ -97,7 +101,7 @@ class _Queue:
 
     def waits_until(self) -> float:
         """Return until when the queue is held back, which only updates for clients are."""
-        if self.ready or len(self.batches) != 1 or not self.batches[0].is_for_clients:
+        if self.ready or len(self.batches) != 1 or not self.batches[0].may_wait:
             return -math.inf
         return self.metadata_sent_at + METADATA_EVERY_S
 
@@ -108,11 +112,18 @@ class _Queue:
             self.batches.appendleft(rest)
         return part
 
-    def add_metadata(self, metadata: shared_metadata.SharedMetadata, partitions: int) -> None:
+    def add_metadata(
+        self,
+        metadata: shared_metadata.SharedMetadata,
+        partitions: int,
+        *,
+        has_created: bool = False,
+    ) -> None:
         """Add states for UpdateMetadata; ``partitions`` is the number in the cluster."""
         if metadata:
             batch = self.tail()
             batch.metadata = shared_metadata.appended(batch.metadata, metadata, partitions)
+            batch.has_created |= has_created
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -128,6 +139,8 @@ class Outbox:
         self._queues: dict[model.BrokerId, _Queue] = {}
         self._for_all: dict[model.TopicPartition, ports.UpdateMetadataState] = {}
         """States for every broker, added to all queues at the next ``take``."""
+        self._has_created = False
+        """Whether a partition was created since the last ``take``."""
         self.due: model.Instant | None = None
         """When to call ``take`` again: a queue is held back until then."""
 
@@ -143,6 +156,7 @@ class Outbox:
         """Delete all queues: the claim is lost."""
         self._queues.clear()
         self._for_all.clear()
+        self._has_created = False
         self.due = None
 
     def depth(self) -> dict[model.BrokerId, int]:
@@ -187,6 +201,7 @@ class Outbox:
         if state is None or assignment is None:
             return
         fresh = frozenset(new)
+        self._has_created |= bool(fresh) and state.leader_epoch == 0
         old = _leader_and_isr_state(view, partition, state, assignment, is_new=False)
         for broker in brokers:
             queue = self._queues.get(broker)
@@ -276,7 +291,8 @@ class Outbox:
         if self._for_all:
             metadata, self._for_all = shared_metadata.SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
-                queue.add_metadata(metadata, len(view.tenure.states))
+                queue.add_metadata(metadata, len(view.tenure.states), has_created=self._has_created)
+        self._has_created = False
         due = math.inf
         for broker, queue in self._queues.items():
             if queue.busy:

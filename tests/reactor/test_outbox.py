@@ -258,6 +258,20 @@ def test_what_is_for_clients_alone_waits_after_the_last_of_its_kind() -> None:
     assert outbox.due is None
 
 
+def test_metadata_of_a_partition_that_was_just_created_is_never_held_back() -> None:
+    """Whoever created it may ask any broker for it at once."""
+    driver, outbox = opened(1, 2)
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    drain(driver, outbox)
+    outbox.add_leader_and_isr(driver.view, tp(1), replicas(2), replicas(2))
+    outbox.add_update_metadata(driver.view, [tp(1)], None)
+    (request,) = drain(driver, outbox)
+    assert isinstance(request, UpdateMetadata)
+    assert {s.partition for s in request.states} == {tp(1)}
+    outbox.add_update_metadata(driver.view, [tp(1)], None)
+    assert drain(driver, outbox) == []
+
+
 def test_what_changes_a_brokers_work_takes_its_clients_news_along() -> None:
     """A state change for a broker is never delayed, and its metadata goes with it."""
     driver, outbox = opened(1)
