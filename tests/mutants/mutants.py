@@ -26,7 +26,7 @@ DECISIONS: Final = (
     "controller/core/calls",
     "controller/core/deletions",
     "controller/core/leadership",
-    "controller/core/pacing/throttle_records.py",
+    "controller/core/pacing/fold.py",
     "controller/core/pacing/throttle_settings.py",
     "controller/core/pacing/throttles.py",
     "controller/core/reassignments",

@@ -13,13 +13,12 @@ partition that cannot be judged does not keep the ISRs of all others as they are
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from controller import kafka_errors
 from controller.core import effects, wakeups
-from controller.core.calls import producer_id_blocks
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -30,15 +29,21 @@ from controller.core.calls.broker_requests import (
     ControlledShutdownResponse,
     IsrResult,
     PendingAsk,
+    ProducerIdBlock,
     ProducerIdsResponse,
 )
-from controller.core.calls.records import AskAnsweredRecord
+from controller.core.calls.records import AskAnsweredRecord, ProducerIdsRecord
 from controller.core.leadership import controlled_shutdown, isr_changes, lost_requests
 from controller.core.leadership.cluster_loading import reads_of
 from controller.core.leadership.records import IsrRecord
-from controller.core.model import Instant, TopicPartition
-from controller.core.records import Change, Decision
+from controller.core.model import Instant, TopicPartition, ZkVersion
+from controller.core.records import Change, Decision, Record
+from controller.core.state.tenure import ProducerIds
 from controller.core.view import ClusterView
+
+BLOCK_SIZE: Final = 1000
+"""The ids of a block; brokers request the next one before they have used all."""
+LAST_ID: Final = 2**63 - 1
 
 JUDGED_AFTER_S: Final = 5.0
 """
@@ -77,7 +82,7 @@ def answer_brokers(
         else:
             done = AskAnsweredRecord(ticket, answer)
             found.changes.append(Change((done,), (effects.Respond(ticket, answer),)))
-    handed_out = producer_id_blocks.hand_out(view, found.producer_ids)
+    handed_out = hand_out(view, found.producer_ids)
     if handed_out is not None:
         found.changes.append(handed_out)
     timers += lost_requests.due_at(view)
@@ -206,3 +211,53 @@ def _written(record: IsrRecord | Change) -> Change:
         return record
     sent = effects.SendUpdateMetadata((record.partition,))
     return Change((record,), (sent,), partition=record.partition)
+
+
+def hand_out(view: ClusterView, asked: Mapping[int, AllocateProducerIds]) -> Change | None:
+    """
+    Return the write for these requests, by ticket, with their answers; None: the znode is read.
+
+    When all ids are used up, the answers are errors and nothing is written.
+    """
+    known = view.tenure.producer_ids
+    if known is None or not asked:
+        return None
+    answers: dict[int, BrokerAnswer] = {}
+    block: ProducerIdBlock | None = None
+    first = known.following
+    for ticket, request in asked.items():
+        last = first + BLOCK_SIZE - 1
+        if last > LAST_ID:
+            answers[ticket] = ProducerIdsResponse(kafka_errors.UNKNOWN_SERVER_ERROR)
+            continue
+        block = ProducerIdBlock(request.broker, first, last)
+        answers[ticket] = ProducerIdsResponse(kafka_errors.NONE, first, BLOCK_SIZE)
+        first = last + 1
+    written: tuple[Record, ...] = ()
+    if block is not None:
+        written = (ProducerIdsRecord(block, known.version),)
+    return Change(
+        (*written, *(AskAnsweredRecord(ticket) for ticket in answers)),
+        tuple(effects.Respond(ticket, answer) for ticket, answer in answers.items()),
+    )
+
+
+def note_producer_ids(
+    view: ClusterView, block: ProducerIdBlock | str | None, version: ZkVersion | None
+) -> None:
+    """
+    Fold in the znode; one that is unreadable stays unknown, and no ids are handed out.
+
+    A read that a write of ours overtook is dropped. A znode that disappeared does not make ids
+    available again.
+    """
+    known = view.tenure.producer_ids
+    if isinstance(block, str):
+        view.tenure.producer_ids = None
+        return
+    following = 0 if block is None else block.last + 1
+    if known is not None:
+        if version is not None and known.version is not None and version <= known.version:
+            return
+        following = max(following, known.following)
+    view.tenure.producer_ids = ProducerIds(following, version)

@@ -14,6 +14,8 @@ replaced it by one of the same name.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from controller import kafka_errors
 from controller.core.calls.client_requests import PendingClientAsk
 from controller.core.calls.topic_requests import (
@@ -69,3 +71,11 @@ def _unknown(asked: DeletedTopic) -> int:
     if asked.topic_id is None:
         return kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
     return kafka_errors.UNKNOWN_TOPIC_ID
+
+
+def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
+    """Note that a topic is written for a client that waits, or that ZooKeeper rejects it."""
+    pending = view.tenure.client_asks.get(ticket)
+    if pending is not None:
+        noted = {**pending.topics, result.name: result}
+        view.tenure.client_asks[ticket] = replace(pending, topics=noted)

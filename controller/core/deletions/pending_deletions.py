@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from controller.core.model import (
-    BrokerId,
-    TopicPartition,
-    Zxid,
-)
+from controller.core.model import BrokerId, TopicPartition, Zxid
 from controller.core.options import EngineName, TenurePolicy
 from controller.core.view import ClusterView
 

@@ -13,13 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.model import (
-    BrokerEpoch,
-    BrokerId,
-    Instant,
-    PlacedReplica,
-    TopicPartition,
-)
+from controller.core.model import BrokerEpoch, BrokerId, Instant, PlacedReplica, TopicPartition
 from controller.kafka_errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,

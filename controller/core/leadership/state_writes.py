@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from controller.core import model
 from controller.core.leadership import records
-from controller.core.model import (
-    NO_LEADER,
-    BrokerId,
-    Replicas,
-    TopicPartition,
-)
+from controller.core.model import NO_LEADER, BrokerId, Replicas, TopicPartition
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 

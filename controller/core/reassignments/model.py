@@ -9,14 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.core import model
-from controller.core.model import (
-    START,
-    Blocked,
-    BrokerId,
-    Instant,
-    Replicas,
-    TopicPartition,
-)
+from controller.core.model import START, Blocked, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.reassignments import phases
 
 

@@ -13,13 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.disks import disk_space
-from controller.core.model import (
-    BlockedBy,
-    PartitionAssignment,
-    ReassignmentSpec,
-    Replicas,
-    Route,
-)
+from controller.core.model import BlockedBy, PartitionAssignment, ReassignmentSpec, Replicas, Route
 from controller.core.reassignments.partition_context import PartitionContext
 from controller.core.reassignments.steps import drop_set
 

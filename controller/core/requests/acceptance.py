@@ -15,14 +15,7 @@ from typing import Final
 
 from controller.core import model
 from controller.core.disks import log_directories
-from controller.core.model import (
-    BrokerId,
-    LogDirs,
-    Replicas,
-    RequestId,
-    Route,
-    TopicPartition,
-)
+from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, Route, TopicPartition
 from controller.core.reassignments.gates import ids
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord

@@ -8,14 +8,10 @@ judged elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import assert_never
 
 from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
-from controller.core.pacing.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
-from controller.core.pacing.records import ControlsRead, WallClockRead
-from controller.core.pacing.throttle_records import note_all_throttles
-from controller.core.requests import outcomes, records, request_records
+from controller.core.requests import fold, outcomes, records
 from controller.core.requests.model import PlanNode, Request, kind_of
 from controller.core.view import ClusterView
 
@@ -25,14 +21,12 @@ Intake = (
     | records.CancellationRead
     | records.KillSwitchRead
     | records.QueueRead
-    | ControlsRead
     | records.HistoryRead
     | records.AcceptedRead
-    | WallClockRead
 )
 
 
-def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
+def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901 - one arm per event
     """Fold one event into the view."""
     session, intake = view.session, view.intake
     match event:
@@ -66,17 +60,10 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             session.left_submissions.clear()
         case records.QueueRead(plan=plan):
             _queue(view, plan)
-        case ControlsRead(controls=controls):
-            intake.controls = _understood(view, controls)
-            intake.controls_known = intake.controls_known or not controls.unreadable
-            session.controls_read = True
-            note_all_throttles(view)
         case records.HistoryRead():
             _history(view, event, now)
         case records.AcceptedRead():
             _accepted(view, event, now)
-        case WallClockRead(unix_s=unix_s):
-            view.cluster.wall = (now, unix_s)
         case _:
             assert_never(event)
 
@@ -99,24 +86,6 @@ def _invalidate_for_missing(view: ClusterView, partitions: Iterable[TopicPartiti
     for name in lacking:
         session.topics[name].invalidate(view.cluster.read_generation)
     view.due.overtaken_topics |= lacking
-
-
-def _understood(view: ClusterView, read: Controls) -> Controls:
-    """
-    Return the controls in force: an unreadable one keeps its former value.
-
-    Where the former value is unknown, everything is paused until an operator repairs it.
-    """
-    pauses, limits, throttle = read.pauses, read.limits, read.throttle
-    if view.intake.controls_known:
-        held, unreadable = view.intake.controls, read.unreadable
-        pauses = held.pauses if PAUSES in unreadable else pauses
-        limits = held.limits if LIMITS in unreadable else limits
-        throttle = held.throttle if THROTTLE in unreadable else throttle
-    elif read.unreadable and pauses.everything is None:
-        why = ", ".join(f"{path} cannot be decoded: {w}" for path, w in read.unreadable.items())
-        pauses = replace(pauses, everything=Pause(why))
-    return Controls(pauses, limits, throttle, read.unreadable)
 
 
 def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
@@ -189,8 +158,8 @@ def _open_history(
     request.accepted = history.accepted
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():
-        request_records.add_part(request, part)
+        fold.add_part(request, part)
     for refusal in history.refused:
-        request_records.refused(view, refusal, now)
+        fold.refused(view, refusal, now)
     for ending in history.endings:
-        request_records.ended(view, ending, now)
+        fold.ended(view, ending, now)

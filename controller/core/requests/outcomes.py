@@ -13,14 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.model import (
-    OutcomeKind,
-    PartitionOutcome,
-    Refusal,
-    RequestId,
-    ZkVersion,
-    Zxid,
-)
+from controller.core.model import OutcomeKind, PartitionOutcome, Refusal, RequestId, ZkVersion, Zxid
 from controller.core.requests.submissions import RequestOptions
 
 UNKNOWN_MS: Final = 0

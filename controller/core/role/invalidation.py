@@ -13,6 +13,7 @@ from typing import Final
 from controller.core import effects, wakeups
 from controller.core.calls.records import ProducerIdsRecord
 from controller.core.deletions import deletion_facts
+from controller.core.deletions.deletion_requests import note_topic
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionMarkerEndedRecord,
@@ -28,8 +29,8 @@ from controller.core.leadership.records import (
     StateRecord,
 )
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
+from controller.core.pacing.fold import applied_throttle_rejected, throttles_refused
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
-from controller.core.pacing.throttle_records import applied_throttle_rejected, throttles_refused
 from controller.core.reassignments.records import (
     OrphanEndedRecord,
     PhaseRecord,
@@ -37,7 +38,7 @@ from controller.core.reassignments.records import (
     SpecRecord,
 )
 from controller.core.records import Change
-from controller.core.requests import request_records
+from controller.core.requests import fold
 from controller.core.requests.records import SubmissionEndedRecord, SubmissionReliedRecord
 from controller.core.topics.records import (
     AssignmentRecord,
@@ -45,7 +46,6 @@ from controller.core.topics.records import (
     TopicGrownRecord,
     TopicIdRecord,
 )
-from controller.core.topics.topic_creation import note_topic
 from controller.core.view import ClusterView
 
 LEFT_TIMER: Final = "left_submissions"
@@ -104,7 +104,7 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 cluster.notifications[kind] = tuple(n for n in left if n not in names)
             case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
                 # Its client changed it, which is not watched, or deleted it.
-                request_records.forget_submission(view, name)
+                fold.forget_submission(view, name)
                 wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
             case TopicCreatedRecord(result=result):
                 _creation_rejected(view, result.name, exists=overtaken == result.name)

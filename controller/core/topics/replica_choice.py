@@ -13,9 +13,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
-from controller.core.calls.topic_requests import (
-    TopicRefusedError,
-)
+from controller.core.calls.topic_requests import TopicRefusedError
 from controller.core.model import BrokerId, LiveBroker, Replicas
 from controller.kafka_errors import (
     INVALID_PARTITIONS,

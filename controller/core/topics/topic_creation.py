@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
@@ -110,14 +110,6 @@ def _creates(pending: PendingClientAsk) -> bool:
 def is_underway(pending: PendingClientAsk) -> bool:
     """Return whether a client waits for a topic that is written: it keeps the role."""
     return _creates(pending) and any(not result.error for result in pending.topics.values())
-
-
-def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
-    """Note that a topic is written for a client that waits, or that ZooKeeper rejects it."""
-    pending = view.tenure.client_asks.get(ticket)
-    if pending is not None:
-        noted = {**pending.topics, result.name: result}
-        view.tenure.client_asks[ticket] = replace(pending, topics=noted)
 
 
 def answer_topics(

@@ -13,8 +13,7 @@ from typing import Final
 
 from controller.core import model, options, wakeups
 from controller.core.cluster import protocols
-from controller.core.deletions import deletion_facts, deletion_yields
-from controller.core.deletions.records import DeletionsRead
+from controller.core.deletions import deletion_facts
 from controller.core.leadership import unclean_election
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing import isr_health
@@ -43,22 +42,6 @@ def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
     session.asked_topics &= event.topics
     for name in [t for t in session.unreadable_topics if t not in event.topics]:
         del session.unreadable_topics[name]
-
-
-def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
-    """Fold in the pending topic deletions, and since when each is pending."""
-    session = view.session
-    known = session.deletions or frozenset()
-    deletion_yields.note_deletions(view, event.topics, now)
-    session.deletions = event.topics
-    deletion_facts.deletions_read(view, known)
-    for name in (event.topics ^ known) & session.topics.keys():
-        partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]
-        for partition in partitions:
-            isr_health.judge(view, partition)
-        if name in known and view.tenure.held is not None:
-            # An operator revoked the deletion: a leader or a first state may be due since then.
-            view.due.add(partitions)
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:

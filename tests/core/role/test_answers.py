@@ -8,6 +8,7 @@ import pytest
 from kafka import errors
 
 from controller.core.effects import ResignController
+from controller.core.leadership.broker_responses import leader_and_isr_answered
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import (
     BrokerEpoch,
@@ -23,9 +24,6 @@ from controller.core.reassignments.records import (
     OrphansRead,
     StopReplicaAnswered,
     StopReplicaResult,
-)
-from controller.core.role.broker_responses import (
-    leader_and_isr_answered,
 )
 from controller.core.role.claims_and_resignations import has_orphans
 from controller.core.role.records import UpdateMetadataAnswered

@@ -9,8 +9,8 @@ import pytest
 
 from controller.core.apply import issued
 from controller.core.effects import ClaimController, ResignController, SendLeaderAndIsr
+from controller.core.leadership.fold import UNTREATED_S
 from controller.core.leadership.records import StatesRead
-from controller.core.leadership.state_reads import UNTREATED_S
 from controller.core.model import (
     UNKNOWN_ZXID,
     BrokerId,

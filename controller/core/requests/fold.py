@@ -1,8 +1,4 @@
-"""
-Fold durable records about requests into the view: their entries, options and outcomes.
-
-The counterpart of ``requests.intake``, which folds in the same data as read from ZooKeeper.
-"""
+"""Fold events and records of the requests of operators into the view."""
 
 from __future__ import annotations
 
@@ -10,9 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core import wakeups
-from controller.core.model import Instant, PartitionOutcome, Refusal, Zxid
+from controller.core.events import Event
+from controller.core.model import Instant, LegacyPlan, PartitionOutcome, Refusal, Zxid
 from controller.core.requests import outcomes, records
-from controller.core.requests.model import Request
+from controller.core.requests.intake import fold_request_read
+from controller.core.requests.model import PlanNode, Request
+from controller.core.requests.submissions import Cancellation
+from controller.core.topics import topic_reads
 from controller.core.view import ClusterView
 
 REQUESTS_KEPT: Final = 200
@@ -33,6 +33,104 @@ RequestRecord = (
     | records.JudgedRecord
     | records.AtomicCheckedRecord
 )
+
+
+def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> None:
+    """Fold one event into the view."""
+    match event:
+        case records.LegacyPlanRead():
+            _legacy_plan(view, event, now)
+        case _:
+            fold_request_read(view, event, now)
+            topic_reads.read_requested(view, _requested_topics(event))
+
+
+def fold_record(view: ClusterView, record: records.RequestRecord, now: Instant) -> None:
+    """Fold one record into the view."""
+    intake = view.intake
+    match record:
+        case records.LegacyEntryRecord():
+            _legacy_entry(view, record)
+        case records.LegacyPlanEndedRecord():
+            if intake.legacy is not None:
+                intake.legacy_ended = intake.legacy.czxid
+            intake.legacy = None
+        case _:
+            fold_request_record(view, record, now)
+            wakeups.asks_concerned(view)
+
+
+def _requested_topics(event: Event) -> set[str]:
+    """Return the topics that an operator's request is about."""
+    match event:
+        case records.SubmissionsRead(submissions=read):
+            return {p.topic for s in read.values() if s is not None for p in s.entries}
+        case records.QueueRead(plan=LegacyPlan(entries=entries)):
+            return {p.topic for p in entries}
+        case records.CancellationRead(cancellation=Cancellation() as named):
+            return {*named.topics, *(p.topic for p in named.partitions)}
+        case _:
+            return set()
+
+
+def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant) -> None:
+    tenure, intake = view.tenure, view.intake
+    view.session.legacy_read = True
+    last = Zxid(0) if event.plan is None else event.plan.czxid
+    if last != intake.legacy_last:
+        intake.legacy_came = None if intake.legacy_last is None or event.plan is None else now
+        intake.legacy_last = last
+    if not view.is_native:
+        return
+    plan, known = event.plan, intake.legacy
+    if plan is not None and plan.czxid == intake.legacy_ended:
+        return
+    if (
+        plan is not None
+        and known is not None
+        and plan.czxid == known.czxid
+        and topic_reads.is_no_news(plan.version, known.version, stale=known.stale)
+    ):
+        return
+    if known is not None and tenure.held is not None and tenure.legacy_confirmed:
+        _edited(view, known, plan)
+    tenure.legacy_confirmed = tenure.held is not None
+    intake.legacy = None if plan is None else PlanNode.of(plan)
+    view.due.add(view.work.legacy_reassignments())
+    view.due.add(
+        p for p in (known.entries if known is not None else ()) if p in view.work.reassignments
+    )
+    topic_reads.read_invalid(view, {p.topic for p in plan.entries} if plan is not None else ())
+    wakeups.wake(view.due, wakeups.Finding.PLAN_CHANGED)
+
+
+def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
+    """Note removed entries; only operators edit the znode while we are the controller."""
+    work = view.work
+    if plan is None or plan.czxid != known.czxid:
+        again = {} if plan is None else plan.entries
+        view.due.dropped.update(
+            p
+            for p in work.legacy_reassignments()
+            if again.get(p) != work.reassignments[p].spec.target
+        )
+    else:
+        view.due.dropped.update(p for p in known.entries if p not in plan.entries)
+
+
+def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
+    intake = view.intake
+    if intake.legacy is None:
+        return
+    intake.legacy.log_dirs.pop(record.partition, None)
+    if record.replicas is None:
+        intake.legacy.entries.pop(record.partition, None)
+    else:
+        intake.legacy.entries[record.partition] = record.replicas
+        if record.log_dirs:
+            intake.legacy.log_dirs[record.partition] = record.log_dirs
+    if record.partition in view.work.reassignments:
+        view.due.add((record.partition,))
 
 
 def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record

@@ -1,18 +1,74 @@
-"""
-Fold the applied throttles into the view: read, written, ended, rejected.
-
-Called by ``observe`` and ``apply`` only; ``throttles`` decides what follows.
-"""
+"""Fold events and records of limits and throttles into the view."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from controller.core import effects, wakeups
 from controller.core.model import Instant, ZkVersion
-from controller.core.pacing import applied_throttles, records
+from controller.core.pacing import adaptive_limit, applied_throttles, records
+from controller.core.pacing.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
 from controller.core.records import Change
 from controller.core.view import ClusterView
+
+
+def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> None:
+    """Fold one event into the view."""
+    match event:
+        case records.AppliedThrottlesRead():
+            applied_throttles_read(view, event)
+        case records.EntityConfigsRead():
+            entity_configs_read(view, event, now)
+        case records.ControlsRead(controls=controls):
+            view.intake.controls = _understood(view, controls)
+            view.intake.controls_known = view.intake.controls_known or not controls.unreadable
+            view.session.controls_read = True
+            note_all_throttles(view)
+        case records.WallClockRead(unix_s=unix_s):
+            view.cluster.wall = (now, unix_s)
+        case _:
+            assert_never(event)
+
+
+def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -> None:
+    """Fold one record into the view."""
+    del now
+    tenure = view.tenure
+    match record:
+        case records.AppliedThrottleRecord():
+            applied_throttle_set(view, record)
+        case records.AppliedThrottleEndedRecord():
+            applied_throttle_ended(view, record)
+        case records.ThrottlesSettledRecord():
+            throttles_settled(view, record)
+        case records.LeaderMovedRecord(brokers=brokers, at=at):
+            for broker in brokers:
+                since, count = tenure.leader_moves.get(broker, (at, 0))
+                fresh = at >= since + 1.0
+                tenure.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
+        case records.PaceRecord():
+            adaptive_limit.limit_adapted(view, record)
+        case _:
+            assert_never(record)
+
+
+def _understood(view: ClusterView, read: Controls) -> Controls:
+    """
+    Return the controls in force: an unreadable one keeps its former value.
+
+    Where the former value is unknown, everything is paused until an operator repairs it.
+    """
+    pauses, limits, throttle = read.pauses, read.limits, read.throttle
+    if view.intake.controls_known:
+        held, unreadable = view.intake.controls, read.unreadable
+        pauses = held.pauses if PAUSES in unreadable else pauses
+        limits = held.limits if LIMITS in unreadable else limits
+        throttle = held.throttle if THROTTLE in unreadable else throttle
+    elif read.unreadable and pauses.everything is None:
+        why = ", ".join(f"{path} cannot be decoded: {w}" for path, w in read.unreadable.items())
+        pauses = replace(pauses, everything=Pause(why))
+    return Controls(pauses, limits, throttle, read.unreadable)
 
 
 def applied_throttles_read(view: ClusterView, event: records.AppliedThrottlesRead) -> None:

@@ -14,8 +14,8 @@ from controller.core.effects import ResignController
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, Instant, LiveBroker
 from controller.core.options import EngineName, Options
 from controller.core.pacing.records import WallClockRead
+from controller.core.role.broker_acceptance import CUT_OFF_S, UNMEASURED_S, WHOLE_S
 from controller.core.role.eligibility import native_refusals, refusals
-from controller.core.role.reachability import CUT_OFF_S, UNMEASURED_S, WHOLE_S
 from controller.core.role.records import ControllerClaimed, Deposed, EndpointUnreachedRecord
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from tests.core.builders import EPOCH, Driver, tp

@@ -1,23 +1,147 @@
-"""
-Fold reads of partition states into the view.
-
-A read that was under way at a claim, or that a write of ours overtook, is dropped.
-"""
+"""Fold events and records of partition states, elections and notifications into the view."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core import model, wakeups
 from controller.core.deletions import deletion_facts
-from controller.core.leadership import lost_requests, records, unclean_election
+from controller.core.leadership import broker_responses, lost_requests, records, unclean_election
+from controller.core.leadership.unclean_election import note_leader
 from controller.core.model import Instant, TopicPartition
-from controller.core.pacing import isr_health
+from controller.core.pacing import adaptive_limit, isr_health
 from controller.core.view import ClusterView
 
 UNTREATED_S: Final = 60.0
 """How long before a claim a restart may have been that the former controller did not treat."""
+
+
+def fold_event(view: ClusterView, event: records.LeadershipEvent, now: Instant) -> None:
+    """Fold one event into the view."""
+    match event:
+        case records.StatesRead():
+            states_read(view, event, now)
+        case records.StateChanged(partition=partition):
+            view.due.changed.add(partition)
+            view.tenure.watched.pop(partition, None)
+        case records.IsrNotificationsRead():
+            view.cluster.notifications["isr_notifications"] = event.names
+            view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
+        case records.PreferredElectionRead():
+            _preferred_election(view, event)
+        case records.LeaderAndIsrAnswered():
+            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            broker_responses.leader_and_isr_answered(view, event)
+        case _:
+            assert_never(event)
+
+
+def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
+    """Fold one record into the view."""
+    tenure, work, cluster = view.tenure, view.work, view.cluster
+    match record:
+        case records.StateRecord():
+            written = model.PartitionState(
+                leader=record.leader,
+                leader_epoch=record.leader_epoch,
+                isr=record.isr,
+                controller_epoch=record.controller_epoch,
+                version=model.ZkVersion(record.expected_version + 1),
+                leader_recovery_state=record.leader_recovery_state,
+                mzxid=_newest_registration(view),
+            )
+            _state_written(view, record.partition, written, now)
+            if record.partition in work.reassignments:
+                work.reassignments[record.partition].rejoined = model.NO_BROKERS
+        case records.IsrRecord(partition=partition, before=before):
+            if not set(record.isr) <= set(before.isr):
+                view.note_progress(partition, now)
+            written = replace(
+                before,
+                isr=record.isr,
+                leader_recovery_state=record.leader_recovery_state,
+                version=model.ZkVersion(before.version + 1),
+            )
+            _state_written(view, partition, written, now)
+            dead = set(record.isr) - cluster.brokers.keys()
+            if dead:
+                # A leader before Kafka 3.2 asked for it. It may be back when the ISR is repaired.
+                tenure.bounced.setdefault(partition, set()).update(dead)
+            wakeups.orphans_concerned(view, partition)
+        case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
+            tenure.shutting_down[broker] = epoch
+            view.due.add(p for p in tenure.states if broker in view.serving_replicas(p))
+        case records.ElectionsAskedRecord(ticket=ticket, partitions=partitions):
+            tenure.client_asks[ticket] = replace(
+                tenure.client_asks[ticket],
+                results=record.results,
+                electing=frozenset(partitions),
+            )
+            tenure.electing.update(partitions)
+            if record.is_unclean:
+                view.due.add(partitions)
+            else:
+                tenure.preferred.update(dict.fromkeys(partitions))
+        case records.StateCreatedRecord(partition=partition):
+            tenure.stateless.discard(partition)
+            tenure.states[partition] = model.PartitionState(
+                leader=record.leader,
+                leader_epoch=model.LeaderEpoch(0),
+                isr=record.isr,
+                controller_epoch=record.controller_epoch,
+                version=model.ZkVersion(0),
+                mzxid=_newest_registration(view),
+            )
+            isr_health.judge(view, partition)
+            view.due.add((partition,))
+        case records.NotificationsDeletedRecord(kind=kind, names=names):
+            gone = set(names)
+            cluster.notifications[kind] = tuple(
+                n for n in cluster.notifications.get(kind, ()) if n not in gone
+            )
+        case records.PreferredElectionEndedRecord():
+            tenure.preferred_version = None
+        case records.PreferredTriedRecord(partitions=partitions, at=at):
+            for partition in partitions:
+                tenure.preferred.pop(partition, None)
+            cluster.preferred_at = at
+            wakeups.asks_concerned(view)
+        case records.LeadersBalancedRecord(partitions=partitions, at=at):
+            tenure.preferred.update(dict.fromkeys(partitions))
+            cluster.balanced_at = at
+        case _:
+            assert_never(record)
+
+
+def _preferred_election(view: ClusterView, event: records.PreferredElectionRead) -> None:
+    if not view.is_native:
+        return
+    view.tenure.preferred_version = event.version
+    view.tenure.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
+    wakeups.wake(view.due, wakeups.Finding.ELECTION_WANTED)
+
+
+def _newest_registration(view: ClusterView) -> model.Zxid:
+    """
+    Return a transaction before a write of this cycle: the newest registration of a live broker.
+
+    The write was decided with these brokers. One that is read later counts as registered after it.
+    """
+    return model.Zxid(max((b.epoch for b in view.cluster.brokers.values()), default=0))
+
+
+def _state_written(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState, now: Instant
+) -> None:
+    before = view.tenure.states.get(partition)
+    view.tenure.states[partition] = state
+    lost_requests.written(view, partition, before, state, now)
+    note_leader(view, partition, before)
+    isr_health.note_isr(view, partition, before, state, now)
+    isr_health.judge(view, partition)
+    view.due.add((partition,))
+    wakeups.asks_concerned(view)
 
 
 def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each

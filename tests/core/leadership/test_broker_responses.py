@@ -23,9 +23,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
     StopReplicaResult,
 )
-from controller.core.role.broker_responses import (
-    ACCEPTANCE_PATIENCE_S,
-)
+from controller.core.role.broker_acceptance import ACCEPTANCE_PATIENCE_S
 from controller.core.role.claims_and_resignations import ACCEPTANCE_TIMER, CLAIM_TIMER
 from controller.core.role.eligibility import refusals
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered

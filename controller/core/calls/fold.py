@@ -1,0 +1,106 @@
+"""Fold the requests of brokers and clients, and their answers, into the view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from controller.core import model
+from controller.core.calls import records
+from controller.core.calls.broker_calls import note_producer_ids
+from controller.core.calls.broker_requests import BrokerAsk, PendingAsk
+from controller.core.calls.client_requests import (
+    AlterReassignments,
+    ClientAsk,
+    ElectLeaders,
+    PendingClientAsk,
+)
+from controller.core.calls.topic_requests import CreatePartitions, DeleteTopics
+from controller.core.leadership import lost_requests
+from controller.core.model import Instant
+from controller.core.state.tenure import ProducerIds
+from controller.core.topics import topic_reads
+from controller.core.view import ClusterView
+
+
+def fold_event(view: ClusterView, event: records.CallEvent, now: Instant) -> None:
+    """Fold one event into the view."""
+    match event:
+        case records.ProducerIdsRead(block=block, version=version):
+            note_producer_ids(view, block, version)
+        case records.BrokerAsked() | records.ClientAsked():
+            _request_arrived(view, event, now)
+        case records.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
+            pending = view.tenure.client_asks.get(ticket)
+            if pending is not None:
+                view.tenure.client_asks[ticket] = replace(pending, submitted=submitted)
+        case _:
+            assert_never(event)
+
+
+def fold_record(view: ClusterView, record: records.CallRecord, now: Instant) -> None:
+    """Fold one record into the view."""
+    tenure = view.tenure
+    match record:
+        case records.AskAnsweredRecord(ticket=ticket, answer=answer):
+            asked = tenure.asks.pop(ticket, None)
+            if asked is not None and answer is not None:
+                lost_requests.answered(view, asked.request, answer, now)
+            if not tenure.asks:
+                tenure.asks_read.clear()
+            tenure.client_asks.pop(ticket, None)
+            if not tenure.client_asks:
+                tenure.electing.clear()
+                tenure.creations_rejected.clear()
+        case records.ProducerIdsRecord(block=block, expected_version=version):
+            following = model.ZkVersion(0 if version is None else version + 1)
+            tenure.producer_ids = ProducerIds(block.last + 1, following)
+        case _:
+            assert_never(record)
+
+
+def _request_arrived(
+    view: ClusterView, event: records.BrokerAsked | records.ClientAsked, now: Instant
+) -> None:
+    """
+    Note a request that was permitted in this tenure.
+
+    One of another tenure is dropped: the endpoint answered it NOT_CONTROLLER when that ended.
+    """
+    held = view.tenure.held
+    if held is None or event.permission.controller_epoch != held.epoch:
+        return
+    if isinstance(event, records.BrokerAsked):
+        request = _of_registration(view, event.request)
+        view.tenure.asks[event.ticket] = PendingAsk(request, now)
+        view.tenure.heard[request.broker] = now
+    else:
+        view.tenure.client_asks[event.ticket] = PendingClientAsk(event.request, now)
+        topic_reads.read_invalid(view, _named_topics(event.request))
+
+
+def _of_registration(view: ClusterView, request: BrokerAsk) -> BrokerAsk:
+    """
+    Return a request with the registration of its broker, also where its version has none.
+
+    So it ends with the registration: a broker that is back does not shut down.
+    """
+    known = view.cluster.brokers.get(request.broker)
+    if known is None or request.broker_epoch is not None:
+        return request
+    return replace(request, broker_epoch=known.epoch)
+
+
+def _named_topics(asked: ClientAsk) -> set[str]:
+    """Return the topics that a client's request is about."""
+    match asked:
+        case DeleteTopics(topics=topics):
+            return {t.name for t in topics}
+        case CreatePartitions(topics=added):
+            return {t.name for t in added}
+        case AlterReassignments(targets=targets):
+            return {p.topic for p in targets}
+        case ElectLeaders(partitions=partitions):
+            return {p.topic for p in partitions or ()}
+        case _:
+            return set()

@@ -1,0 +1,264 @@
+"""Fold events and records of reassignments and orphans into the view."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from typing import assert_never
+
+from controller.core import model, wakeups
+from controller.core.deletions import deletion_facts
+from controller.core.disks import disk_reservations, log_directories
+from controller.core.model import BlockedBy, Instant, Route, TopicPartition
+from controller.core.pacing import adaptive_limit
+from controller.core.reassignments import in_flight, phases, records, start_pending
+from controller.core.reassignments.in_flight import first_phase
+from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.step_responses import (
+    alterations_withdrawn,
+    reassignments_altered,
+    stop_replica_answered,
+)
+from controller.core.requests.model import Request
+from controller.core.state.process import Departure
+from controller.core.view import ClusterView
+
+
+def fold_event(view: ClusterView, event: records.ReassignmentEvent, now: Instant) -> None:
+    """Fold one event into the view."""
+    work = view.work
+    match event:
+        case records.SpecsRead():
+            _specs(view, event, now)
+        case records.OrphansRead():
+            # In a fixed order, so that a history sends the same requests each time it is played.
+            orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))
+            work.orphans = {(o.broker, o.partition): o for o in orphans}
+            work.orphaned = Counter(o.partition for o in event.orphans)
+            view.own_records.orphans_read = True
+        case records.StopReplicaAnswered():
+            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            stop_replica_answered(view, event, now)
+        case records.ReassignmentsAltered():
+            reassignments_altered(view, event, now)
+        case records.AlterationsWithdrawn():
+            alterations_withdrawn(view, event)
+        case _:
+            assert_never(event)
+
+
+def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
+    """Fold one record into the view."""
+    tenure, work, cluster = view.tenure, view.work, view.cluster
+    match record:
+        case records.SpecRecord():
+            view.own_records.unconfirmed_specs.discard(record.partition)
+            _spec(view, record, now)
+        case records.SpecEndedRecord():
+            view.own_records.unconfirmed_specs.discard(record.partition)
+            _spec_ended(view, record, now)
+        case records.OrphanRecord(orphan=orphan):
+            if (orphan.broker, orphan.partition) not in work.orphans:
+                work.orphaned[orphan.partition] += 1
+            work.orphans[orphan.broker, orphan.partition] = orphan
+            cluster.departed.pop(
+                Departure(orphan.broker, orphan.partition, orphan.topic_czxid), None
+            )
+            tenure.orphans_tried.discard(orphan)
+            deletion_facts.replica_left(view, orphan)
+        case records.OrphanEndedRecord(orphan=orphan):
+            if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:
+                work.orphaned[orphan.partition] -= 1
+                if not work.orphaned[orphan.partition]:
+                    del work.orphaned[orphan.partition]
+            if orphan.partition in work.reassignments:
+                work.reassignments[orphan.partition].lost -= {orphan.broker}
+                view.due.add((orphan.partition,))
+        case records.PhaseRecord():
+            _phase(view, record)
+        case records.BlockedRecord(partition=partition, blocked=blocked):
+            reassignment = work.reassignments.get(partition)
+            if reassignment is not None:
+                reassignment.wait(blocked, record.at)
+                if blocked is not None and blocked.by is model.BlockedBy.LOG_DIR:
+                    log_directories.reflect_blocked(view, partition)
+        case records.ForeignAdoptedRecord():
+            tenure.may_have_foreign = False
+        case records.StartSkippedRecord(partitions=partitions, scans_left=scans_left):
+            work.scans_left = scans_left
+            for partition in partitions:
+                tenure.waiting.pass_over(partition)
+                if partition in tenure.resumed:
+                    del tenure.resumed[partition]
+                    tenure.resumed[partition] = None
+        case records.PendingSortedRecord():
+            start_pending.sort_pending(view)
+        case _:
+            assert_never(record)
+
+
+def _specs(view: ClusterView, event: records.SpecsRead, now: Instant) -> None:
+    own_records = view.own_records
+    own_records.specs_read = True
+    view.work.unreadable_specs = dict(event.unreadable)
+    for partition, spec in event.specs.items():
+        if view.tenure.held is not None and partition not in own_records.unconfirmed_specs:
+            # In a tenure only this daemon writes these, and may have done so since this read.
+            continue
+        known = view.work.reassignments.get(partition)
+        if known is not None:
+            in_flight.change_spec(view, partition, known, spec, now)
+        else:
+            in_flight.begin(
+                view, partition, Reassignment(spec=spec, since=now, phase_since=now), now
+            )
+    unconfirmed = (
+        own_records.unconfirmed_specs
+        if view.tenure.held is not None
+        else set(view.work.reassignments)
+    )
+    for partition in [p for p in unconfirmed if p not in event.specs]:
+        in_flight.drop(view, partition, now)
+    own_records.unconfirmed_specs.clear()
+    view.tenure.may_have_foreign = True
+    view.due.add(event.specs)
+
+
+def note_waiting(view: ClusterView) -> None:
+    """Have every partition examined that may wait for a time."""
+    view.due.add(p for p, r in view.work.reassignments.items() if waits_for_time(r))
+    # Without a leader: the topic's settings may now allow an unclean election.
+    view.due.add(view.tenure.leaderless)
+
+
+def waits_for_time(reassignment: Reassignment) -> bool:
+    """Return whether it may continue when a time has come, without another event."""
+    return isinstance(
+        reassignment.phase, phases.Stopping | phases.AwaitingController
+    ) or is_blocked(reassignment, (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER))
+
+
+def is_blocked(reassignment: Reassignment, by: Collection[BlockedBy]) -> bool:
+    """Return whether one of these conditions blocks it."""
+    return reassignment.blocked is not None and reassignment.blocked.by in by
+
+
+def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
+    spec = record.spec
+    version = model.ZkVersion(0) if spec.version is None else model.ZkVersion(spec.version + 1)
+    spec = replace(spec, version=None if spec.route is Route.FOREIGN else version)
+    known = view.work.reassignments.get(record.partition)
+    if known is None:
+        phase = first_phase(view, record.partition)
+        known = Reassignment(spec=spec, since=now, phase=phase, phase_since=now)
+        in_flight.begin(view, record.partition, known, now)
+    else:
+        in_flight.change_spec(view, record.partition, known, spec, now)
+    wakeups.asks_concerned(view)
+    view.due.partitions[record.partition] = None
+    wakeups.orphans_concerned(view, record.partition)
+
+
+def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:
+    reassignment = view.work.reassignments.get(record.partition)
+    request = view.work.request_of(record.request, now)
+    request.settled.add(record.partition)
+    # Without a record it was at its target when it was accepted; another request may have replaced
+    # it.
+    is_ours = record.version is not None
+    if reassignment is not None and (is_ours or reassignment.spec.request == record.request):
+        is_of_former = view.is_of_former_topic(record.partition)
+        if is_of_former or reassignment.spec.expected is not None:
+            # The partition may be reassigned by others, which the record concealed.
+            view.tenure.may_have_foreign = True
+        _count_bytes(view, record.partition, reassignment, request)
+        in_flight.drop(view, record.partition, now)
+        if not is_of_former:
+            _want_preferred(view, record.partition, reassignment)
+    wakeups.asks_concerned(view)
+    view.tenure.acked.pop(record.partition, None)
+    if record.partition not in view.work.orphaned:
+        view.tenure.confirmed.pop(record.partition, None)
+    wakeups.submissions_concerned(view)
+
+
+def _count_bytes(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, request: Request
+) -> None:
+    size, original = view.work.sizes.get(partition), reassignment.spec.original
+    if original is None or not reassignment.has_moved:
+        return
+    copies = sum(r not in original for r in reassignment.spec.target)
+    if size is not None:
+        request.moved_bytes = (request.moved_bytes or 0) + size * copies
+    elif copies:
+        request.uncounted += 1
+
+
+def _want_preferred(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> None:
+    state = view.tenure.states.get(partition)
+    target = reassignment.spec.target
+    if (
+        view.options.preferred_election
+        and state is not None
+        and state.leader != target[0]
+        and reassignment.spec.route is not Route.FOREIGN
+        and not _keeps_leader(view, reassignment.spec)
+    ):
+        view.tenure.preferred[partition] = None
+        wakeups.wake(view.due, wakeups.Finding.ELECTION_WANTED)
+
+
+def _keeps_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
+    """
+    Return whether only the order of replicas changed, in a way of Kafka's.
+
+    Its controller elects no leader then: who uses these ways holds an election afterwards.
+    """
+    if spec.rolls_back or spec.original is None or {*spec.original} != {*spec.target}:
+        return False
+    request = view.work.requests.get(spec.request)
+    return spec.route is Route.LEGACY or (request is not None and request.options.keep_leaders)
+
+
+def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
+    reassignment = view.work.reassignments.get(record.partition)
+    if reassignment is None:
+        return
+    before, after = reassignment.phase, record.phase
+    was_in_flight = reassignment.in_flight
+    reassignment.enter(after, record.at, record.partition)
+    if reassignment.in_flight and not was_in_flight:
+        in_flight.count_in_flight(view, reassignment, 1)
+        view.tenure.waiting.discard(record.partition)
+        view.tenure.resumed.pop(record.partition, None)
+    elif was_in_flight and not reassignment.in_flight:
+        in_flight.count_in_flight(view, reassignment, -1)
+        wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
+        in_flight.unload(view, reassignment)
+        is_put_off = isinstance(before, phases.Placing) and reassignment.is_put_off
+        if is_put_off and not reassignment.spec.rolls_back:
+            # What makes room for its moves may be waiting: it goes behind.
+            view.tenure.waiting.add(record.partition, reassignment.spec.request)
+        elif isinstance(after, phases.Pending):
+            # A reassignment with completed steps starts first when capacity is free again.
+            view.tenure.resumed[record.partition] = None
+    in_flight.reload(view, record.partition, reassignment, before)
+    if isinstance(after, phases.Starting | phases.AwaitingController):
+        reassignment.step += 1
+        if reassignment.load is not None:
+            # The brokers create the logs now: what they noted in memory is used up.
+            view.tenure.directories.forget(record.partition, reassignment.load.incoming)
+    log_directories.reflect_phase(view, record.partition, record.at)
+    disk_reservations.reserve(view, record.partition, record.at)
+    # StopReplica has until its deadline: until then the step is not without progress.
+    view.note_progress(
+        record.partition, after.deadline if isinstance(after, phases.Stopping) else record.at
+    )
+    if isinstance(after, phases.AwaitingController):
+        reassignment.requested = after.target
+        reassignment.is_requested = True
+    view.due.partitions[record.partition] = None

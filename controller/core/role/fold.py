@@ -1,0 +1,185 @@
+"""Fold into the view what concerns the leadership and the controller role; and the brokers."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controller.core import wakeups
+from controller.core.cluster.records import BrokerSettingsRead, BrokersRead, ClusterEvent
+from controller.core.deletions import deletion_facts
+from controller.core.disks import disk_space
+from controller.core.leadership import fold
+from controller.core.leadership.unclean_election import note_candidate
+from controller.core.model import NO_LEADER, START, BrokerId, Instant, TopicPartition
+from controller.core.pacing import adaptive_limit, isr_health
+from controller.core.pacing.applied_throttles import broker_entity
+from controller.core.reassignments import phases
+from controller.core.reassignments.fold import note_waiting
+from controller.core.role import records, tenure_reset
+from controller.core.role.broker_acceptance import (
+    reassignments_probed,
+    requests_lost,
+    update_metadata_answered,
+)
+from controller.core.topics import topic_reads
+from controller.core.view import ClusterView
+
+
+def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: Instant) -> None:  # noqa: C901 - one arm per event
+    """Fold one event into the view."""
+    match event:
+        case BrokersRead():
+            _brokers(view, event, now)
+        case BrokerSettingsRead():
+            deletion_facts.setting_read(view, event)
+            topic_reads.follow_protocol(view)
+        case records.ClaimGuardsRead():
+            view.session.guards = event
+        case records.LeadershipGained():
+            tenure_reset.begin_leadership(view, now)
+        case records.LeadershipLost():
+            view.role.leading = False
+            tenure_reset.end_session(view, now)
+        case records.ControllerClaimed():
+            tenure_reset.begin_tenure(view, event, now)
+            topic_reads.follow_protocol(view)
+        case records.ClaimFailed():
+            view.tenure.claiming = False
+            view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
+        case records.Deposed():
+            tenure_reset.end_tenure(view, now)
+        case records.ShutdownRequested():
+            view.role.stopping = True
+        case records.UpdateMetadataAnswered():
+            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            _update_metadata_answered(view, event)
+        case records.ReassignmentsProbed():
+            reassignments_probed(view, event)
+        case _:
+            assert_never(event)
+
+
+def fold_record(view: ClusterView, record: records.RoleRecord, now: Instant) -> None:
+    """Fold one record into the view."""
+    del now
+    tenure, intake, cluster = view.tenure, view.intake, view.cluster
+    match record:
+        case records.EngineRecord(engine=engine, why=why):
+            view.role.engine, view.role.engine_why = engine, why
+            if not view.is_native:
+                # A broker that is the controller starts every entry at once: the topic znodes show
+                # their progress.
+                intake.legacy = None
+        case records.StatesPolledRecord():
+            cluster.round_at, cluster.round_from = record.again, record.next_from
+        case records.IdleRecord(since=since):
+            tenure.idle_since = since
+        case records.YieldedRecord() | records.RoleCededRecord():
+            pass  # Their time begins when the tenure has ended.
+        case records.UpdateRefusedRecord(why=why):
+            view.role.rejected_by_brokers = why
+        case records.EndpointUnreachedRecord(why=why):
+            view.role.unreached = why
+        case _:
+            assert_never(record)
+
+
+def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
+    tenure, work = view.tenure, view.work
+    before, after = view.cluster.brokers, dict(event.brokers)
+    left = before.keys() - after.keys()
+    bounced = {b for b in before.keys() & after.keys() if after[b].epoch != before[b].epoch}
+    joined = (after.keys() - before.keys()) | bounced
+    changed = {b for b in before.keys() & after.keys() if after[b] != before[b]} - bounced
+    view.cluster.brokers = after
+    if not (left or joined or changed):
+        return
+    wakeups.wake(view.due, wakeups.Finding.BROKERS_CHANGED)
+    if left and work.orphaned:
+        wakeups.wake(view.due, wakeups.Finding.ORPHAN_CONCERNED)
+    view.due.left |= left
+    # The channel to its former endpoints is useless, and requests lost with it are sent again.
+    elsewhere = {b for b in changed if after[b].endpoints != before[b].endpoints}
+    view.due.elsewhere |= elsewhere
+    # A broker that left and came back before a cycle examined it is both.
+    view.due.bounced |= bounced | (view.due.left & joined)
+    view.due.joined = (view.due.joined | joined | elsewhere) - left
+    for broker in joined:
+        # Its throttle was not set while it was dead.
+        work.participants.note(broker_entity(broker))
+        if before:  # When those of the first read registered is not known.
+            view.cluster.registered[broker] = now
+    wakeups.asks_concerned(view)
+    gone = left | bounced
+    requests_lost(view, gone, elsewhere)
+    if gone:
+        tenure.shutting_down = {b: e for b, e in tenure.shutting_down.items() if b not in gone}
+        tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}
+        work.orphans_failed = {o for o in work.orphans_failed if o.broker not in gone}
+        tenure.offline = {(b, p) for b, p in tenure.offline if b not in gone}
+        tenure.id_conflicts = {(b, p) for b, p in tenure.id_conflicts if b not in gone}
+        for partition, reassignment in work.reassignments.items():
+            phase = reassignment.phase
+            if isinstance(phase, phases.Stopping) and phase.waiting & left:
+                given_up = phase.given_up | (phase.waiting & left)
+                reassignment.update(
+                    phases.Stopping(phase.waiting - left, given_up, phase.deadline), partition
+                )
+                view.due.add((partition,))
+    isr_health.judge_again(view)
+    if tenure.held is not None:
+        _touch(view, left | joined)
+        _note_untreated(view, joined)
+        _note_rejoined(view, joined)
+    if joined:
+        # Its directories may be others now.
+        disk_space.invalidate_disks(view)
+    view.role.orphans_after = START
+    view.role.orphans_left.clear()
+    topic_reads.follow_protocol(view)
+
+
+def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
+    """Have every partition with a replica on these brokers examined, with new settings."""
+    for name, topic in view.session.topics.items():
+        for number, assignment in topic.partitions.items():
+            if not brokers.isdisjoint(assignment.replicas):
+                partition = TopicPartition(name, number)
+                view.due.partitions[partition] = None
+                note_candidate(view, partition)
+
+
+def _note_untreated(view: ClusterView, brokers: set[BrokerId]) -> None:
+    """
+    Note where these brokers still are in the ISR: no write followed from their death.
+
+    They were dead at the claim, and their registration is read in the same cycle as the state. A
+    partition without a leader is left: that was written when all of its ISR had died.
+    """
+    if not brokers or not view.is_native:
+        return
+    for partition, state in view.tenure.states.items():
+        if state.leader != NO_LEADER and not brokers.isdisjoint(state.isr):
+            fold.note_untreated(view, partition, state)
+
+
+def _note_rejoined(view: ClusterView, brokers: set[BrokerId]) -> None:
+    """Note these brokers in the steps in flight that add a replica to them."""
+    for partition, reassignment in view.work.reassignments.items() if brokers else ():
+        assignment = view.session.known_assignment(partition)
+        if assignment is not None:
+            reassignment.rejoined |= brokers.intersection(assignment.adding_replicas)
+
+
+def _update_metadata_answered(view: ClusterView, event: records.UpdateMetadataAnswered) -> None:
+    tenure = view.tenure
+    was_accepted = tenure.accepted_by_broker
+    update_metadata_answered(view, event)
+    if tenure.accepted_by_broker and not was_accepted:
+        # Nothing was decided before.
+        wakeups.wake(view.due, wakeups.Finding.TIME_CAME)
+        wakeups.wake(view.due, wakeups.Finding.FIRST_ACCEPTED)
+        note_waiting(view)
+        view.due.add(view.work.reassignments)
+        view.due.add(tenure.states)
+        view.due.add(tenure.stateless)
