@@ -219,9 +219,9 @@ def _requests(
     UpdateMetadata is not answered for each topic. A broker without a replica is sent a StopReplica
     that stops nothing: its answer shows that it has the former.
 
-    The state of a partition whose leader restarted was sent to nobody when it was read, and no
-    newer one will be: it is sent now. A broker that started without a failed disk has to refuse it,
-    as it would confirm the deletion of a replica that it does not see.
+    The state of a partition whose leader restarted is not sent when it is read, as a newer one
+    follows. During a deletion none follows, so it is sent here. A broker that started without a
+    failed disk refuses it; it would confirm the deletion of a replica that it does not see.
     """
     brokers = tuple(sorted(deletion.unsent.keys() & view.cluster.brokers.keys()))
     partitions = tuple(TopicPartition(topic, n) for n in view.session.topics[topic].partitions)

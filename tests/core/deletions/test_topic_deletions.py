@@ -395,9 +395,9 @@ def test_replicas_of_a_leader_that_restarted_are_sent_their_state_before_the_del
     """
     A broker that started without a failed disk refuses the state, and the deletion waits.
 
-    The state of a leader that restarted is sent to nobody when it is read; and no newer one is
-    written once the topic is to be deleted. The broker would confirm that it deleted a replica
-    whose log is on the failed disk, and a later topic of the name would use the log.
+    The state of a leader that restarted is not sent when it is read, and no newer one is written
+    once the topic is to be deleted. The broker would confirm the deletion of a replica whose log is
+    on the failed disk, and a later topic of the name would use the log.
     """
     driver = cluster(acknowledges=False)
     driver.view.tenure.bounced[tp()] = {BrokerId(1), BrokerId(2)}
