@@ -59,9 +59,9 @@ def test_a_proposal_is_carried_out(
 
 
 @pytest.mark.any_cluster
-@pytest.mark.parametrize("engine", ["native", "delegated"])
+@pytest.mark.parametrize("engine_name", ["native", "delegated"])
 def test_what_kafkas_tool_generates_is_executed_as_it_is(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path, engine: str
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path, engine_name: str
 ) -> None:
     """With its headings, and in UTF-16 as a Windows shell writes it."""
     topic = make_topic({0: (1, 2)})
@@ -75,7 +75,7 @@ def test_what_kafkas_tool_generates_is_executed_as_it_is(
     assert "replication factor" in refused.stdout.lower()
     flags = (*flags[:2], "3,2", *flags[3:])
     plan.write_text(cluster.reassign_partitions(*flags).stdout, encoding="utf-16", newline="\r\n")
-    daemons.start("--engine", engine)
+    daemons.start("--engine", engine_name)
     where = ("--zookeeper", cluster.zookeeper_connect)
     done = run_reassigner("execute", str(plan), "--wait", *where)
     assert done.code == 0, done.stdout
