@@ -195,7 +195,7 @@ def test_a_single_jump_goes_through_the_classic_rows(
 def test_replication_factor_and_order_change_and_a_target_already_reached_is_done(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """More replicas, fewer replicas, another order with its leader, and nothing to do at all."""
+    """More replicas, fewer replicas, another order, which moves no leader, and nothing to do."""
     two = make_topic({0: (1, 2), 1: (4, 5)}, DURABLE)
     four = make_topic({0: (1, 2, 3, 4), 1: (1, 2, 3, 4)}, DURABLE)
     targets = {
@@ -206,7 +206,12 @@ def test_replication_factor_and_order_change_and_a_target_already_reached_is_don
     }
     await_tenure(daemons.start("--tenure", "permanent"))
     request = submit(cluster, plan_of(targets))
+    order = {(four, 1): targets.pop((four, 1))}
     await_end(cluster, targets, within_s=40)
+    await_end(cluster, order, within_s=40, any_leader=True)
+    state = cluster.state(four, 1)
+    assert state is not None
+    assert state["leader"] == 1
     summary = outcome(cluster, request)
     assert summary is not None
     assert (summary["done"], summary["refused"]) == (4, [])
