@@ -224,6 +224,8 @@ def _requests(
     failed disk refuses it; it would confirm the deletion of a replica that it does not see.
     """
     brokers = tuple(sorted(deletion.unsent.keys() & view.cluster.brokers.keys()))
+    if not brokers:
+        return
     partitions = tuple(TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
     for partition in partitions:
         state = view.tenure.states.get(partition)
@@ -231,7 +233,7 @@ def _requests(
             receivers = tuple(b for b in brokers if partition.partition in deletion.unsent[b])
             if receivers:
                 yield effects.SendLeaderAndIsr(partition, receivers)
-    if brokers and partitions:
+    if partitions:
         yield effects.SendUpdateMetadata(partitions, brokers)
     for broker in brokers:
         if broker not in deletion.waiting:
