@@ -183,8 +183,18 @@ def lifting(record: AppliedThrottleEndedRecord) -> list[ports.Operation]:
     """Return the operations that end an applied throttle and restore its settings."""
     lifted = ports.Delete(paths.applied_throttle_path(record.entity), record.applied_version)
     if record.values is None:
-        return [lifted]
+        return [
+            lifted,
+            *_unchanged(paths.entity_config_path(record.entity), record.expected_version),
+        ]
     return [lifted, *_configured(record.entity, record.values, record.expected_version)]
+
+
+def _unchanged(path: str, version: ZkVersion | None) -> list[ports.Operation]:
+    """Check that a znode is at a version, or missing (None): creating it fails where it exists."""
+    if version is None:
+        return [ports.Create(path, b""), ports.Delete(path, ZkVersion(0))]
+    return [ports.Check(path, version)]
 
 
 def _written(path: str, data: bytes, version: ZkVersion | None) -> ports.Operation:

@@ -83,8 +83,7 @@ class ThrottleWrites:
             return None
         config = self._config(applied.entity) or applied_throttles.EntityConfig({}, None)
         values = restored(applied, config)
-        version = None if values is None else config.version
-        record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, version)
+        record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, config.version)
         # A daemon that has become the leader meanwhile has raised it.
         fence = [] if epoch is None else [Check(paths.EPOCH, epoch.version)]
         if lock is not None:

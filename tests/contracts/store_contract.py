@@ -223,6 +223,21 @@ class StoreContract(Rigs):
         assert claimed.store.commit([[SetData("/a", b"2", ZkVersion(-1))]]) == [Committed()]
         assert claimed.get("/a") == (b"2", 2)
 
+    def test_a_znode_is_created_and_deleted_in_one_multi_only_if_it_is_missing(
+        self, claimed: StoreRig
+    ) -> None:
+        """So the end of a throttle shows that the topic still has no settings."""
+        claimed.put("/there", b"kept")
+        results = claimed.store.commit(
+            [
+                [Create("/none", b""), Delete("/none", ZkVersion(0))],
+                [Create("/there", b""), Delete("/there", ZkVersion(0))],
+            ]
+        )
+        assert results == [Committed(), Rejected(0, WriteError.NODE_EXISTS)]
+        assert claimed.get("/none") is None
+        assert claimed.get("/there") == (b"kept", 0)
+
     @pytest.mark.parametrize(
         ("operation", "error"),
         [

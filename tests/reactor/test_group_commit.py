@@ -430,11 +430,15 @@ def test_a_throttle_that_changes_replaces_its_record() -> None:
 
 
 def test_a_lifted_throttle_restores_the_settings() -> None:
-    """If none of our values is left, only the record is deleted."""
+    """If none of our values is left, the record is deleted only while that holds."""
     entity = topic_entity("t")
     lifted = Delete("/reassigner/throttles/topics:t", ZkVersion(1))
+    unchanged = AppliedThrottleEndedRecord(entity, ZkVersion(1), None, ZkVersion(7))
+    assert only(a_view(), [unchanged]) == [lifted, Check("/config/topics/t", ZkVersion(7))]
     assert only(a_view(), [AppliedThrottleEndedRecord(entity, ZkVersion(1), None, None)]) == [
-        lifted
+        lifted,
+        Create("/config/topics/t", b""),
+        Delete("/config/topics/t", ZkVersion(0)),
     ]
     operations = only(
         a_view(), [AppliedThrottleEndedRecord(entity, ZkVersion(1), (), ZkVersion(7))]

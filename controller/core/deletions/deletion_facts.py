@@ -28,7 +28,9 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
+from controller.core.pacing import fold as pacing
 from controller.core.pacing import isr_health
+from controller.core.pacing.applied_throttles import topic_entity
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.state.process import KnownSettings
@@ -319,6 +321,8 @@ def forget_topic(view: ClusterView, name: str) -> None:
     session.config_answers.pop(name, None)
     session.asked_configs.pop(name, None)
     session.config_errors.pop(name, None)
+    # The settings of a later topic of the name may have the version of these.
+    pacing.forget_settings(view, topic_entity(name))
     tenure.offline = {(b, p) for b, p in tenure.offline if p.topic != name}
     for number in topic.partitions if topic else ():
         partition = TopicPartition(name, number)

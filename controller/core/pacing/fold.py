@@ -153,6 +153,14 @@ def throttles_settled(view: ClusterView, record: records.ThrottlesSettledRecord)
             _forget(view, entity)
 
 
+def forget_settings(view: ClusterView, entity: applied_throttles.Entity) -> None:
+    """Have an entity's settings read again before they are changed, if they are known."""
+    if entity in view.own_records.entity_configs:
+        _forget(view, entity)
+        view.work.participants.note(entity)
+        wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
+
+
 def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
     view.own_records.entity_configs.pop(entity, None)
     view.own_records.asked_entities.pop(entity, None)

@@ -71,7 +71,8 @@ class AppliedThrottleEndedRecord(Durable):
     """
     A throttle is lifted: the restored settings, their notification, and the record is deleted.
 
-    ``values`` None leaves the settings alone: none of them is ours any more.
+    ``values`` None leaves the settings alone: none of them is ours any more. That holds at
+    ``expected_version`` only; None: as long as the entity has no settings.
     """
 
     wakes: ClassVar[Flags] = ("throttles",)

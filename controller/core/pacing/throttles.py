@@ -260,9 +260,12 @@ def _lifted(
     if applied.version is None:
         raise InvariantError(f"the throttle of {applied.entity} was never written")
     values = throttle_settings.restored(applied, config)
-    version = None if values is None else config.version
     return Change(
-        (records.AppliedThrottleEndedRecord(applied.entity, applied.version, values, version),)
+        (
+            records.AppliedThrottleEndedRecord(
+                applied.entity, applied.version, values, config.version
+            ),
+        )
     )
 
 

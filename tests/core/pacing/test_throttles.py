@@ -415,6 +415,18 @@ def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
     assert ended[-1].values is None
 
 
+def test_throttle_is_not_abandoned_because_of_a_read_that_our_own_write_overtook() -> None:
+    """The read shows the settings as the former topic's deletion left them: none."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    late = EntityConfigsRead({Entity(ORDERS): EntityConfig({}, None)})
+    assert made.values(ORDERS)
+    observe(made.view, late, made.now)
+    made.end(orders())
+    assert made.values(ORDERS) == {}
+    assert Entity(ORDERS) not in made.view.work.applied_throttles
+
+
 def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() -> None:
     """A rollback copies too, in the other direction."""
     made = rig()

@@ -186,7 +186,7 @@ class ThrottleRig:
             if entity in self.forbidden:
                 throttles_refused(self.view, change, "no_auth", self.now)
                 return []
-            if record.values is not None and not self.write(entity, record):
+            if not self.write(entity, record):
                 return invalidate(self.view, change)
         for record in change.records:
             self.apply(record)
@@ -197,11 +197,13 @@ class ThrottleRig:
         entity: Entity,
         record: AppliedThrottleRecord | AppliedThrottleEndedRecord,
     ) -> bool:
-        """Compare and set one entity's settings."""
+        """Compare and set one entity's settings; None only compares."""
         known = self.settings.get(entity)
         version = known.version if isinstance(known, EntityConfig) else None
         if version != record.expected_version:
             return False
+        if record.values is None:
+            return True
         following = ZkVersion(0) if version is None else ZkVersion(version + 1)
         self.settings[entity] = EntityConfig(dict(record.values or ()), following)
         return True

@@ -38,6 +38,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.pacing.applied_throttles import EntityConfig, topic_entity
 from controller.core.reassignments.records import SpecRecord, SpecsRead
 from controller.core.records import Change, Record
 from controller.core.role.invalidation import invalidate
@@ -139,6 +140,16 @@ def test_no_first_state_is_written_from_a_topic_that_was_read_before_the_claim()
     driver.observe(TopicsRead({"t": AGAIN}), StatesRead({tp(0): None}))
     (made,) = written(driver)
     assert made == StateCreatedRecord(tp(0), BrokerId(4), replicas(4, 5), NEXT)
+
+
+def test_settings_of_the_former_topic_are_not_written_to_the_later_one() -> None:
+    """Both may be at the same version."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
+    entity = topic_entity("t")
+    known = driver.view.own_records.entity_configs
+    known[entity] = EntityConfig({"retention.ms": "1"}, ZkVersion(0))
+    driver.observe(TopicsRead({"t": AGAIN}))
+    assert entity not in known
 
 
 def test_no_step_is_written_from_a_topic_that_was_read_before_the_claim() -> None:
