@@ -124,13 +124,19 @@ class Campaign:
     Args:
         cluster: With everything that can break.
         seed: Decides what is drawn.
+        engine: The daemons' engine.
     """
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, engine: str) -> None:
         self._cluster = cluster
         self.began = time.monotonic()
         # One stream for each: what is drawn of one does not hang on how fast another is.
-        self.fleet = Fleet(cluster, cluster.directory / "daemons", random.Random(f"{seed} fleet"))
+        self.fleet = Fleet(
+            cluster,
+            cluster.directory / "daemons",
+            random.Random(f"{seed} fleet"),
+            engine=engine,
+        )
         self._planner = Planner(cluster, TOPICS, random.Random(f"{seed} plans"))
         dice = random.Random(f"{seed} cluster")
         below = ClusterFaults(cluster, dice, self.say)
@@ -232,10 +238,10 @@ def prepare(cluster: Cluster) -> None:
     limit_copies(cluster, TOPICS, UNLIMITED)
 
 
-def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
+def conduct(cluster: Cluster, seed: int, minutes: float, engine: str) -> list[str]:
     """Run a campaign to its verdict; return every problem in words."""
     prepare(cluster)
-    campaign = Campaign(cluster, seed)
+    campaign = Campaign(cluster, seed, engine)
     campaign.fleet.start()
     disks = DiskWatch(d for broker in cluster.brokers.values() for d in broker.log_dirs)
     with (
@@ -251,13 +257,13 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
         problems = campaign.problems
         try:
             eventually(
-                lambda: not remains(cluster, TOPICS),
+                lambda: not remains(cluster, TOPICS, engine),
                 within_s=END_WITHIN_S,
                 every_s=1.0,
                 tolerating=(KazooException,),
             )
         except GaveUpError:
-            problems += remains(cluster, TOPICS)
+            problems += remains(cluster, TOPICS, engine)
         traffic.stop()
     problems += campaign.fleet.stop()
     problems += campaign.fleet.complaints()
@@ -308,10 +314,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(100_000))
+    parser.add_argument("--engine", default="native", choices=("native", "delegated"))
     parser.add_argument(
         "--protocol",
         default="2.6",
-        help="inter-broker protocol; from 2.7 on, daemons serve the controller's API to brokers",
+        help="inter-broker protocol; from 2.7 on, native daemons serve the controller's API",
     )
     releases = {row.release.kafka: row.release for row in ROWS if row.endpoint}
     parser.add_argument(
@@ -334,10 +341,10 @@ def main() -> int:
     options = ClusterOptions(zookeepers=3, broker=broker)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.running(options))
-        which = f"Kafka {asked.kafka}, protocol {asked.protocol}"
+        which = f"{asked.engine} engine, Kafka {asked.kafka}, protocol {asked.protocol}"
         print(f"seed {asked.seed}, {asked.minutes:g} minutes, {which}", flush=True)
         try:
-            problems = conduct(cluster, asked.seed, asked.minutes)
+            problems = conduct(cluster, asked.seed, asked.minutes, asked.engine)
         except BaseException:
             print(f"logs are kept in {keep_logs(cluster, asked.seed)}", flush=True)
             raise

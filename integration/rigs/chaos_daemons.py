@@ -28,10 +28,15 @@ class Fleet:
         cluster: Where they work, through the linked listener.
         directory: For their logs.
         dice: Where chance comes from.
+        engine: The value of ``--engine``.
     """
 
-    def __init__(self, cluster: Cluster, directory: Path, dice: random.Random) -> None:
+    def __init__(
+        self, cluster: Cluster, directory: Path, dice: random.Random, *, engine: str
+    ) -> None:
         self._cluster = cluster
+        serves = engine == "native" and cluster.options.broker.leaders_ask
+        self._options = ("--engine", engine, *(SERVED_INTERNALLY if serves else ()))
         self._directory = directory
         self._dice = dice
         self._made = 0
@@ -92,7 +97,7 @@ class Fleet:
             str(SESSION_S),
             "--inter-broker-listener",
             LINKED_LISTENER,
-            *(SERVED_INTERNALLY if self._cluster.options.broker.leaders_ask else ()),
+            *self._options,
             "--step-size",
             self._dice.choice(_STEP_SIZES),
             "--max-partitions-in-flight",

@@ -17,7 +17,6 @@ from kazoo.exceptions import KazooException, NoNodeError
 from integration.rigs.chaos_daemons import Fleet
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
-from integration.rigs.running_daemons import CONTROLLER_ID
 from integration.rigs.servers import Broker, ZooKeeperServer
 from integration.rigs.waiting import eventually
 from integration.rigs.zookeeper_ensembles import expire_session
@@ -225,11 +224,11 @@ class DaemonFaults:
         return Fault("role seized", "the role is taken from its owner", 0.0, _nothing)
 
     def _holder(self) -> int | None:
-        """Return the session of a daemon that is the controller, None when a broker is."""
-        stat = self._cluster.zk.exists("/controller")
-        if stat is None or self._cluster.controller() != CONTROLLER_ID:
-            return None
-        return int(stat.ephemeralOwner)
+        """Return the session of the daemon that leads, None when none does."""
+        candidates = self._cluster.zk.get_children("/reassigner/leader")
+        first = min(candidates, key=lambda name: name.rpartition("_")[2], default="none")
+        stat = self._cluster.zk.exists(f"/reassigner/leader/{first}")
+        return None if stat is None else int(stat.ephemeralOwner)
 
     def _some_s(self) -> float:
         return self._dice.uniform(0.5, 12.0)
