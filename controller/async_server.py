@@ -49,7 +49,7 @@ async def write_all(writer: asyncio.StreamWriter, message: bytes) -> None:
 
 
 @dataclass(eq=False, slots=True)
-class Connection:
+class ServerConnection:
     """One connection of a server."""
 
     reader: asyncio.StreamReader
@@ -87,7 +87,7 @@ class Connection:
         self.used_at = asyncio.get_running_loop().time()
 
 
-C = TypeVar("C", bound=Connection)
+C = TypeVar("C", bound=ServerConnection)
 
 
 class AsyncServer(ABC, Generic[C]):

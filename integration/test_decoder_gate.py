@@ -16,7 +16,7 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers import messages, topic_validation
-from controller.core.calls.broker_requests import ControlledShutdownResponse
+from controller.core.calls.broker_requests import ControlledShutdownAnswer
 from controller.core.model import TopicPartition
 from controller.endpoint import client_codec, codec, topic_codec
 from integration.decoder_gate import client_frames, controller_frames, endpoint_frames
@@ -122,7 +122,7 @@ def test_newer_api_versions_is_refused_so_that_the_broker_asks_again(gate: Gate)
 def test_wrong_bytes_do_not_pass_the_gate(gate: Gate, release: str) -> None:
     """A wrong correlation id, a header of the wrong version, and a byte too many or too few."""
     process = gate(release)
-    answer = ControlledShutdownResponse(0, (TopicPartition("orders", 7),))
+    answer = ControlledShutdownAnswer(0, (TopicPartition("orders", 7),))
     frame = codec.encode(codec.RequestHeader(7, 3, CORRELATION, "1"), answer)[4:]
     process.read_response(7, 3, CORRELATION, frame)
     plain_header = frame[:4] + frame[5:]

@@ -18,7 +18,7 @@ from controller.clocks import MonotonicClock
 from controller.errors import RefusedError, SessionSuspendedError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
-from controller.zk.connections import Connection
+from controller.zk.connections import ZooKeeperConnection
 from controller.zk.sessions import Session, build_client
 from controller.znodes import paths
 from integration.rigs.kerberos import missing_programs
@@ -91,14 +91,14 @@ def test_a_wrong_password_is_retried_with_pauses_and_the_right_one_used_at_once(
             refused = [line for line in lines if line["event"] == "zookeeper login refused"]
             assert 1 <= len(refused) <= 3
             assert not session.is_connected
-            with pytest.raises(RefusedError, match="ZooKeeper"), Connection(settings):
+            with pytest.raises(RefusedError, match="ZooKeeper"), ZooKeeperConnection(settings):
                 pass
             keys.zookeeper_password_file.write_text(right)
             eventually(lambda: session.acls, within_s=10, what="the right password is used")
             keys.change_zookeeper_password()
             server.restart()
             eventually(lambda: session.is_connected, within_s=20, what="the new one is used")
-            with Connection(settings) as connection:
+            with ZooKeeperConnection(settings) as connection:
                 assert connection.exists("/brokers/ids")
         assert PLANTED not in str(lines)
 
@@ -112,7 +112,7 @@ def test_a_server_of_another_authority_is_refused_with_the_reason(tmp_path: Path
         settings.zookeeper_tls_cafile.write_bytes(other.read_bytes())
         with (
             pytest.raises(SessionSuspendedError, match="certificate verify failed"),
-            Connection(settings, connect_s=3.0),
+            ZooKeeperConnection(settings, connect_s=3.0),
         ):
             pass
 

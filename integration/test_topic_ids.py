@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.brokers.connections import Connection
+from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of, topic_uuid
 from controller.brokers.topic_configs import LIMITS
@@ -111,7 +111,7 @@ def await_ids(cluster: Cluster, topic: str, *brokers: int) -> str:
 def names_of(cluster: Cluster, topic: str, topic_id: str) -> dict[BrokerId, str | None]:
     """Return the topic that each broker knows by an id, as clients see it; from 3.0 on by it."""
 
-    async def ask(_: LiveBroker, connection: Connection) -> str | None:
+    async def ask(_: LiveBroker, connection: BrokerConnection) -> str | None:
         version = min(METADATA_BY_ID, connection.understood[METADATA][1])
         is_by_id = version == METADATA_BY_ID
         request = MetadataRequest(

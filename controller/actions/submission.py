@@ -24,7 +24,7 @@ from controller.zk.request_writes import WrittenRequest, check_options
 from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, QUEUE
 
 
-class Way(StrEnum):
+class SubmissionKind(StrEnum):
     """The way in which a plan is submitted."""
 
     REQUEST = "request"
@@ -38,11 +38,11 @@ class Way(StrEnum):
     def route(self) -> Route | None:
         """The route of the entries; those of the queue supersede requests of any route."""
         match self:
-            case Way.REQUEST:
+            case SubmissionKind.REQUEST:
                 return Route.REQUEST
-            case Way.LEGACY | Way.ADDITIONAL:
+            case SubmissionKind.LEGACY | SubmissionKind.ADDITIONAL:
                 return Route.LEGACY
-            case Way.QUEUE:
+            case SubmissionKind.QUEUE:
                 return None
 
 
@@ -51,7 +51,7 @@ class PlanSubmission:
     """A plan, with everything that its submission says of it."""
 
     plan: PlanFile
-    way: Way = Way.REQUEST
+    way: SubmissionKind = SubmissionKind.REQUEST
     options: RequestOptions = field(default_factory=RequestOptions)
     """Of a request; other ways have none."""
     expected: Plan | None = None
@@ -81,15 +81,15 @@ class CheckedSubmission:
         wanted, writes = self.wanted, operator.writes
         entries, log_dirs = wanted.plan.entries, wanted.plan.log_dirs
         match wanted.way:
-            case Way.REQUEST:
+            case SubmissionKind.REQUEST:
                 return writes.submit_plan(
                     entries, wanted.options, expected=wanted.expected, log_dirs=log_dirs
                 )
-            case Way.LEGACY:
+            case SubmissionKind.LEGACY:
                 return WrittenRequest(legacy_request_id(writes.create_plan(entries, log_dirs)))
-            case Way.ADDITIONAL:
+            case SubmissionKind.ADDITIONAL:
                 return WrittenRequest(legacy_request_id(writes.extend_plan(entries, log_dirs)))
-            case Way.QUEUE:
+            case SubmissionKind.QUEUE:
                 return WrittenRequest(queue_request_id(writes.create_queue(entries, log_dirs)))
             case unknown:
                 assert_never(unknown)
@@ -113,12 +113,12 @@ def check(operator: OperatorClient, wanted: PlanSubmission) -> CheckedSubmission
             f"new reassignments are disabled since {since_words(switch)} ({KILL_SWITCH} exists; "
             f"`reassigner enable` deletes it)"
         )
-    if wanted.way is Way.LEGACY and operator.requests.plan() is not None:
+    if wanted.way is SubmissionKind.LEGACY and operator.requests.plan() is not None:
         raise ReassignmentConflictError(
             f"{LEGACY_PLAN} exists already: a plan is in progress. Wait for its end, or add to "
             "it with --additional"
         )
-    if wanted.way is Way.QUEUE and operator.requests.queue() is not None:
+    if wanted.way is SubmissionKind.QUEUE and operator.requests.queue() is not None:
         raise ReassignmentConflictError(
             f"{QUEUE} exists already: wait until its entries have started, or see "
             "`reassigner queue list`"

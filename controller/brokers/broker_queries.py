@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
+from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.core.cluster.records import BrokersRead
@@ -100,7 +100,7 @@ class PooledQuery(BrokerQuery):
         """Prepare; see ``BrokerQuery``."""
         super().__init__(name, inbox, security, listeners)
         # Touched on the IO thread only:
-        self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
+        self._open: dict[BrokerId, tuple[LiveBroker, BrokerConnection]] = {}
 
     def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
         super()._learn(brokers)
@@ -108,11 +108,11 @@ class PooledQuery(BrokerQuery):
             if brokers.get(broker.id) != broker:
                 self._close(broker.id)
 
-    def _connection_to(self, broker: LiveBroker) -> Connection | None:
+    def _connection_to(self, broker: LiveBroker) -> BrokerConnection | None:
         known = self._open.get(broker.id)
         return known[1] if known is not None and known[0] == broker and known[1].is_open else None
 
-    async def _connected(self, broker: LiveBroker) -> Connection:
+    async def _connected(self, broker: LiveBroker) -> BrokerConnection:
         """
         Return the broker's connection, opened if there is none.
 
@@ -222,7 +222,7 @@ class ConnectionSettings:
 def ask_all(
     settings: ConnectionSettings,
     brokers: Collection[LiveBroker],
-    ask: Callable[[LiveBroker, Connection], Coroutine[Any, Any, Response]],
+    ask: Callable[[LiveBroker, BrokerConnection], Coroutine[Any, Any, Response]],
     *,
     deadline: float,
 ) -> Generator[tuple[BrokerId, Response | ControllerError], None, None]:
@@ -239,7 +239,7 @@ def ask_all(
     listeners = replace(settings.listeners, control_plane_listener=None)
     answers: queue.Queue[tuple[BrokerId, Response | ControllerError]] = queue.Queue()
     io = IoThread("survey")
-    opened: set[Connection] = set()
+    opened: set[BrokerConnection] = set()
 
     async def ask_one(broker: LiveBroker) -> None:
         try:

@@ -17,7 +17,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
-from controller.brokers.connections import Connection
+from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import (
     SPACE_VERSION,
@@ -108,7 +108,7 @@ class BrokerSurvey:
         return found
 
 
-async def _disks_on(_broker: LiveBroker, connection: Connection) -> Disks | str:
+async def _disks_on(_broker: LiveBroker, connection: BrokerConnection) -> Disks | str:
     highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))[1]
     version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
     request = DescribeLogDirsRequest(topics=None, version=version)

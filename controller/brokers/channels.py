@@ -27,7 +27,7 @@ from tenacity.wait import wait_base
 from controller import kafka_errors
 from controller.backoff import pause_s
 from controller.brokers import responses
-from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
+from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.controller_requests import Encoder
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
@@ -180,7 +180,7 @@ class _Channel:
         """Whether the first request may have reached the broker already."""
         self._sent_at: Instant | None = None
         """When the first request was first sent."""
-        self._connection: Connection | None = None
+        self._connection: BrokerConnection | None = None
         self._signal: Future | None = None
         self._state = ChannelState(
             broker.epoch, connected=False, since=_now(), last_error=None, waiting=0
@@ -215,12 +215,12 @@ class _Channel:
             if self._gate.is_open:
                 await self._io.net.sleep(pause_s(self._options.reconnect, failures))
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> BrokerConnection:
         options = self._options
         endpoint = options.listeners.required_of(self.broker)
         return await connect(self._io, endpoint, options.security, options.limits, self._gate)
 
-    async def _converse(self, connection: Connection) -> bool:
+    async def _converse(self, connection: BrokerConnection) -> bool:
         """Send requests while the connection lasts; return whether any was answered."""
         self._connection = connection
         self._state = replace(self._state, connected=True, since=_now())
@@ -247,7 +247,9 @@ class _Channel:
         self._disconnected(lost)
         return got_answer
 
-    async def _answer(self, connection: Connection, request: BrokerRequest) -> responses.Answered:
+    async def _answer(
+        self, connection: BrokerConnection, request: BrokerRequest
+    ) -> responses.Answered:
         try:
             versions = common_versions(connection.understood, sent_versions(request.protocol))
         except NativeRefusedError as refusal:

@@ -28,7 +28,7 @@ from tenacity import wait_random_exponential
 
 from controller.backoff import pause_s
 from controller.brokers.broker_queries import BrokerQuery
-from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
+from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
@@ -92,7 +92,7 @@ class ClusterController(BrokerQuery):
         self._gate = Gate()
         self._vouched_at = time.monotonic()
         # Touched on the IO thread only:
-        self._open: tuple[LiveBroker, Connection, Gate] | None = None
+        self._open: tuple[LiveBroker, BrokerConnection, Gate] | None = None
         self._calls: deque[_Call] = deque()
         self._busy = False
 
@@ -175,7 +175,7 @@ class ClusterController(BrokerQuery):
         elif call.elections:
             await self._elect(connection, call)
 
-    async def _connection(self, controller: LiveBroker, gate: Gate) -> Connection:
+    async def _connection(self, controller: LiveBroker, gate: Gate) -> BrokerConnection:
         known = self._open
         if known is not None and known[0] == controller and known[1].is_open and known[2] is gate:
             return known[1]
@@ -186,7 +186,7 @@ class ClusterController(BrokerQuery):
         return connection
 
     async def _alter(
-        self, controller: LiveBroker, connection: Connection, call: _Call
+        self, controller: LiveBroker, connection: BrokerConnection, call: _Call
     ) -> ReassignmentsAltered:
         frame = frame_of(alter_request(call.entries))
         if time.monotonic() - self._vouched_at > VOUCHED_S:
@@ -199,7 +199,7 @@ class ClusterController(BrokerQuery):
             call.has_left = connection.may_have_delivered
         return ReassignmentsAltered(results_of(answer, call.entries), controller.id, call.age_s)
 
-    async def _elect(self, connection: Connection, call: _Call) -> None:
+    async def _elect(self, connection: BrokerConnection, call: _Call) -> None:
         _, highest = connection.understood.get(ApiKey.ElectLeaders, (0, 0))
         request = elect_request(call.elections, min(highest, ELECT_LEADERS_MAX))
         answer = await connection.ask(frame_of(request))

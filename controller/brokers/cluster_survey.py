@@ -17,7 +17,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
-from controller.brokers.connections import Connection, ConnectionLimits
+from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import Capacities, description_of, no_capacities
 from controller.brokers.messages import frame_of
@@ -85,7 +85,7 @@ class ClusterSurvey:
 
         """
 
-        async def hold(broker: LiveBroker, connection: Connection) -> Holdings:
+        async def hold(broker: LiveBroker, connection: BrokerConnection) -> Holdings:
             known = connection.understood.get(ApiKey.DescribeLogDirs, (0, LOG_DIRS_VERSION_MAX))
             version = min(known[1], LOG_DIRS_VERSION_MAX)
             request = DescribeLogDirsRequest(topics=None, version=version)

@@ -213,7 +213,7 @@ class _Conversation(KafkaConnection):  # type: ignore[misc]
         """Do not pause: controller requests have no quota, and a pause fails the next one."""
 
 
-class Connection:
+class BrokerConnection:
     """An open connection to a broker whose ApiVersions are known."""
 
     def __init__(
@@ -271,7 +271,7 @@ class Connection:
 
 async def connect(
     io: IoThread, endpoint: Endpoint, security: Security, limits: ConnectionLimits, gate: Gate
-) -> Connection:
+) -> BrokerConnection:
     """
     Connect to a broker with the TLS and SASL of its listener; on the IO thread only.
 
@@ -308,7 +308,7 @@ async def connect(
         if refusal is not None:
             raise _verdict(where, refusal) from refusal
         undo.pop_all()
-    return Connection(conversation, transport, limits)
+    return BrokerConnection(conversation, transport, limits)
 
 
 async def _first_that_answers(

@@ -18,7 +18,7 @@ from kafka.protocol.admin import AlterConfigsRequest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
-from controller.brokers.connections import Connection
+from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import BROKER, LIMITS, TOPIC
@@ -111,7 +111,7 @@ class SettingSurvey:
     ) -> Iterator[_Judged]:
         """Yield what each broker that answers says of its resources."""
 
-        async def judged(broker: LiveBroker, connection: Connection) -> Sequence[_Judged]:
+        async def judged(broker: LiveBroker, connection: BrokerConnection) -> Sequence[_Judged]:
             resources, found = wanted[broker.id], list[_Judged]()
             for first in range(0, len(resources), RESOURCES_AT_ONCE):
                 found += await _judged(connection, resources[first : first + RESOURCES_AT_ONCE])
@@ -154,7 +154,7 @@ def _of_topics(topics: Mapping[str, Mapping[str, str]]) -> Iterator[_Resource]:
         yield _Resource(TOPIC, names[0], topics[names[0]], tuple(map(topic_entity, names)))
 
 
-async def _judged(connection: Connection, resources: Sequence[_Resource]) -> list[_Judged]:
+async def _judged(connection: BrokerConnection, resources: Sequence[_Resource]) -> list[_Judged]:
     _, highest = connection.understood.get(ApiKey.AlterConfigs, (0, 0))
     request = AlterConfigsRequest(
         version=min(highest, ALTER_CONFIGS_MAX),

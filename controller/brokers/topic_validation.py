@@ -23,7 +23,7 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.broker_queries import ConnectionSettings, ask_all
-from controller.brokers.connections import Connection
+from controller.brokers.connections import BrokerConnection
 from controller.brokers.messages import frame_of
 from controller.brokers.new_topic_settings import DefaultSetting, defaults_of, described
 from controller.brokers.topic_configs import (
@@ -127,7 +127,7 @@ class TopicValidation:
             return None
 
         async def ask(
-            _broker: LiveBroker, connection: Connection
+            _broker: LiveBroker, connection: BrokerConnection
         ) -> dict[TopicSettings, str] | None:
             problems: dict[TopicSettings, str] = {}
             for settings in dict.fromkeys(wanted):
@@ -153,7 +153,7 @@ class TopicValidation:
             return None
 
         async def ask(
-            _broker: LiveBroker, connection: Connection
+            _broker: LiveBroker, connection: BrokerConnection
         ) -> Mapping[str, DefaultSetting] | None:
             return await _defaults(connection, examples) or None
 
@@ -161,7 +161,7 @@ class TopicValidation:
         return None if defaults is None else {w: described(defaults, w) for w in wanted}
 
     def _first_to_say(
-        self, ask: Callable[[LiveBroker, Connection], Awaitable[Found | None]]
+        self, ask: Callable[[LiveBroker, BrokerConnection], Awaitable[Found | None]]
     ) -> Found | None:
         """Return what the first broker says that answers, and says it; None: none does."""
         for broker in list(self._brokers.values())[:EXAMPLES]:
@@ -217,7 +217,7 @@ class TopicValidation:
 
 
 async def _defaults(
-    connection: Connection, examples: Iterable[str]
+    connection: BrokerConnection, examples: Iterable[str]
 ) -> Mapping[str, DefaultSetting]:
     """Return the settings of topics that set nothing; empty: the broker does not say."""
     _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
@@ -231,7 +231,7 @@ async def _defaults(
     return defaults_of(row for row in answer.results if not row.error_code)
 
 
-async def _configuration(broker: LiveBroker, connection: Connection) -> dict[str, str | None]:
+async def _configuration(broker: LiveBroker, connection: BrokerConnection) -> dict[str, str | None]:
     """Return what a broker is configured with; empty: it does not say."""
     _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
     request = DescribeConfigsRequest(
@@ -256,7 +256,7 @@ def validation_request(
 
 
 async def _verdict(
-    connection: Connection, examples: Iterable[str], settings: TopicSettings
+    connection: BrokerConnection, examples: Iterable[str], settings: TopicSettings
 ) -> str | None:
     """Return why a broker rejects settings, empty if it does not; None: it does not say."""
     _, highest = connection.understood.get(ApiKey.AlterConfigs, (0, 0))

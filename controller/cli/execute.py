@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.actions.submission import PlanSubmission, Way
+from controller.actions.submission import PlanSubmission, SubmissionKind
 from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
@@ -147,10 +147,10 @@ def execute(  # noqa: PLR0913 - the options of the command
     if approved_by and approved is None:
         raise InvalidInputError("--approved-by needs --approved")
     file = options.read_plan_argument(plan)
-    way = Way.ADDITIONAL if additional else Way.LEGACY
+    way = SubmissionKind.ADDITIONAL if additional else SubmissionKind.LEGACY
     submission = PlanSubmission(
         plan=file,
-        way=way if legacy else Way.REQUEST,
+        way=way if legacy else SubmissionKind.REQUEST,
         options=wanted,
         expected=None if approved is None else check_approval(file, approved),
     )

@@ -18,7 +18,7 @@ from controller.previews.dry_run import DryRun
 from controller.previews.entries import Entry
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_files import Plan, approval_document, document_of
-from controller.previews.validation import Validation
+from controller.previews.validation import PlanValidation
 from controller.units import listed
 from controller.zk.operator_client import OperatorClient
 
@@ -103,7 +103,7 @@ def check_approvable(found: DryRun) -> None:
             f"not written: {listed(moving)} are being reassigned, so that their replicas will not "
             "be those that are approved"
         )
-    refused = [*Validation(found.validation.problems).lines()]
+    refused = [*PlanValidation(found.validation.problems).lines()]
     refused += [str(conflict) for conflict in found.conflicts if conflict.is_refused]
     if refused:
         raise ReassignmentConflictError("\n".join(("not written:", *refused)))

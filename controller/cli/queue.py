@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from controller.actions.submission import PlanSubmission, Way, check
+from controller.actions.submission import PlanSubmission, SubmissionKind, check
 from controller.cli import options, plan_preview
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
@@ -95,7 +95,7 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
         ReassignmentConflictError: it cannot be queued now.
 
     """
-    checked = check(operator, PlanSubmission(plan=plan, way=Way.QUEUE))
+    checked = check(operator, PlanSubmission(plan=plan, way=SubmissionKind.QUEUE))
     if dry_run:
         found = checked.dry_run(operator, ask)
         return plan_preview.show_dry_run(found, as_json=as_json, plan=plan.entries, screen=screen)

@@ -55,7 +55,7 @@ def counts_sentence(total: int, counts: Counter[EntryState]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class LaterChange:
     """A partition that reached its target, and has other replicas since."""
 
     by: RequestId | None
@@ -88,7 +88,7 @@ class RequestState:
     history: RequestHistory | None = None
     submitted: tuple[Submission, ...] = ()
     """Its znodes that are not accepted yet."""
-    departed: Mapping[TopicPartition, Departure] = field(default_factory=dict)
+    departed: Mapping[TopicPartition, LaterChange] = field(default_factory=dict)
     """Completed entries that are not at their target any more; ``compared`` fills it."""
 
     @property
@@ -194,14 +194,14 @@ def compared(operator: OperatorClient, state: RequestState) -> RequestState:
         return state
     later = _changed_by(operator, state, left)
     specs = operator.partitions.specs(left)
-    departed: dict[TopicPartition, Departure] = {}
+    departed: dict[TopicPartition, LaterChange] = {}
     for partition, now in left.items():
         spec = specs.get(partition)
         if isinstance(spec, model.ReassignmentSpec):
-            departed[partition] = Departure(spec.request, is_open=True)
+            departed[partition] = LaterChange(spec.request, is_open=True)
         else:
             is_open = now is not None and now.is_reassigning
-            departed[partition] = Departure(later.get(partition), is_open)
+            departed[partition] = LaterChange(later.get(partition), is_open)
     entries = tuple(
         replace(e, state=departed[e.partition].state) if e.partition in departed else e
         for e in state.entries
@@ -276,7 +276,7 @@ def problem_lines(state: RequestState) -> Iterator[str]:
         yield f"and {len(lines) - DETAILS_MAX} more; --json lists all of them"
 
 
-def departure_line(entry: Entry, departure: Departure) -> str:
+def departure_line(entry: Entry, departure: LaterChange) -> str:
     """Describe what became of a completed entry."""
     what = f"{entry.partition} was completed, and"
     if entry.assignment is None:

@@ -67,7 +67,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
 def _timer(view: ClusterView, name: str, now: Instant) -> None:
     """Wake the row of a timer, and note the partitions that wait for it; others wake everything."""
     work = view.work
-    wakeups.wake(view.due, name if name in wakeups.WAKEUPS else wakeups.Finding.TIME_CAME)
+    wakeups.wake(view.due, name if name in wakeups.WAKEUPS else wakeups.Trigger.TIME_CAME)
     if name == wakeups.LEADER_MOVES_TIMER:
         by = (BlockedBy.LEADER_MOVES,)
         view.due.add(p for p, r in work.reassignments.items() if reassignments.is_blocked(r, by))

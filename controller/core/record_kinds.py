@@ -2,7 +2,7 @@
 What each event and record says of itself, beside its class.
 
 ``wakes`` are the flags of the worklist that ``observe`` or ``apply`` sets for it. An empty row
-states that nothing becomes due, or only by a ``wakeups.Finding``. The base of a record says whether
+states that nothing becomes due, or only by a ``wakeups.Trigger``. The base of a record says whether
 it is durable, and ``is_journaled`` whether the journal has a line for it.
 """
 

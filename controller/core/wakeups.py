@@ -1,9 +1,9 @@
 """
-Wake-ups: what timers and findings in the content of events and records set in the worklist.
+Wake-ups: what timers and triggers in the content of events and records set in the worklist.
 
 ``observe`` wakes what each event declares, and ``apply`` what each record declares (``wakes``,
 beside the class). Where only the content of an event or record shows that something became due, the
-function that folds it in wakes the row of a ``Finding``. A flag is set nowhere else. One too many
+function that folds it in wakes the row of a ``Trigger``. A flag is set nowhere else. One too many
 costs a look; a missing one is a decision that is never taken, unless a timer of another purpose
 finds it.
 
@@ -45,7 +45,7 @@ SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
 
-class Finding(Enum):
+class Trigger(Enum):
     """A fact in the content of an event or record, or in the handling of a rejected write."""
 
     # time
@@ -136,8 +136,8 @@ class Finding(Enum):
     """The request for preferred leaders cannot be ended: it does not keep the role."""
 
 
-Key = Finding | str
-"""A finding, or the name of a timer."""
+Key = Trigger | str
+"""A trigger, or the name of a timer."""
 
 _TIMERS: Final[Mapping[Key, Flags]] = {
     SCAN_TIMER: ("line",),
@@ -153,49 +153,49 @@ _TIMERS: Final[Mapping[Key, Flags]] = {
     ASKS_TIMER: ("asks",),
 }
 _FINDINGS: Final[Mapping[Key, Flags]] = {
-    Finding.TIME_CAME: (
+    Trigger.TIME_CAME: (
         *("timer", "tenure", "elections", "capacity", "plan", "submissions"),
         *("queue", "cancel", "endings", "throttles", "deletions"),
     ),
-    Finding.SETTINGS_EXPIRED: ("plan",),
-    Finding.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories", "deletions"),
-    Finding.FIRST_ACCEPTED: ("orphans", "order", "asks", "deletions"),
-    Finding.ROLE_DISPUTED: ("tenure",),
-    Finding.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue", "deletions"),
-    Finding.PARTITION_APPEARED: ("listed_topics",),
-    Finding.STATE_APPEARED: ("cancel",),
-    Finding.HEALTH_UNKNOWN: ("health",),
-    Finding.HEALTH_JUDGED: ("capacity",),
-    Finding.SETTINGS_CHANGED: ("plan", "capacity", "submissions", "queue"),
-    Finding.SETTINGS_UNREADABLE: ("capacity",),
-    Finding.SLOT_FREED: ("capacity",),
-    Finding.STEP_ENDED: ("tenure", "deletions"),
-    Finding.SPEC_CHANGED: ("throttles",),
-    Finding.SIZE_WANTED: ("sizes",),
-    Finding.REQUEST_REPLACED: ("endings",),
-    Finding.DISKS_INVALIDATED: ("sizes",),
-    Finding.DISKS_READ: ("capacity",),
-    Finding.DIRECTORIES_AWAITED: ("directories",),
-    Finding.DIRECTORIES_KNOWN: ("submissions", "plan", "queue", "cancel"),
-    Finding.PENDING_MEASURED: ("order",),
-    Finding.ENTRY_REFUSED: ("plan", "endings", "queue"),
-    Finding.SUBMISSIONS_WAIT: ("submissions",),
-    Finding.OUTCOME_LEFT: ("endings",),
-    Finding.PLAN_CHANGED: ("plan", "queue", "cancel"),
-    Finding.ASK_CONCERNED: ("asks",),
-    Finding.DELETION_CONCERNED: ("deletions",),
-    Finding.ORPHAN_CONCERNED: ("orphans",),
-    Finding.ORPHAN_FAILED: ("tenure",),
-    Finding.ELECTION_WANTED: ("elections",),
-    Finding.ALTER_ANSWERED: ("answered",),
-    Finding.WRITES_RETRIED: ("plan", "queue", "orphans", "deletions"),
-    Finding.THROTTLE_INVALIDATED: ("throttles",),
-    Finding.SUBMISSION_FORGOTTEN: ("submissions",),
-    Finding.SUBMISSION_LEFT: ("cancel", "tenure"),
-    Finding.ELECTION_GIVEN_UP: ("tenure",),
+    Trigger.SETTINGS_EXPIRED: ("plan",),
+    Trigger.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories", "deletions"),
+    Trigger.FIRST_ACCEPTED: ("orphans", "order", "asks", "deletions"),
+    Trigger.ROLE_DISPUTED: ("tenure",),
+    Trigger.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue", "deletions"),
+    Trigger.PARTITION_APPEARED: ("listed_topics",),
+    Trigger.STATE_APPEARED: ("cancel",),
+    Trigger.HEALTH_UNKNOWN: ("health",),
+    Trigger.HEALTH_JUDGED: ("capacity",),
+    Trigger.SETTINGS_CHANGED: ("plan", "capacity", "submissions", "queue"),
+    Trigger.SETTINGS_UNREADABLE: ("capacity",),
+    Trigger.SLOT_FREED: ("capacity",),
+    Trigger.STEP_ENDED: ("tenure", "deletions"),
+    Trigger.SPEC_CHANGED: ("throttles",),
+    Trigger.SIZE_WANTED: ("sizes",),
+    Trigger.REQUEST_REPLACED: ("endings",),
+    Trigger.DISKS_INVALIDATED: ("sizes",),
+    Trigger.DISKS_READ: ("capacity",),
+    Trigger.DIRECTORIES_AWAITED: ("directories",),
+    Trigger.DIRECTORIES_KNOWN: ("submissions", "plan", "queue", "cancel"),
+    Trigger.PENDING_MEASURED: ("order",),
+    Trigger.ENTRY_REFUSED: ("plan", "endings", "queue"),
+    Trigger.SUBMISSIONS_WAIT: ("submissions",),
+    Trigger.OUTCOME_LEFT: ("endings",),
+    Trigger.PLAN_CHANGED: ("plan", "queue", "cancel"),
+    Trigger.ASK_CONCERNED: ("asks",),
+    Trigger.DELETION_CONCERNED: ("deletions",),
+    Trigger.ORPHAN_CONCERNED: ("orphans",),
+    Trigger.ORPHAN_FAILED: ("tenure",),
+    Trigger.ELECTION_WANTED: ("elections",),
+    Trigger.ALTER_ANSWERED: ("answered",),
+    Trigger.WRITES_RETRIED: ("plan", "queue", "orphans", "deletions"),
+    Trigger.THROTTLE_INVALIDATED: ("throttles",),
+    Trigger.SUBMISSION_FORGOTTEN: ("submissions",),
+    Trigger.SUBMISSION_LEFT: ("cancel", "tenure"),
+    Trigger.ELECTION_GIVEN_UP: ("tenure",),
 }
 WAKEUPS: Final[Mapping[Key, Flags]] = {**_TIMERS, **_FINDINGS}
-"""The flags that each timer and finding sets."""
+"""The flags that each timer and trigger sets."""
 
 
 def wake(due: Worklist, key: Key) -> None:
@@ -206,16 +206,16 @@ def wake(due: Worklist, key: Key) -> None:
 def orphans_concerned(view: ClusterView, partition: TopicPartition) -> None:
     """Wake the deletion of a partition's orphans, if it has any."""
     if partition in view.work.orphaned:
-        wake(view.due, Finding.ORPHAN_CONCERNED)
+        wake(view.due, Trigger.ORPHAN_CONCERNED)
 
 
 def submissions_concerned(view: ClusterView) -> None:
     """Wake the acceptance of submitted requests, if there are any."""
     if view.session.submissions:
-        wake(view.due, Finding.SUBMISSIONS_WAIT)
+        wake(view.due, Trigger.SUBMISSIONS_WAIT)
 
 
 def asks_concerned(view: ClusterView) -> None:
     """Wake the answers to brokers and clients, if any waits for one."""
     if view.tenure.asks or view.tenure.client_asks:
-        wake(view.due, Finding.ASK_CONCERNED)
+        wake(view.due, Trigger.ASK_CONCERNED)

@@ -26,8 +26,8 @@ from controller.endpoint.peers import ANONYMOUS, Peer
 from controller.endpoint.sasl import (
     SCRAM_HASHES,
     Authenticated,
+    AuthenticationFailed,
     PlainExchange,
-    Refused,
     SaslExchange,
     ScramExchange,
 )
@@ -159,7 +159,7 @@ async def _user_of(
                 await peer.send(codec.encode(header, SaslHandshakeAnswer(sasl.mechanisms)))
             case SaslAuthenticate(auth_bytes=token) if exchange is not None:
                 step = exchange.step(token)
-                if isinstance(step, Refused):
+                if isinstance(step, AuthenticationFailed):
                     raise UnauthenticatedError(f"authentication failed: {step.why}")
                 await peer.send(codec.encode(header, SaslAuthenticateAnswer(step.token)))
                 if isinstance(step, Authenticated):

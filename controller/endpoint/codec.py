@@ -385,7 +385,7 @@ def _sasl_authenticate_response(version: int, answer: SaslAuthenticateAnswer) ->
 
 
 def _controlled_shutdown_response(
-    version: int, answer: broker_requests.ControlledShutdownResponse
+    version: int, answer: broker_requests.ControlledShutdownAnswer
 ) -> ApiMessage:
     remaining: list[tuple[str, int]] = [(p.topic, p.partition) for p in answer.remaining]
     return messages.ControlledShutdownResponse(
@@ -394,7 +394,7 @@ def _controlled_shutdown_response(
 
 
 def _alter_partition_response(
-    version: int, answer: broker_requests.AlterPartitionResponse
+    version: int, answer: broker_requests.AlterPartitionAnswer
 ) -> ApiMessage:
     by_id = version >= _FIRST_BY_TOPIC_ID
     topics: dict[object, list[tuple[Any, ...]]] = {}
@@ -414,7 +414,7 @@ def _isr_row(version: int, result: broker_requests.IsrResult) -> tuple[Any, ...]
     return (*row, *recovery, result.partition_epoch)
 
 
-def _producer_ids_response(version: int, answer: broker_requests.ProducerIdsResponse) -> ApiMessage:
+def _producer_ids_response(version: int, answer: broker_requests.ProducerIdsAnswer) -> ApiMessage:
     return messages.AllocateProducerIdsResponse(
         version=version,
         throttle_time_ms=0,
@@ -433,7 +433,7 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         versions=(1, 3),
         message=messages.ControlledShutdownRequest,
         value_of=_controlled_shutdown,
-        answer=broker_requests.ControlledShutdownResponse,
+        answer=broker_requests.ControlledShutdownAnswer,
         message_of=_controlled_shutdown_response,
         is_of_brokers=True,
     ),
@@ -456,7 +456,7 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         message=messages.AlterPartitionRequest,
         folds=(("partitions", _change), ("new_isr_with_epochs", _member)),
         value_of=_alter_partition,
-        answer=broker_requests.AlterPartitionResponse,
+        answer=broker_requests.AlterPartitionAnswer,
         message_of=_alter_partition_response,
         is_of_brokers=True,
     ),
@@ -465,7 +465,7 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         versions=(0, 0),
         message=messages.AllocateProducerIdsRequest,
         value_of=_allocate_producer_ids,
-        answer=broker_requests.ProducerIdsResponse,
+        answer=broker_requests.ProducerIdsAnswer,
         message_of=_producer_ids_response,
         is_of_brokers=True,
     ),

@@ -19,7 +19,7 @@ from controller.credentials import ClientTls
 from controller.endpoint.authentication import Authentication, Sasl
 from controller.endpoint.broker_service import AskObserver, BrokerService
 from controller.endpoint.client_service import ClientService
-from controller.endpoint.peers import FrameMemory, Limits
+from controller.endpoint.peers import EndpointLimits, FrameMemory
 from controller.endpoint.relay import Relay
 from controller.endpoint.server import EndpointServer, ServerObserver
 from controller.endpoint.tickets import Tickets
@@ -95,7 +95,7 @@ def build_endpoint(
         server = EndpointServer(listen, [brokers], observer, authentication=authentication)
         tickets.post = server.post
         return ListedEndpoint(server, tickets, entry_of(settings, server.address))
-    limits = Limits()
+    limits = EndpointLimits()
     memory = FrameMemory(limits.frames_bytes, limits.address_bytes)
     relay = Relay(listeners_of(settings)[-1], memory, tls=_tls_of(settings))
     connections = ConnectionSettings(

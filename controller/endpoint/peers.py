@@ -14,7 +14,7 @@ from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from controller.async_server import PART, Connection, write_all
+from controller.async_server import PART, ServerConnection, write_all
 from controller.errors import RemoteProtocolError
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -29,7 +29,7 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class EndpointLimits:
     """Limits of time, size and number."""
 
     connections_max: int = 1000
@@ -108,10 +108,10 @@ class Companion(Protocol):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Peer(Connection):
+class Peer(ServerConnection):
     """One connection, and who is at its other end; it is served once it authenticated."""
 
-    limits: Limits
+    limits: EndpointLimits
     memory: FrameMemory
     """For the frames of all peers."""
     decoded: FrameMemory
@@ -206,7 +206,7 @@ class Peer(Connection):
 
     def close(self) -> None:
         """Close it at once; what is not sent yet never is."""
-        Connection.close(self)  # ``super`` does not find a class with slots
+        ServerConnection.close(self)  # ``super`` does not find a class with slots
         if self.companion is not None:
             self.companion.close()
         self._release()

@@ -47,13 +47,13 @@ class Authenticated:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class AuthenticationFailed:
     """The client is not authenticated, and the exchange is over."""
 
     why: str
 
 
-SaslStep = Challenge | Authenticated | Refused
+SaslStep = Challenge | Authenticated | AuthenticationFailed
 
 
 class SaslExchange(Protocol):
@@ -82,12 +82,16 @@ class PlainExchange:
         """Return whether name and password are right."""
         parts = _text(token).split("\0")
         if self._is_over or len(parts) != len(("authzid", "user", "password")):
-            return Refused(_MALFORMED)
+            return AuthenticationFailed(_MALFORMED)
         self._is_over = True
         authzid, user, password = parts
         if not user or not password or authzid not in ("", user):
-            return Refused(_MALFORMED)
-        return Authenticated(user, b"") if self._is_password(user, password) else Refused(_WRONG)
+            return AuthenticationFailed(_MALFORMED)
+        return (
+            Authenticated(user, b"")
+            if self._is_password(user, password)
+            else AuthenticationFailed(_WRONG)
+        )
 
 
 class ScramExchange:
@@ -112,7 +116,7 @@ class ScramExchange:
         """Return the server's first message, then whether the proof is right."""
         if self._is_over or len(token) > SCRAM_TOKEN_MAX:
             self._is_over = True
-            return Refused(_MALFORMED)
+            return AuthenticationFailed(_MALFORMED)
         is_first = self._user is None
         self._is_over = not is_first
         try:
@@ -124,7 +128,7 @@ class ScramExchange:
         except (ScramException, UnicodeDecodeError) as error:
             self._is_over = True
             reason = getattr(getattr(error, "server_error", None), "value", "")
-            return Refused(_WRONG if reason == "invalid-proof" else _MALFORMED)
+            return AuthenticationFailed(_WRONG if reason == "invalid-proof" else _MALFORMED)
 
     def _known(self, user: str) -> ScramKeys:
         self._user = user

@@ -24,7 +24,7 @@ from kafka.protocol.api_key import ApiKey
 from controller.async_server import AsyncServer
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, UnauthenticatedError
-from controller.endpoint.peers import SMALL_FRAME, Answer, FrameMemory, Limits, Peer
+from controller.endpoint.peers import SMALL_FRAME, Answer, EndpointLimits, FrameMemory, Peer
 from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.errors import ProtocolError
 from controller.setting_values import HttpAddress
@@ -84,7 +84,7 @@ class EndpointServer(AsyncServer[Peer]):
         address: HttpAddress,
         services: Sequence[Service],
         observer: ServerObserver,
-        limits: Limits | None = None,
+        limits: EndpointLimits | None = None,
         fallback: Service | None = None,
         authentication: Authentication | None = None,
     ) -> None:
@@ -103,7 +103,7 @@ class EndpointServer(AsyncServer[Peer]):
             InvalidInputError: the address is in use or does not belong to this machine.
 
         """
-        limits = limits or Limits()
+        limits = limits or EndpointLimits()
         memory = FrameMemory(limits.frames_bytes, limits.address_bytes)
         self._decoded = FrameMemory(limits.decoded_bytes, limits.address_decoded_bytes)
         opened = partial(Peer, limits=limits, memory=memory, decoded=self._decoded)

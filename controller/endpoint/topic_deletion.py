@@ -19,10 +19,10 @@ from typing import Final, Protocol
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
-    DeletedTopic,
     DeleteTopics,
     DeleteTopicsResponse,
     TopicResult,
+    TopicToDelete,
 )
 from controller.core.model import Zxid
 from controller.endpoint import relayed_frames, topic_codec
@@ -68,7 +68,7 @@ class RightsUnknownError(Exception):
     """A broker does not say what the client may do with a topic."""
 
 
-class TopicDeletion:
+class TopicDeletionService:
     """Deletes topics for clients whose rights a broker knows."""
 
     def __init__(self, tickets: Tickets, listed: ListedTopics) -> None:
@@ -201,13 +201,13 @@ def _error_of_all(header: RequestHeader, wanted: TopicsWanted, *, is_enabled: bo
     return None
 
 
-def _permitted(judged: list[DeletionResult]) -> tuple[DeletedTopic, ...]:
+def _permitted(judged: list[DeletionResult]) -> tuple[TopicToDelete, ...]:
     """Return the topics to delete, each once; an id that names one has to be its id."""
     ids: dict[str, str | None] = {}
     for topic, error, _ in judged:
         if not error and topic.name is not None:
             ids[topic.name] = ids.get(topic.name) or topic.topic_id
-    return tuple(DeletedTopic(name, topic_id) for name, topic_id in ids.items())
+    return tuple(TopicToDelete(name, topic_id) for name, topic_id in ids.items())
 
 
 def _ended(

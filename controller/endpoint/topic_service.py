@@ -3,7 +3,7 @@ Create and delete topics, and add partitions, for clients whose rights a broker 
 
 A broker answers these requests NOT_CONTROLLER before it looks at rights. So the rights come from
 Metadata, which a broker answers in the client's name, and so do the settings of a new topic in the
-answer. What brokers only know is asked of them in the daemon's own name (``Validation``), on
+answer. What brokers only know is asked of them in the daemon's own name (``BrokerTopicFacts``), on
 threads that serve nothing else: the default ones of asyncio resolve the host names of the relay.
 """
 
@@ -44,7 +44,7 @@ from controller.endpoint.topic_deletion import (
     GRACE_S,
     LOOK_S,
     ListedTopics,
-    TopicDeletion,
+    TopicDeletionService,
 )
 from controller.kafka_errors import (
     NONE,
@@ -70,7 +70,7 @@ _GROWTH_FORBIDDEN: Final = "The topic authorization is failed."
 Given = TypeVar("Given")
 
 
-class Validation(Protocol):
+class BrokerTopicFacts(Protocol):
     """What only brokers know; each call may block for seconds."""
 
     def defaults(self) -> TopicDefaults | None:
@@ -100,7 +100,7 @@ class TopicService:
     def __init__(
         self,
         tickets: Tickets,
-        validation: Validation,
+        validation: BrokerTopicFacts,
         listed: ListedTopics,
         *,
         patience_s: float = PATIENCE_S,
@@ -119,7 +119,7 @@ class TopicService:
         self._validation = validation
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="topic-validation")
-        self._deletion = TopicDeletion(tickets, listed)
+        self._deletion = TopicDeletionService(tickets, listed)
         self._thread = DecodingThread()
 
     async def decode(self, header: RequestHeader, frame: bytes) -> TopicsWanted | None:

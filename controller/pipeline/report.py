@@ -31,7 +31,7 @@ RATED: Final = "bytes_in_per_s_before"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PipelineReport:
     """The tables of a report."""
 
     requests: Any
@@ -85,7 +85,7 @@ def read_journals(spark: Any, directories: Sequence[Path]) -> tuple[Any, int]:
     return good.withColumn("moment", F.to_timestamp("at")), broken
 
 
-def build_report(journal: Any, changes: Any | None, loads: Any | None = None) -> Report:
+def build_report(journal: Any, changes: Any | None, loads: Any | None = None) -> PipelineReport:
     """
     Build the tables.
 
@@ -97,7 +97,7 @@ def build_report(journal: Any, changes: Any | None, loads: Any | None = None) ->
     """
     planned = None if changes is None else _planned(changes)
     copied = _copied(journal, planned)
-    return Report(
+    return PipelineReport(
         _requests(journal, copied, planned),
         _topics(copied, planned),
         _with_rates(_brokers(journal, copied, planned), loads).orderBy("broker"),

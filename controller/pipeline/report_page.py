@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
-from controller.pipeline.report import Report
+from controller.pipeline.report import PipelineReport
 
 GIB: Final = float(1 << 30)
 BROKERS_NAMED: Final = 40
@@ -44,7 +44,7 @@ class BrokerFill:
     after: Mapping[int, int]
 
 
-def page(report: Report, disks: BrokerFill, *, broken: int, about: str) -> str:
+def page(report: PipelineReport, disks: BrokerFill, *, broken: int, about: str) -> str:
     """
     Return the page.
 
@@ -101,7 +101,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _timeline(report: Report) -> str:
+def _timeline(report: PipelineReport) -> str:
     rows = report.requests.where("begun IS NOT NULL").limit(ROWS_MAX).collect()
     if not rows:
         return ""
@@ -127,7 +127,7 @@ def _loads(disks: BrokerFill) -> str:
     return load_picture(brokers, loads) if loads else ""
 
 
-def _matrix(report: Report) -> str:
+def _matrix(report: PipelineReport) -> str:
     rows = report.pairs.collect()
     if not rows:
         return ""
@@ -135,7 +135,7 @@ def _matrix(report: Report) -> str:
     return matrix_picture(sorted({broker for pair in pairs for broker in pair}), pairs)
 
 
-def _phases(report: Report) -> str:
+def _phases(report: PipelineReport) -> str:
     rows = report.phases.collect()
     if not rows:
         return ""
@@ -144,7 +144,7 @@ def _phases(report: Report) -> str:
     )
 
 
-def _eta_line(report: Report) -> str:
+def _eta_line(report: PipelineReport) -> str:
     estimates = report.etas.agg(
         F.count("*").alias("n"),
         F.avg(F.col("was_within").cast("int")).alias("within"),

@@ -30,7 +30,7 @@ EVEN: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class ForecastMove:
     """One entry of a plan that changes replicas, and what is known of its partition."""
 
     partition: TopicPartition
@@ -76,7 +76,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ForecastLimits:
     """What bounds how many copies there are at a time."""
 
     step_size: int | None = 1
@@ -100,7 +100,7 @@ class Pace:
     """Seconds that a step takes besides its copies."""
 
 
-class Way(Enum):
+class CopyRole(Enum):
     """What a broker does with a copy; each has a rate of its own."""
 
     RECEIVES = auto()
@@ -109,7 +109,7 @@ class Way(Enum):
     """It copies from one directory of its own to another."""
 
 
-RateOf = Callable[[BrokerId, Way], float]
+RateOf = Callable[[BrokerId, CopyRole], float]
 """Returns the bytes per second of a broker, each way."""
 
 
@@ -142,9 +142,9 @@ class Schedule:
 
 
 def play(
-    moves: Iterable[Move],
+    moves: Iterable[ForecastMove],
     disks: Mapping[BrokerId, tuple[LogDir, ...]],
-    limits: Limits,
+    limits: ForecastLimits,
     pace: Pace,
 ) -> Schedule:
     """
@@ -210,14 +210,14 @@ class _Disks:
                 _Directory(Place(broker, d.path), volumes[d.path], d.logs or 0) for d in good
             ]
 
-    def choice(self, broker: BrokerId, move: Move) -> _Directory | None:
+    def choice(self, broker: BrokerId, move: ForecastMove) -> _Directory | None:
         """Return the directory that takes a replica: the wanted one, or that of fewest logs."""
         found = self.of.get(broker, [])
         wanted = move.wanted.get(broker)
         named = [d for d in found if d.place.path == wanted]
         return next(iter(named), None) or min(found, key=lambda d: d.logs, default=None)
 
-    def where(self, broker: BrokerId, move: Move) -> _Directory | None:
+    def where(self, broker: BrokerId, move: ForecastMove) -> _Directory | None:
         """Return the directory of a present replica, if it is known."""
         found = self.of.get(broker, [])
         if len(found) == 1:
@@ -250,7 +250,7 @@ def _volume(directory: LogDir, min_free: MinFree) -> _Volume:
 class _Flight:
     """A move between its first step and its end."""
 
-    move: Move
+    move: ForecastMove
     steps: tuple[Step, ...]
     done: int = 0
     copying: int = 0
@@ -261,7 +261,7 @@ class _Flight:
         return self.steps[self.done] if self.done < len(self.steps) else None
 
 
-_End = tuple[BrokerId, Way]
+_End = tuple[BrokerId, CopyRole]
 """One end of a copy."""
 
 
@@ -286,9 +286,9 @@ class _Play:
 
     def __init__(
         self,
-        moves: Iterable[Move],
+        moves: Iterable[ForecastMove],
         disks: Mapping[BrokerId, tuple[LogDir, ...]],
-        limits: Limits,
+        limits: ForecastLimits,
         pace: Pace,
     ) -> None:
         self._limits = limits
@@ -423,9 +423,9 @@ class _Play:
                 directory.logs += 1
                 directory.received += move.size
                 directory.volume.take(move.size)
-            ends: tuple[_End, ...] = ((broker, Way.RELOCATES),)
+            ends: tuple[_End, ...] = ((broker, CopyRole.RELOCATES),)
             if step is not None:
-                ends = ((move.leader, Way.SERVES), (broker, Way.RECEIVES))
+                ends = ((move.leader, CopyRole.SERVES), (broker, CopyRole.RECEIVES))
             self._copies.append(_Copy(flight, move.size, move.growth, ends))
         if step is not None:
             self._count(move, adding, 1)
@@ -433,7 +433,7 @@ class _Play:
             self._end_copies(flight)
         return True
 
-    def _count(self, move: Move, adding: Replicas, change: int) -> None:
+    def _count(self, move: ForecastMove, adding: Replicas, change: int) -> None:
         """Count the copies of a step against the limits."""
         self._bytes += change * move.size * len(adding)
         for broker in adding:
@@ -441,7 +441,7 @@ class _Play:
         if adding:
             self._outgoing[move.leader] = self._outgoing.get(move.leader, 0) + change
 
-    def _is_limited(self, move: Move, adding: Replicas) -> bool:
+    def _is_limited(self, move: ForecastMove, adding: Replicas) -> bool:
         limits = self._limits
         if self._pace.rate is None or not adding:
             return False

@@ -17,7 +17,16 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition
-from controller.planning.copy_schedule import Limits, Move, Pace, Place, RateOf, Schedule, Way, play
+from controller.planning.copy_schedule import (
+    CopyRole,
+    ForecastLimits,
+    ForecastMove,
+    Pace,
+    Place,
+    RateOf,
+    Schedule,
+    play,
+)
 
 PLAYED_MAX: Final = 1_000
 """Steps of a plan up to which it is played at its rates; beyond it, its busiest broker counts."""
@@ -48,13 +57,13 @@ class Rates(NamedTuple):
 class Plan:
     """A plan, and everything about the cluster that its forecast depends on."""
 
-    moves: Sequence[Move]
+    moves: Sequence[ForecastMove]
     """The entries that change something, in their order."""
     sizeless: Collection[TopicPartition] = ()
     """Those of unknown size: their bytes are not counted."""
     disks: Mapping[BrokerId, tuple[LogDir, ...]] = field(default_factory=dict)
     live: Collection[BrokerId] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: ForecastLimits = field(default_factory=ForecastLimits)
     throttle: int | None = None
     """Bytes per second and broker."""
     relocation_throttle: int | None = None
@@ -252,12 +261,12 @@ def _is_sizeless(plan: Plan) -> bool:
     return bool(plan.sizeless) and not any(m.size for m in plan.moves)
 
 
-def next_leader(move: Move) -> BrokerId:
+def next_leader(move: ForecastMove) -> BrokerId:
     """Return the leader after the last step: the present one stays as long as it is a replica."""
     return move.source if move.source in move.target else move.target[0]
 
 
-def _shares(moves: Iterable[Move]) -> dict[BrokerId, BrokerShare]:
+def _shares(moves: Iterable[ForecastMove]) -> dict[BrokerId, BrokerShare]:
     """Count what moves do to brokers; all copies of a move come from its present leader."""
     shares: dict[BrokerId, BrokerShare] = {}
 
@@ -300,7 +309,7 @@ def _blocked(plan: Plan) -> Iterable[Wait]:
         yield Wait(by, detail, tuple(partitions))
 
 
-def _why_blocked(move: Move, live: Collection[BrokerId]) -> tuple[BlockedBy, str] | None:
+def _why_blocked(move: ForecastMove, live: Collection[BrokerId]) -> tuple[BlockedBy, str] | None:
     if move.leader not in live:
         return BlockedBy.NO_LEADER, "no live leader"
     dead = [b for b in move.target if b not in live]
@@ -366,17 +375,17 @@ def _rates(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> _KnownRates | 
     )
     relocation = plan.relocation_throttle or math.inf
 
-    def fast(broker: BrokerId, way: Way) -> float:
+    def fast(broker: BrokerId, way: CopyRole) -> float:
         match way:
-            case Way.RECEIVES:
+            case CopyRole.RECEIVES:
                 return min(fastest, PAST_FAST * measured.get(broker, anywhere).high)
-            case Way.SERVES:
+            case CopyRole.SERVES:
                 return fastest  # what a broker served at most is not known
-            case Way.RELOCATES:
+            case CopyRole.RELOCATES:
                 return relocation
 
-    def slow(broker: BrokerId, way: Way) -> float:
-        if way is Way.RELOCATES:
+    def slow(broker: BrokerId, way: CopyRole) -> float:
+        if way is CopyRole.RELOCATES:
             return HELD_SHARE * relocation
         return min(HELD_SHARE * fastest, PAST_SLOW * measured.get(broker, anywhere).low)
 
@@ -408,11 +417,11 @@ def _time(
     )
 
 
-def _alone(moves: Iterable[Move], rate: RateOf) -> float:
+def _alone(moves: Iterable[ForecastMove], rate: RateOf) -> float:
     """Return the seconds that moves take one after the other."""
     return sum(
-        sum(m.size / rate(b, Way.RECEIVES) for b in m.copies)
-        + sum(m.size / rate(b, Way.RELOCATES) for b in m.relocations)
+        sum(m.size / rate(b, CopyRole.RECEIVES) for b in m.copies)
+        + sum(m.size / rate(b, CopyRole.RELOCATES) for b in m.relocations)
         for m in moves
     )
 
@@ -420,7 +429,7 @@ def _alone(moves: Iterable[Move], rate: RateOf) -> float:
 def _needs(broker: BrokerId, share: BrokerShare, rate: RateOf) -> float:
     """Return the seconds that a broker copies or serves."""
     return max(
-        share.bytes_in / rate(broker, Way.RECEIVES),
-        share.bytes_served / rate(broker, Way.SERVES),
-        share.bytes_relocated / rate(broker, Way.RELOCATES),
+        share.bytes_in / rate(broker, CopyRole.RECEIVES),
+        share.bytes_served / rate(broker, CopyRole.SERVES),
+        share.bytes_relocated / rate(broker, CopyRole.RELOCATES),
     )

@@ -84,7 +84,7 @@ class HeldLog(NamedTuple):
     partition: int
 
 
-class Move(NamedTuple):
+class VolumeMove(NamedTuple):
     """A replica that moves to another volume, both as indices."""
 
     log: HeldLog
@@ -99,7 +99,7 @@ class Balance:
     within: Band
     before: list[int]
     after: list[int]
-    steps: list[tuple[Move, ...]] = field(default_factory=list)
+    steps: list[tuple[VolumeMove, ...]] = field(default_factory=list)
     """Each brings the volumes nearer to the band; an exchange of two replicas is one step."""
 
     def distance(self) -> float:
@@ -156,7 +156,7 @@ def balance(
 def _search(plan: Balance, held: Sequence[tuple[int, HeldLog]], limits: Sequence[float]) -> None:
     """Try every placement; the steps of the best one belong together."""
     best = plan.rating()
-    moves: list[Move] = []
+    moves: list[VolumeMove] = []
     now = Balance(plan.within, plan.before, list(plan.before))
 
     def place(n: int) -> None:
@@ -173,7 +173,7 @@ def _search(plan: Balance, held: Sequence[tuple[int, HeldLog]], limits: Sequence
         place(n + 1)
         for volume in range(len(limits)):
             if volume != home:
-                moves.append(Move(log, home, volume))
+                moves.append(VolumeMove(log, home, volume))
                 now.steps = [tuple(moves)]
                 now.after[home] -= log.size
                 now.after[volume] += log.size
@@ -187,12 +187,14 @@ def _search(plan: Balance, held: Sequence[tuple[int, HeldLog]], limits: Sequence
 
 
 def _ordered(
-    before: Sequence[int], moves: tuple[Move, ...], limits: Sequence[float]
-) -> tuple[Move, ...] | None:
+    before: Sequence[int], moves: tuple[VolumeMove, ...], limits: Sequence[float]
+) -> tuple[VolumeMove, ...] | None:
     """Return the moves in an order in which no volume overflows; None if there is none."""
-    failed: set[frozenset[Move]] = set()
+    failed: set[frozenset[VolumeMove]] = set()
 
-    def order(done: tuple[Move, ...], left: frozenset[Move]) -> tuple[Move, ...] | None:
+    def order(
+        done: tuple[VolumeMove, ...], left: frozenset[VolumeMove]
+    ) -> tuple[VolumeMove, ...] | None:
         if not left:
             return done
         if left in failed:
@@ -243,14 +245,14 @@ def _prune(plan: Balance, limits: Sequence[float]) -> None:
                 return
 
 
-def _cost(step: Iterable[Move]) -> int:
+def _cost(step: Iterable[VolumeMove]) -> int:
     return sum(move.log.size for move in step)
 
 
 class _Step(NamedTuple):
     gain: float
     cost: int
-    moves: tuple[Move, ...]
+    moves: tuple[VolumeMove, ...]
 
 
 def _best(steps: Iterable[_Step]) -> _Step | None:
@@ -265,7 +267,7 @@ def _moves(
         for log in _around(free[source], ends):
             gain = _gain(plan, source, target, log.size)
             if gain > 0 and plan.after[target] + log.size <= limits[target]:
-                yield _Step(gain, log.size, (Move(log, source, target),))
+                yield _Step(gain, log.size, (VolumeMove(log, source, target),))
 
 
 def _exchanges(
@@ -278,7 +280,7 @@ def _exchanges(
             for log in _around(free[source], [end + other.size for end in ends]):
                 net = log.size - other.size
                 gain = _gain(plan, source, target, net)
-                there, here = Move(log, source, target), Move(other, target, source)
+                there, here = VolumeMove(log, source, target), VolumeMove(other, target, source)
                 # The first log of an exchange arrives before anything has left.
                 if gain > 0 and log.size <= room:
                     yield _Step(gain, log.size + other.size, (there, here))
@@ -330,7 +332,7 @@ def _around(logs: Sequence[HeldLog], ends: Sequence[float]) -> Iterator[HeldLog]
 
 
 def _replay(
-    before: Sequence[int], steps: Iterable[tuple[Move, ...]], limits: Sequence[float]
+    before: Sequence[int], steps: Iterable[tuple[VolumeMove, ...]], limits: Sequence[float]
 ) -> list[int] | None:
     """Return the bytes on each volume after some steps; None if one would overflow."""
     used = list(before)

@@ -13,7 +13,7 @@ from controller.previews.plan_facts import Preview, forecast_of
 from controller.previews.plan_files import PlanFile
 from controller.previews.validation import (
     Conflict,
-    Validation,
+    PlanValidation,
     changes_of,
     conflicts_of,
     refused_of,
@@ -27,7 +27,7 @@ class DryRun:
     """What a plan would do."""
 
     entries: list[Entry]
-    validation: Validation
+    validation: PlanValidation
     conflicts: Sequence[Conflict]
     refused: frozenset[TopicPartition]
     """The partitions whose entries would be refused."""

@@ -17,7 +17,7 @@ from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.core.pacing.holds import is_open, opens_in_s
 from controller.core.requests.submissions import RequestOptions
 from controller.doctor.snapshot import Disks
-from controller.planning.copy_schedule import Limits, Move
+from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
 from controller.previews.access import Inquiry
 from controller.previews.entries import Entry
@@ -169,12 +169,12 @@ def _move(  # noqa: PLR0913, PLR0917 - what is known of an entry
     sizes: Mapping[TopicPartition, int],
     growth: Mapping[TopicPartition, float],
     wanted: Mapping[BrokerId, str],
-) -> Move:
+) -> ForecastMove:
     partition, present = entry.partition, _present(entry)
     isr, leader = None, present[0]
     if isinstance(state, model.PartitionState):
         isr, leader = state.isr, state.leader
-    return Move(
+    return ForecastMove(
         partition=partition,
         before=present,
         target=entry.target,
@@ -191,7 +191,9 @@ def _move(  # noqa: PLR0913, PLR0917 - what is known of an entry
     )
 
 
-def _limits(status: Mapping[str, Any], controls: Controls, wanted: RequestOptions) -> Limits:
+def _limits(
+    status: Mapping[str, Any], controls: Controls, wanted: RequestOptions
+) -> ForecastLimits:
     """Return the limits in force: the daemon's, or the live ones and the defaults."""
     found, defaults, live = status.get("limits") or {}, Options(), controls.limits
 
@@ -203,7 +205,7 @@ def _limits(status: Mapping[str, Any], controls: Controls, wanted: RequestOption
     most = limit("max_partitions_in_flight")
     disks = status.get("disks") or {}
     bytes_max = found.get("max_bytes_in_flight")
-    return Limits(
+    return ForecastLimits(
         step_size=None if size == "all" else size,
         partitions=min(most, wanted.max_partitions_in_flight or most),
         incoming=limit("max_incoming_per_broker"),
@@ -223,7 +225,7 @@ def _rates(status: Mapping[str, Any]) -> dict[BrokerId, Rates]:
 
 
 def _holds(
-    controls: Controls, wanted: RequestOptions, moves: Sequence[Move], unix_s: float
+    controls: Controls, wanted: RequestOptions, moves: Sequence[ForecastMove], unix_s: float
 ) -> Iterator[Wait]:
     """Yield what keeps steps from beginning although nothing is wrong."""
     if controls.pauses.everything is not None:
@@ -238,7 +240,7 @@ def _holds(
             yield Wait(BlockedBy.PAUSED, f"broker {broker} is paused", concerned)
 
 
-def _copies_with(move: Move, broker: BrokerId) -> bool:
+def _copies_with(move: ForecastMove, broker: BrokerId) -> bool:
     return bool(move.copies) and broker in (*move.copies, move.leader)
 
 

@@ -80,7 +80,7 @@ def changes_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class PlanValidation:
     """The result of checking the entries of a plan."""
 
     problems: tuple[tuple[Entry, str], ...] = ()
@@ -103,7 +103,7 @@ class Validation:
             )
 
 
-def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -> Validation:
+def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -> PlanValidation:
     """
     Check entries as the daemon does when it accepts them.
 
@@ -134,7 +134,7 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -
         if isinstance(m, int)
     }
     found = ((e, refusal_of(view, _PREVIEW, e.partition, e.target)) for e in entries)
-    return Validation(
+    return PlanValidation(
         tuple((entry, refusal.detail) for entry, refusal in found if refusal is not None),
         {n: m for n, m in sorted(least.items()) if isinstance(m, str)},
     )
@@ -197,7 +197,7 @@ def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Co
 
 
 def refused_of(
-    validation: Validation, conflicts: Iterable[Conflict]
+    validation: PlanValidation, conflicts: Iterable[Conflict]
 ) -> frozenset[model.TopicPartition]:
     """Return the partitions whose entries would be refused."""
     clashing = {e.partition for c in conflicts if c.is_refused for e in c.entries}

@@ -87,7 +87,7 @@ class ClusterCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class RoleCounts:
     """The daemon's role, and single counts of the view."""
 
     tenure_s: float = 0.0
@@ -104,7 +104,7 @@ class Role:
     """Partitions of alter requests without a response yet."""
 
 
-def role_of(view: ClusterView, now: Instant) -> Role:
+def role_of(view: ClusterView, now: Instant) -> RoleCounts:
     """Return the role and the single counts."""
     tenure, work = view.tenure, view.work
     syncing = (
@@ -112,7 +112,7 @@ def role_of(view: ClusterView, now: Instant) -> Role:
         if tenure.in_flight
         else ()
     )
-    return Role(
+    return RoleCounts(
         tenure_s=0.0 if tenure.held is None else now - tenure.held.since,
         brokers=len(view.cluster.brokers),
         orphans=len(work.orphans),

@@ -92,7 +92,7 @@ class _Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyEnded:
     """A copy that ended."""
 
     partition: model.TopicPartition
@@ -127,7 +127,7 @@ class IsrShrunk:
     leader: model.BrokerId
 
 
-CopyEvent = Copy | Received | IsrShrunk
+CopyEvent = CopyEnded | Received | IsrShrunk
 
 
 class Copies:
@@ -350,8 +350,8 @@ def _over(  # noqa: PLR0913 - the fields of a copy
     size: int | None,
     *,
     is_whole: bool,
-) -> Copy:
-    return Copy(
+) -> CopyEnded:
+    return CopyEnded(
         partition=partition,
         request=copy.request,
         leader=copy.leader,

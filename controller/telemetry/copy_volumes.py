@@ -21,7 +21,7 @@ Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
 
 
 @dataclass(slots=True)
-class Volume:
+class RequestVolume:
     """The bytes of one request."""
 
     moved: int = 0
@@ -57,7 +57,7 @@ class BrokerVolume:
 class Volumes:
     """The volumes at one moment."""
 
-    requests: Mapping[RequestId, Volume] = field(default_factory=dict)
+    requests: Mapping[RequestId, RequestVolume] = field(default_factory=dict)
     brokers: Mapping[BrokerId, BrokerVolume] = field(default_factory=dict)
     routes: Mapping[tuple[BrokerId, BrokerId], int] = field(default_factory=dict)
     """Replicas that are copied now, by serving and receiving broker."""
@@ -69,7 +69,7 @@ def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
     yield from visit_all(view.work.reassignments, counting.add)
     for name, request in view.work.requests.items():
         if request.moved_bytes is not None or request.uncounted:
-            volume = counting.requests.setdefault(name, Volume())
+            volume = counting.requests.setdefault(name, RequestVolume())
             volume.moved += request.moved_bytes or 0
             volume.uncounted = request.uncounted
     return Volumes(counting.requests, counting.brokers, counting.routes)
@@ -88,7 +88,7 @@ class _Counting:
     def __init__(self, view: ClusterView, held: Held) -> None:
         self._view = view
         self._held = held
-        self.requests: dict[RequestId, Volume] = {}
+        self.requests: dict[RequestId, RequestVolume] = {}
         self.brokers: dict[BrokerId, BrokerVolume] = {
             b: BrokerVolume() for b in view.cluster.brokers
         }
@@ -96,7 +96,7 @@ class _Counting:
 
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
         spec = reassignment.spec
-        volume = self.requests.setdefault(spec.request, Volume())
+        volume = self.requests.setdefault(spec.request, RequestVolume())
         self._load(partition, reassignment)
         size = self._view.work.sizes.get(partition)
         if size is None:

@@ -27,7 +27,7 @@ from controller.core.role.records import (
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest
 from controller.telemetry import rpc_names
-from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received
+from controller.telemetry.copies import CopyEnded, CopyEvent, IsrShrunk, Received
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import EnteredPhase
 
@@ -130,9 +130,9 @@ class Measurements:
             match event:
                 case Received():
                     self._metrics.copied_bytes.inc(event.bytes)
-                case Copy(is_whole=True):
+                case CopyEnded(is_whole=True):
                     self._metrics.copy_seconds.observe(event.seconds)
-                case Copy():
+                case CopyEnded():
                     self._metrics.copies_abandoned.inc()
                 case IsrShrunk():
                     self._metrics.isr_shrinks.inc()

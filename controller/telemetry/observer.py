@@ -35,7 +35,7 @@ from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
-from controller.telemetry.copies import Copy, CopyEvent, Received
+from controller.telemetry.copies import CopyEnded, CopyEvent, Received
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
 from controller.telemetry.logs import Log, LogLines
@@ -152,7 +152,12 @@ class TelemetryObserver:
         if any(isinstance(event, Received) for event in found):
             self._progress_at = now
         for copy in found:
-            if isinstance(copy, Copy) and copy.is_whole and copy.bytes and not copy.is_throttled:
+            if (
+                isinstance(copy, CopyEnded)
+                and copy.is_whole
+                and copy.bytes
+                and not copy.is_throttled
+            ):
                 ended = self._wall().timestamp()
                 rates = self._publisher.copy_rates
                 rates.add(copy.replica, ended - copy.seconds, ended, copy.bytes)

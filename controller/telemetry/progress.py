@@ -24,7 +24,7 @@ from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import unjudged_entries
 from controller.telemetry.copies import CopyEvent, Received
-from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes
+from controller.telemetry.copy_volumes import BrokerVolume, RequestVolume, Volumes
 
 SLOTS: Final = 10
 BROKER_WINDOW_S: Final = 120.0
@@ -151,7 +151,7 @@ class Progress:
     """The progress of one request."""
 
     slot: int | None = None
-    volume: Volume | None = None
+    volume: RequestVolume | None = None
     """None: no size is known, and nothing was copied."""
     rate: Rate | None = None
     """Bytes per second."""
@@ -186,7 +186,7 @@ class ProgressTracker:
         self.traffic: dict[BrokerId, Traffic] = {}
         self._samples: dict[RequestId, _RequestSamples] = {}
         self._slots: dict[int, RequestId] = {}
-        self._ended: dict[RequestId, Volume] = {}
+        self._ended: dict[RequestId, RequestVolume] = {}
         """Volumes of requests with a slot before they ended."""
 
     def count(self, events: Iterable[CopyEvent], now: Instant) -> None:
@@ -229,7 +229,7 @@ class ProgressTracker:
         samples = self._samples.get(name)
         if not request.open or samples is None:
             moved = request.moved_bytes
-            ended = None if moved is None else Volume(moved=moved)
+            ended = None if moved is None else RequestVolume(moved=moved)
             return Progress(slot, ended, unknown=request.uncounted)
         rate = samples.moved.rate()
         eta = None

@@ -15,7 +15,7 @@ from typing import Any, Final
 from controller.core.disks.records import SizesRead
 from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
-from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk
+from controller.telemetry.copies import CopyEnded, CopyEvent, IsrShrunk
 from controller.telemetry.json_values import iso_time
 from controller.telemetry.log_events import Level, LogEvent
 
@@ -147,7 +147,7 @@ def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> It
     """
     for event in events:
         match event:
-            case Copy():
+            case CopyEnded():
                 yield LogEvent(
                     "copied" if event.is_whole else "copy_abandoned",
                     Level.DEBUG,

@@ -71,7 +71,7 @@ class StatusSnapshot:
     cluster: counts.ClusterCounts | None
     """None while the daemon is not the controller."""
     health: ClusterHealth = field(default_factory=ClusterHealth)
-    role: counts.Role = field(default_factory=counts.Role)
+    role: counts.RoleCounts = field(default_factory=counts.RoleCounts)
     received: Mapping[BrokerId, int] = field(default_factory=dict)
     """Bytes copied to each broker since the daemon started."""
     served: Mapping[BrokerId, int] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from controller.core.model import Instant
 from controller.reactor.ports import Clock
 from controller.web.http_messages import HttpRequest, Response, text
-from controller.web.tokens import Holder, Role, Tokens, digest_of
+from controller.web.tokens import Holder, TokenRole, Tokens, digest_of
 
 WRONG_MAX: Final = 10
 """Wrong tokens from one client within ``WRONG_WITHIN_S`` after which its tokens are refused."""
@@ -48,17 +48,17 @@ class Identity:
 
     name: str
     """Empty: tokens are not configured, and everyone may read."""
-    role: Role
+    role: TokenRole
     csrf: str = ""
     """The secret that forms of a session carry; empty for a bearer token."""
 
     @property
     def may_operate(self) -> bool:
         """Whether the sender may change anything."""
-        return self.role is Role.OPERATE
+        return self.role is TokenRole.OPERATE
 
 
-ANYONE: Final = Identity("", Role.READ)
+ANYONE: Final = Identity("", TokenRole.READ)
 
 
 @dataclass(frozen=True, slots=True)

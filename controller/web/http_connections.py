@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import h11
 
-from controller.async_server import Connection, write_all
+from controller.async_server import ServerConnection, write_all
 from controller.web.http_messages import POLICY, HttpRequest, Response
 
 HEAD_MAX: Final = 32 * 1024
@@ -53,7 +53,7 @@ _FOLD: Final = re.compile(rb"\n[ \t]")
 
 
 @dataclass(eq=False, slots=True)
-class HttpConnection(Connection):
+class HttpConnection(ServerConnection):
     """One connection of a client."""
 
     _http: Any = field(

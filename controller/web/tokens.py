@@ -31,7 +31,7 @@ _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 _KEYS: Final = frozenset({"role", "token", "sha256"})
 
 
-class Role(StrEnum):
+class TokenRole(StrEnum):
     """What the holder of a token may do."""
 
     READ = "read"
@@ -45,7 +45,7 @@ class Holder:
     """The name and the role of an accepted token."""
 
     name: str
-    role: Role
+    role: TokenRole
     digest: bytes
     """The SHA-256 of the token."""
 
@@ -70,7 +70,7 @@ class Tokens:
         """
         self._own: tuple[Holder, ...] = ()
         if own is not None:
-            self._own = (Holder(OWN_NAME, Role.OPERATE, digest_of(own.get_secret_value())),)
+            self._own = (Holder(OWN_NAME, TokenRole.OPERATE, digest_of(own.get_secret_value())),)
         self._file = (
             None if path is None else FollowedFiles((path,), lambda: read_tokens(path), problem)
         )
@@ -124,9 +124,9 @@ def _holder(path: Path, name: str, table: Any) -> Holder:  # noqa: ANN401 - any 
     if not isinstance(table, dict) or table.keys() - _KEYS:
         raise InvalidInputError(f"{where}: must be a table with role, and sha256 or token")
     try:
-        role = Role(table.get("role", ""))
+        role = TokenRole(table.get("role", ""))
     except ValueError:
-        raise InvalidInputError(f"{where}: role must be {' or '.join(Role)}") from None
+        raise InvalidInputError(f"{where}: role must be {' or '.join(TokenRole)}") from None
     token, digest = table.get("token"), table.get("sha256")
     if (token is None) == (digest is None):
         raise InvalidInputError(f"{where}: needs either sha256 or token")

@@ -30,7 +30,7 @@ from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
 from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.errors import FencedError, SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
-from controller.zk.multis import Fence, Refused, claim_check, multi_answer
+from controller.zk.multis import Fence, MultiRejected, claim_check, multi_answer
 from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import Worker
@@ -259,7 +259,7 @@ class Claims:
                     return None
             tried = _Tried(role.next)
             results = self._write(role)
-        except Refused as refused:
+        except MultiRejected as refused:
             if refused.index < len(role.leadership.checks):
                 return "another daemon leads"
             return None if refused.is_race else f"ZooKeeper refuses the claim: {refused.reason}"
@@ -349,7 +349,7 @@ class Claims:
             controller = self._reader.get(paths.CONTROLLER)
             if controller is not None and controller.owner == held.session:
                 self._delete(controller, Fence(claim_check(held.version)))
-        except Refused as refused:
+        except MultiRejected as refused:
             reason = f"resigned, but the role was already lost: {refused.reason}"
         except (SessionSuspendedError, FencedError, KazooException) as error:
             reason = f"resigned, but ZooKeeper may not have heard: {error!r}"
@@ -365,7 +365,7 @@ class Claims:
             return
         try:
             self._delete(controller, Fence())
-        except Refused as refused:
+        except MultiRejected as refused:
             self._log.warning("left-over controller znode not deleted", reason=refused.reason)
 
     def _delete(self, controller: Znode, fence: Fence) -> None:

@@ -24,7 +24,7 @@ from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.acls import acl_at, cluster_acl
 from controller.zk.clients import CommandClient, client_options
-from controller.zk.multis import Refused, fill, multi_answer
+from controller.zk.multis import MultiRejected, fill, multi_answer
 from controller.zk.readers import znode_of
 from controller.zk.znode_reads import WINDOW, Key, Value, Znode, ahead
 from controller.znodes import paths
@@ -38,7 +38,7 @@ _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False  # One error of this module replaces kazoo's messages during retries.
 
 
-class Connection:
+class ZooKeeperConnection:
     """A connection for one command, a context manager; implements ``ZnodeReads``."""
 
     def __init__(self, settings: Settings, *, connect_s: float = CONNECT_S) -> None:
@@ -277,7 +277,7 @@ class Connection:
             fill(transaction, multi, cluster_acl(self._acl_of))
             try:
                 multi_answer(transaction.commit_async(), self._connect_s)
-            except Refused as refused:
+            except MultiRejected as refused:
                 if refused.is_race:
                     return False
                 raise errors.RefusedError(f"ZooKeeper refused it: {refused.reason}") from refused

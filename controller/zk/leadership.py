@@ -28,7 +28,7 @@ from controller.core.role.records import (
 )
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
-from controller.zk.multis import Refused, multi_answer
+from controller.zk.multis import MultiRejected, multi_answer
 from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
 from controller.znodes import paths
@@ -137,7 +137,7 @@ class Leadership:
     def _run(self) -> None:
         retrying = Retrying(
             retry=retry_if_exception_type(
-                (SessionSuspendedError, SessionLostError, Refused, KazooException)
+                (SessionSuspendedError, SessionLostError, MultiRejected, KazooException)
             ),
             wait=AGAIN,
             sleep=self._pause,

@@ -40,7 +40,7 @@ _ERRORS: Final = (
 )
 
 
-class Refused(Exception):  # noqa: N818 - a multi's outcome, not a fault
+class MultiRejected(Exception):  # noqa: N818 - a multi's outcome, not a fault
     """ZooKeeper refused a multi because of its ``index``-th operation."""
 
     def __init__(self, index: int, cause: Exception) -> None:
@@ -83,13 +83,13 @@ def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
     try:
         results: list[Any] = answer(pending, timeout_s)
     except exceptions.KazooException as error:
-        raise Refused(0, error) from error
+        raise MultiRejected(0, error) from error
     for index, result in enumerate(results):
         # The operations before the culprit are "rolled back", those after it "inconsistent".
         if isinstance(result, Exception) and not isinstance(
             result, exceptions.RolledBackError | exceptions.RuntimeInconsistency
         ):
-            raise Refused(index, result)
+            raise MultiRejected(index, result)
     return results
 
 
@@ -165,7 +165,7 @@ class Multis:
     ) -> ports.Committed | ports.Rejected:
         try:
             multi_answer(pending, self._session.timeout_s)
-        except Refused as refused:
+        except MultiRejected as refused:
             index = refused.index - len(fence.checks)
             if index < 0:
                 path = fence.checks[refused.index].path

@@ -17,7 +17,7 @@ from controller.core.requests.outcomes import Summary
 from controller.doctor.snapshot import Znodes
 from controller.settings import Settings
 from controller.zk.cluster_znodes import ClusterZnodes
-from controller.zk.connections import CONNECT_S, Connection
+from controller.zk.connections import CONNECT_S, ZooKeeperConnection
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.partition_znodes import PartitionZnodes
 from controller.zk.request_writes import RequestWrites
@@ -50,7 +50,7 @@ class OperatorClient:
         """
         self.http_access = settings.http_access
         """What is needed to ask the leading daemon."""
-        self._connection = connection = Connection(settings, connect_s=connect_s)
+        self._connection = connection = ZooKeeperConnection(settings, connect_s=connect_s)
         self.cluster = ClusterZnodes(connection)
         self.partitions = PartitionZnodes(connection)
         self.requests = RequestZnodes(connection, window=REQUESTS_WINDOW)
@@ -85,7 +85,7 @@ class OperatorClient:
         return self._connection.noting_hidden()
 
     def __enter__(self) -> Self:
-        """Connect; see ``Connection``."""
+        """Connect; see ``ZooKeeperConnection``."""
         self._connection.__enter__()
         return self
 

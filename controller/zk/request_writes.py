@@ -32,7 +32,7 @@ from controller.errors import (
     InvalidInputError,
     ReassignmentConflictError,
 )
-from controller.zk.connections import RACES_MAX, Connection, contended
+from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contended
 from controller.zk.request_znodes import cancellation_of, plan_of
 from controller.zk.znode_reads import Znode
 from controller.znodes import operator_controls, paths
@@ -61,7 +61,7 @@ class WrittenRequest:
 class RequestWrites:
     """Writes these znodes for one command."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ZooKeeperConnection) -> None:
         """Write through this connection."""
         self._connection = connection
 

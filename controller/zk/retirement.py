@@ -22,7 +22,7 @@ from controller.core.model import ZkVersion
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, Delete, SetData
 from controller.zk.cluster_znodes import ClusterZnodes
-from controller.zk.connections import RACES_MAX, Connection, contended
+from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contended
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.znodes import paths
@@ -50,7 +50,7 @@ class Retired:
 class Retirement:
     """Writes for ``doctor --fix --no-daemon``."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ZooKeeperConnection) -> None:
         """Write through this connection."""
         self._connection = connection
         self._throttles = ThrottleZnodes(connection)

@@ -15,7 +15,7 @@ from kazoo.security import Permissions
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
 from controller.doctor.snapshot import Znodes
 from controller.zk.cluster_znodes import ClusterZnodes
-from controller.zk.connections import Connection
+from controller.zk.connections import ZooKeeperConnection
 from controller.zk.partition_znodes import PartitionZnodes, topic_of
 from controller.zk.request_znodes import RequestZnodes, plan_of
 from controller.zk.throttle_znodes import ThrottleZnodes
@@ -23,7 +23,7 @@ from controller.zk.znode_reads import Znode, decode_many
 from controller.znodes import paths
 
 
-def survey(connection: Connection) -> Znodes:
+def survey(connection: ZooKeeperConnection) -> Znodes:
     """Read all znodes that the checks need."""
     with connection.noting_unreadable() as unreadable:
         cluster, partitions = ClusterZnodes(connection), PartitionZnodes(connection)
@@ -69,7 +69,7 @@ def survey(connection: Connection) -> Znodes:
 
 
 def survey_topics(
-    connection: Connection, sizes: dict[str, int] | None = None
+    connection: ZooKeeperConnection, sizes: dict[str, int] | None = None
 ) -> dict[str, TopicAssignment]:
     """
     Return every topic that can be decoded.
@@ -91,20 +91,20 @@ def survey_topics(
     return {name: topic for name, topic in read if isinstance(topic, TopicAssignment)}
 
 
-def _submitted(connection: Connection) -> tuple[str, ...]:
+def _submitted(connection: ZooKeeperConnection) -> tuple[str, ...]:
     """Return the paths of what was submitted and is not read to the end."""
     names = connection.children(paths.REQUESTS)
     single = (path for path in (paths.QUEUE, paths.CANCEL) if connection.exists(path))
     return (*(f"{paths.REQUESTS}/{name}" for name in names), *single)
 
 
-def _controls(connection: Connection) -> tuple[str, ...]:
+def _controls(connection: ZooKeeperConnection) -> tuple[str, ...]:
     """Return the paths of what operators set."""
     return tuple(f"{paths.CONTROLS}/{name}" for name in connection.children(paths.CONTROLS))
 
 
 def survey_states(
-    connection: Connection, topics: Mapping[str, TopicAssignment]
+    connection: ZooKeeperConnection, topics: Mapping[str, TopicAssignment]
 ) -> dict[TopicPartition, PartitionState]:
     """Return every leader and ISR that can be decoded."""
     wanted = [TopicPartition(t, number) for t, a in topics.items() for number in a.partitions]
@@ -112,7 +112,7 @@ def survey_states(
     return {p: state for p, state in read.items() if isinstance(state, PartitionState)}
 
 
-def _acls(connection: Connection) -> dict[str, tuple[str, ...]]:
+def _acls(connection: ZooKeeperConnection) -> dict[str, tuple[str, ...]]:
     found = {path: connection.acls(path) for path in (*paths.KAFKA_ROOTS, *paths.OUR_ROOTS)}
     return {
         path: tuple(sorted(map(_acl_text, acls)))

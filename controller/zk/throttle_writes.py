@@ -17,7 +17,7 @@ from controller.core.pacing.throttle_settings import restored
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, CreateSequential, SetData
 from controller.reactor.znode_operations import lifting
-from controller.zk.connections import RACES_MAX, Connection, contended
+from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contended
 from controller.znodes import entity_configs, paths
 
 KEYS: Final = frozenset(
@@ -34,7 +34,7 @@ KEYS: Final = frozenset(
 class ThrottleWrites:
     """Writes these znodes for one command."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ZooKeeperConnection) -> None:
         """Write through this connection."""
         self._connection = connection
 

@@ -14,12 +14,12 @@ from kafka.protocol.api_key import ApiKey
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     ControlledShutdown,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrChange,
     IsrResult,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.model import (
     BrokerEpoch,
@@ -57,7 +57,7 @@ def answer(key: int, version: int, *, is_full: bool) -> tuple[codec.Answer | Non
             rows = [{"topicName": p.topic, "partitionIndex": p.partition} for p in left]
             error = 0 if is_full else 77
             meant: dict[str, object] = {"errorCode": error, "remainingPartitions": rows}
-            return ControlledShutdownResponse(error, left), meant
+            return ControlledShutdownAnswer(error, left), meant
         case ApiKey.SaslHandshake:
             enabled = ("PLAIN", "SCRAM-SHA-512") if is_full else ()
             return codec.SaslHandshakeAnswer(enabled), {
@@ -77,7 +77,7 @@ def answer(key: int, version: int, *, is_full: bool) -> tuple[codec.Answer | Non
         case _:
             first, length, error = (2**40, 1000, 0) if is_full else (0, 0, 41)
             meant = {"throttleTimeMs": 0, "errorCode": error}
-            return ProducerIdsResponse(error, first, length), (
+            return ProducerIdsAnswer(error, first, length), (
                 meant | {"producerIdStart": first, "producerIdLen": length}
             )
 
@@ -93,9 +93,9 @@ def _api_versions(version: int) -> dict[str, object]:
 
 def _alter_partition_answer(
     version: int, *, is_full: bool
-) -> tuple[AlterPartitionResponse, dict[str, object]]:
+) -> tuple[AlterPartitionAnswer, dict[str, object]]:
     if not is_full:
-        return AlterPartitionResponse(41), {"throttleTimeMs": 0, "errorCode": 41, "topics": []}
+        return AlterPartitionAnswer(41), {"throttleTimeMs": 0, "errorCode": 41, "topics": []}
     results = (
         _isr_result(ORDERS, 0, isr=(1, 2, 3)),
         _isr_result(ORDERS, 2**31 - 1, isr=(3,), recovery=1),
@@ -109,7 +109,7 @@ def _alter_partition_answer(
         for topic in (ORDERS, PAYMENTS)
     ]
     meant = {"throttleTimeMs": 0, "errorCode": 0, "topics": topics}
-    return AlterPartitionResponse(0, results), meant
+    return AlterPartitionAnswer(0, results), meant
 
 
 def _isr_result(

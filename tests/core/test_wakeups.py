@@ -12,7 +12,7 @@ from typing import Final, get_args
 from controller.core import wakeups
 from controller.core.events import Event
 from controller.core.records import Record
-from controller.core.wakeups import WAKEUPS, Finding
+from controller.core.wakeups import WAKEUPS, Trigger
 from controller.core.worklist import Flag, Worklist
 from tests.core.test_view_owners import PACKAGE, changed_by
 
@@ -27,13 +27,13 @@ TIMERS: Final = {getattr(wakeups, name) for name in dir(wakeups) if name.endswit
 
 
 def test_each_event_and_record_says_what_it_wakes() -> None:
-    """An empty row states that nothing becomes due, or only by a finding."""
+    """An empty row states that nothing becomes due, or only by a trigger."""
     assert not [kind for kind in DECLARING if "wakes" not in vars(kind)]
 
 
 def test_each_finding_and_timer_has_a_row() -> None:
     """One without a row is a wake-up that was lost."""
-    assert WAKEUPS.keys() == {*Finding, *TIMERS}
+    assert WAKEUPS.keys() == {*Trigger, *TIMERS}
 
 
 def test_each_flag_is_set_by_something() -> None:
@@ -52,11 +52,11 @@ def test_a_row_sets_its_flags_and_clears_none() -> None:
             assert {f for f in FLAGS if getattr(due, f)} == before | set(row)
 
 
-def test_each_finding_is_found_somewhere() -> None:
+def test_each_trigger_wakes_somewhere() -> None:
     """A row that nothing wakes is a wake-up that was lost."""
-    found = re.compile(r"(?:Finding\.(\w+)\)|else Finding\.(\w+))")
+    found = re.compile(r"(?:Trigger\.(\w+)\)|else Trigger\.(\w+))")
     names = {name for path in MODULES for name in found.findall(path.read_text(encoding="utf-8"))}
-    assert {f.name for f in Finding} <= {name for pair in names for name in pair}
+    assert {f.name for f in Trigger} <= {name for pair in names for name in pair}
 
 
 def test_flags_are_set_by_the_table_only() -> None:

@@ -170,7 +170,7 @@ def answer_to(request: codec.Request) -> codec.Answer | None:
     """Return an answer that contains what the request contains; None for ApiVersions."""
     match request:
         case broker_requests.AlterPartition():
-            return broker_requests.AlterPartitionResponse(
+            return broker_requests.AlterPartitionAnswer(
                 0,
                 tuple(
                     broker_requests.IsrResult(
@@ -188,9 +188,9 @@ def answer_to(request: codec.Request) -> codec.Answer | None:
                 ),
             )
         case broker_requests.AllocateProducerIds():
-            return broker_requests.ProducerIdsResponse(0, 1000, 1000)
+            return broker_requests.ProducerIdsAnswer(0, 1000, 1000)
         case broker_requests.ControlledShutdown():
-            return broker_requests.ControlledShutdownResponse(0, ())
+            return broker_requests.ControlledShutdownAnswer(0, ())
         case codec.SaslHandshake():
             return codec.SaslHandshakeAnswer((request.mechanism,))
         case codec.SaslAuthenticate():

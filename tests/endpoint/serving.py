@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.core.calls.broker_requests import AlterPartitionResponse, BrokerAnswer
+from controller.core.calls.broker_requests import AlterPartitionAnswer, BrokerAnswer
 from controller.core.calls.records import BrokerAsked
 from controller.core.events import Event
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
-from controller.endpoint.peers import Limits
+from controller.endpoint.peers import EndpointLimits
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.tickets import ANSWER_S, Tickets
 from controller.setting_values import HttpAddress
@@ -83,8 +83,8 @@ class Served:
 
 @contextmanager
 def serving(
-    answer: Callable[[BrokerAsked], BrokerAnswer | None] = lambda _: AlterPartitionResponse(0),
-    limits: Limits | None = None,
+    answer: Callable[[BrokerAsked], BrokerAnswer | None] = lambda _: AlterPartitionAnswer(0),
+    limits: EndpointLimits | None = None,
     answer_s: float = ANSWER_S,
     authentication: Authentication | None = None,
 ) -> Iterator[Served]:

@@ -19,7 +19,7 @@ from kafka.protocol.api_key import ApiKey
 from controller.core.calls.broker_requests import BrokerAnswer
 from controller.core.calls.records import BrokerAsked
 from controller.endpoint import codec
-from controller.endpoint.peers import Limits
+from controller.endpoint.peers import EndpointLimits
 from tests.endpoint.fuzzing import answer_to, hostile_frame
 from tests.endpoint.requests import request_frame
 from tests.endpoint.serving import Served, answer_of, framed, serving
@@ -44,7 +44,7 @@ def fuzz_socket(count: int, seed: int = 0) -> Counter[str]:
 
     """
     outcomes: Counter[str] = Counter()
-    with serving(answered, Limits(frame_s=0.2)) as served:
+    with serving(answered, EndpointLimits(frame_s=0.2)) as served:
         peer = served.connect()
         for each in range(seed, seed + count):
             outcome = _sent(peer, each)

@@ -17,7 +17,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, Sasl, subject_of
-from controller.endpoint.peers import Limits
+from controller.endpoint.peers import EndpointLimits
 from controller.endpoint.user_file import UserFile
 from controller.errors import InvalidInputError
 from controller.server_tls import ServerTls
@@ -28,7 +28,7 @@ from tests.endpoint.serving import Served, answer_of, eventually, framed, servin
 
 ALTER = framed(request_frame(ApiKey.AlterPartition, 0))
 HELLO = framed(request_frame(ApiKey.ApiVersions, 3))
-WAIT_S = Limits(unauthenticated_s=2.0)
+WAIT_S = EndpointLimits(unauthenticated_s=2.0)
 
 
 def users(tmp_path: Path) -> UserFile:
@@ -163,7 +163,7 @@ def test_nothing_else_is_decoded_before_authentication(
 def test_who_does_not_authenticate_in_time_is_closed(tmp_path: Path) -> None:
     """However often it asks for versions meanwhile."""
     authentication = Authentication(sasl=Sasl(("PLAIN",), users(tmp_path)))
-    limits = Limits(unauthenticated_s=0.2)
+    limits = EndpointLimits(unauthenticated_s=0.2)
     with serving(limits=limits, authentication=authentication) as served:
         with served.connect() as peer:
             peer.sendall(HELLO)
@@ -175,7 +175,7 @@ def test_who_does_not_authenticate_in_time_is_closed(tmp_path: Path) -> None:
 def test_peers_that_do_not_authenticate_are_closed_for_others(tmp_path: Path) -> None:
     """Whatever they are answered before: the connections of brokers stay."""
     authentication = Authentication(sasl=Sasl(("PLAIN",), users(tmp_path)))
-    limits = Limits(connections_max=2)
+    limits = EndpointLimits(connections_max=2)
     with (
         serving(limits=limits, authentication=authentication) as served,
         served.connect() as broker,
@@ -268,7 +268,7 @@ def test_a_handshake_has_a_deadline(tmp_path: Path) -> None:
     """So do bytes that are no handshake."""
     pair = Pair(tmp_path, "server")
     tls = ServerTls("endpoint", pair.certificate, pair.key, print)
-    limits = Limits(unauthenticated_s=0.2)
+    limits = EndpointLimits(unauthenticated_s=0.2)
     with serving(limits=limits, authentication=Authentication(tls)) as served:
         with served.connect() as peer:
             assert answer_of(peer) == b""

@@ -27,7 +27,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 from controller.core.calls import client_requests
-from controller.core.calls.broker_requests import AlterPartitionResponse
+from controller.core.calls.broker_requests import AlterPartitionAnswer
 from controller.core.calls.client_requests import (
     AlterReassignments,
     AlterReassignmentsResponse,
@@ -45,7 +45,7 @@ from controller.endpoint import client_codec, codec, messages, relayed_frames, t
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.client_service import ClientService
-from controller.endpoint.peers import SMALL_FRAME, FrameMemory, Limits
+from controller.endpoint.peers import SMALL_FRAME, EndpointLimits, FrameMemory
 from controller.endpoint.relay import Relay, Upstream
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.tickets import FIRST, Tickets
@@ -165,7 +165,7 @@ def public(
     *brokers: Callable[[codec.RequestHeader, bytes], bytes | None],
     answer: Callable[[Event], object] = lambda _: None,
     is_sasl: bool = False,
-    limits: Limits | None = None,
+    limits: EndpointLimits | None = None,
     validation: FakeValidation | None = None,
     listed: Listed | None = None,
     is_held: bool = True,
@@ -647,7 +647,7 @@ def test_permission_names_the_broker_that_gave_it() -> None:
     """And the tenure, which the loop compares with its own."""
     with public(
         lambda header, _: judged(header, NOT_CONTROLLER),
-        answer=lambda _: AlterPartitionResponse(0),
+        answer=lambda _: AlterPartitionAnswer(0),
     ) as served:
         served.exchange(request_frame(ApiKey.AlterPartition, 3))
         (event,) = served.loop.events
@@ -738,7 +738,7 @@ def test_brokers_are_answered_if_another_broker_permits_them_to_ask(*, permitted
         )
         return answering(header, body)
 
-    with public(broker, answer=lambda _: AlterPartitionResponse(0)) as served:
+    with public(broker, answer=lambda _: AlterPartitionAnswer(0)) as served:
         (answer,) = served.exchange(request_frame(ApiKey.AlterPartition, 3))
         found = messages.AlterPartitionResponse.decode(answer[5:], version=3).error_code
         assert found == (0 if permitted else 31)
@@ -957,7 +957,7 @@ def test_peer_that_does_not_authenticate_in_time_is_closed() -> None:
         body = ApiVersionsResponse(version=0, error_code=0, api_keys=[])
         return codec._frame(header, body, flexible_header=False)[4:]
 
-    with public(broker, is_sasl=True, limits=Limits(unauthenticated_s=0.1)) as served:
+    with public(broker, is_sasl=True, limits=EndpointLimits(unauthenticated_s=0.1)) as served:
         with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
             client.sendall(framed(versions))
             assert answer_of(client)

@@ -19,13 +19,13 @@ from controller.core.calls.broker_calls import refused
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAsk,
     ControlledShutdown,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrChange,
     IsrResult,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from controller.endpoint import codec, messages
@@ -322,7 +322,7 @@ def test_unknown_api_versions_is_answered_in_version_0(version: int) -> None:
 def test_results_of_a_topic_are_one_element() -> None:
     """Also if the core returns them in another order."""
     results = (result(0), result(2, "payments"), result(7))
-    frame = codec.encode(header(56, 1), AlterPartitionResponse(0, results))
+    frame = codec.encode(header(56, 1), AlterPartitionAnswer(0, results))
     body = messages.AlterPartitionResponse.decode(frame[9:], version=1)
     found = [(t.topic_name, [p.partition_index for p in t.partitions]) for t in body.topics]
     assert found == [("orders", [0, 7]), ("payments", [2])]
@@ -330,7 +330,7 @@ def test_results_of_a_topic_are_one_element() -> None:
 
 def test_answer_carries_the_state_of_the_partition() -> None:
     """All that a leader takes over from it."""
-    frame = codec.encode(header(56, 3), AlterPartitionResponse(0, (result(7),)))
+    frame = codec.encode(header(56, 3), AlterPartitionAnswer(0, (result(7),)))
     row = messages.AlterPartitionResponse.decode(frame[9:], version=3).topics[0].partitions[0]
     assert (row.partition_index, row.error_code, row.leader_id, row.leader_epoch) == (7, 0, 1, 5)
     assert (row.isr, row.leader_recovery_state, row.partition_epoch) == ([1, 2, 3], 0, 42)
@@ -344,19 +344,19 @@ def test_result_without_the_topic_of_the_version_is_not_sent(
 ) -> None:
     """The leader would not find its partition in the answer."""
     with pytest.raises(ProtocolError, match="without the topic"):
-        codec.encode(header(56, version), AlterPartitionResponse(0, (unnamed,)))
+        codec.encode(header(56, version), AlterPartitionAnswer(0, (unnamed,)))
 
 
 def test_answer_to_another_request_is_not_sent() -> None:
     """A broker stops on a body that it cannot decode."""
     with pytest.raises(ProtocolError, match="does not answer"):
-        codec.encode(header(56, 0), ProducerIdsResponse(0, 1000, 1000))
+        codec.encode(header(56, 0), ProducerIdsAnswer(0, 1000, 1000))
 
 
 def test_value_that_does_not_fit_is_not_sent() -> None:
     """A block beyond 64 bits is nobody's."""
     with pytest.raises(ProtocolError, match="cannot be encoded"):
-        codec.encode(header(67, 0), ProducerIdsResponse(0, 2**63, 1000))
+        codec.encode(header(67, 0), ProducerIdsAnswer(0, 2**63, 1000))
 
 
 def answer_frame(read: codec.RequestHeader) -> bytes:
@@ -364,7 +364,7 @@ def answer_frame(read: codec.RequestHeader) -> bytes:
     match read.api_key:
         case ApiKey.ControlledShutdown:
             remaining = (TopicPartition("orders", 0), TopicPartition("payments", 2))
-            return codec.encode(read, ControlledShutdownResponse(0, remaining))
+            return codec.encode(read, ControlledShutdownAnswer(0, remaining))
         case ApiKey.SaslHandshake:
             return codec.encode(read, codec.SaslHandshakeAnswer(("PLAIN", "SCRAM-SHA-512")))
         case ApiKey.ApiVersions:
@@ -372,6 +372,6 @@ def answer_frame(read: codec.RequestHeader) -> bytes:
         case ApiKey.SaslAuthenticate:
             return codec.encode(read, codec.SaslAuthenticateAnswer(b"v=proof"))
         case ApiKey.AlterPartition:
-            return codec.encode(read, AlterPartitionResponse(0, (result(0), result(7))))
+            return codec.encode(read, AlterPartitionAnswer(0, (result(0), result(7))))
         case _:
-            return codec.encode(read, ProducerIdsResponse(0, 1000, 1000))
+            return codec.encode(read, ProducerIdsAnswer(0, 1000, 1000))

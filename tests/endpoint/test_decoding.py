@@ -19,10 +19,10 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.calls.broker_requests import AlterPartitionResponse
+from controller.core.calls.broker_requests import AlterPartitionAnswer
 from controller.core.calls.client_requests import AlterReassignmentsResponse
 from controller.endpoint import client_codec, codec, messages, relayed_frames, strict_decoding
-from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Limits
+from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, EndpointLimits
 from controller.endpoint.strict_decoding import ROWS_MAX, UNPACED_MAX
 from controller.errors import RemoteProtocolError
 from controller.kafka_errors import INVALID_REQUEST, NOT_CONTROLLER
@@ -202,7 +202,7 @@ def test_decoded_requests_have_a_share_for_each_address() -> None:
         )
         return answering(header, body)
 
-    limits = Limits(decoded_bytes=3 * share, address_decoded_bytes=share)
+    limits = EndpointLimits(decoded_bytes=3 * share, address_decoded_bytes=share)
     with public(judged, limits=limits, is_answering=False) as served:
         with socket.create_connection(served.server.address, timeout=WITHIN_S) as first:
             first.sendall(framed(shrink(partitions)))
@@ -215,7 +215,7 @@ def test_decoded_requests_have_a_share_for_each_address() -> None:
                 other.sendall(framed(shrink(partitions)))
                 eventually(lambda: len(served.loop.events) == 2)
                 for event in served.loop.events:
-                    served.tickets.respond(event.ticket, AlterPartitionResponse(0))
+                    served.tickets.respond(event.ticket, AlterPartitionAnswer(0))
                 assert answer_of(other)
             assert answer_of(first)
         eventually(lambda: not served.server._decoded.used)
@@ -228,7 +228,7 @@ def test_long_request_that_a_broker_carries_out_is_not_counted_as_decoded() -> N
     def broker(header: codec.RequestHeader, frame: bytes) -> bytes:
         return seen(header, 2, ALTER) if header.api_key == ApiKey.Metadata else frame[4:8] + b"done"
 
-    with public(broker, limits=Limits(address_decoded_bytes=1)) as served:
+    with public(broker, limits=EndpointLimits(address_decoded_bytes=1)) as served:
         assert served.exchange(features) == [features[4:8] + b"done"]
 
 

@@ -16,9 +16,9 @@ from controller.endpoint.sasl import (
     SCRAM_TOKEN_MAX,
     TOKEN_MAX,
     Authenticated,
+    AuthenticationFailed,
     Challenge,
     PlainExchange,
-    Refused,
     ScramExchange,
     ScramKeys,
 )
@@ -120,7 +120,9 @@ def test_names_may_contain_commas_and_equals_signs() -> None:
 )
 def test_scram_refuses_a_wrong_proof(bare: str, password: str) -> None:
     """Unknown users and wrong passwords fail at the same step with the same words."""
-    assert converse("n,,", bare, password=password) == Refused("unknown user or wrong password")
+    assert converse("n,,", bare, password=password) == AuthenticationFailed(
+        "unknown user or wrong password"
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,8 +150,8 @@ def test_scram_refuses_a_wrong_proof(bare: str, password: str) -> None:
 def test_scram_refuses_other_first_messages(message: str) -> None:
     """Channel binding, another user's rights, delegation tokens and whatever is malformed."""
     exchange = scram()
-    assert isinstance(exchange.step(message.encode()), Refused)
-    assert isinstance(exchange.step(b"n,,n=ann,r=c"), Refused)
+    assert isinstance(exchange.step(message.encode()), AuthenticationFailed)
+    assert isinstance(exchange.step(b"n,,n=ann,r=c"), AuthenticationFailed)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_scram_refuses_another_nonce_or_header(final_bare: str) -> None:
     assert isinstance(first, Challenge)
     bare = final_bare.format(nonce_of(first))
     final = proof("n=ann,r=client", first.token.decode(), bare, PASSWORD)
-    assert exchange.step(final.encode()) == Refused("malformed token")
+    assert exchange.step(final.encode()) == AuthenticationFailed("malformed token")
 
 
 @pytest.mark.parametrize("text", ["p=", "p=%%%", "p=c2hvcnQ=", "p=c2hvcnQ=,x=1", "q=c2hvcnQ="])
@@ -170,7 +172,7 @@ def test_scram_refuses_a_malformed_proof(text: str) -> None:
     """Bytes that are no proof are a refusal, never an exception."""
     exchange = scram()
     nonce = nonce_of(exchange.step(b"n,,n=ann,r=client"))
-    assert isinstance(exchange.step(f"c=biws,r={nonce},{text}".encode()), Refused)
+    assert isinstance(exchange.step(f"c=biws,r={nonce},{text}".encode()), AuthenticationFailed)
 
 
 def test_an_exchange_ends_once() -> None:
@@ -180,8 +182,8 @@ def test_an_exchange_ends_once() -> None:
     assert isinstance(first, Challenge)
     final = f"c=biws,r={nonce_of(first)}"
     right = proof("n=ann,r=client", first.token.decode(), final, PASSWORD).encode()
-    assert isinstance(exchange.step(right.replace(b"p=", b"p=AAAA")), Refused)
-    assert isinstance(exchange.step(right), Refused)
+    assert isinstance(exchange.step(right.replace(b"p=", b"p=AAAA")), AuthenticationFailed)
+    assert isinstance(exchange.step(right), AuthenticationFailed)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +207,8 @@ def test_plain_takes_one_token_with_name_and_password(token: bytes, is_right: bo
     """As Kafka's PlainSaslServer: an authorization id may only be the user itself."""
     exchange = PlainExchange(lambda user, password: (user, password) == ("ann", "secret"))
     step = exchange.step(token)
-    assert step == Authenticated("ann", b"") if is_right else isinstance(step, Refused)
-    assert isinstance(exchange.step(b"\0ann\0secret"), Refused) or not is_right
+    assert step == Authenticated("ann", b"") if is_right else isinstance(step, AuthenticationFailed)
+    assert isinstance(exchange.step(b"\0ann\0secret"), AuthenticationFailed) or not is_right
 
 
 @given(st.lists(st.binary(max_size=200), max_size=4), st.sampled_from(sorted(SCRAM_HASHES)))
@@ -218,7 +220,7 @@ def test_no_bytes_raise_or_authenticate(tokens: list[bytes], mechanism: str) -> 
     )
     for exchange in exchanges:
         for token in tokens:
-            assert isinstance(exchange.step(token), Challenge | Refused)
+            assert isinstance(exchange.step(token), Challenge | AuthenticationFailed)
 
 
 def test_nothing_secret_is_shown() -> None:

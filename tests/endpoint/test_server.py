@@ -16,12 +16,12 @@ from controller.async_server import STOP_S
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
     AlterPartition,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrResult,
 )
 from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint import codec, messages
-from controller.endpoint.peers import SMALL_FRAME, Limits
+from controller.endpoint.peers import SMALL_FRAME, EndpointLimits
 from controller.endpoint.server import EndpointServer
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
@@ -77,7 +77,7 @@ def test_the_next_request_waits_until_the_one_before_is_answered() -> None:
         for n in range(3):
             eventually(partial(served.loop.has_asked, n + 1))
             asked = served.loop.asked[n]
-            served.tickets.respond(asked.ticket, broker_requests.AlterPartitionResponse(n))
+            served.tickets.respond(asked.ticket, broker_requests.AlterPartitionAnswer(n))
             assert error_of(answer_of(broker)) == n
 
 
@@ -113,7 +113,7 @@ def test_who_waits_when_the_role_ends_is_answered_not_controller() -> None:
         eventually(lambda: served.loop.asked)
         served.tickets.refuse_all()
         assert error_of(answer_of(broker)) == kafka_errors.NOT_CONTROLLER
-        served.tickets.respond(1, broker_requests.AlterPartitionResponse(0))
+        served.tickets.respond(1, broker_requests.AlterPartitionAnswer(0))
         broker.sendall(HELLO)
         assert struct.unpack_from(">ih", answer_of(broker)) == (77, 0)
 
@@ -164,7 +164,7 @@ def test_anything_else_closes_the_connection_without_a_byte(sent: bytes) -> None
 
 def test_an_answer_that_does_not_fit_its_request_closes_the_connection() -> None:
     """Never a guess."""
-    with serving(answer=lambda _: ControlledShutdownResponse(0)) as served:
+    with serving(answer=lambda _: ControlledShutdownAnswer(0)) as served:
         with served.connect() as broker:
             broker.sendall(ALTER)
             assert answer_of(broker) == b""
@@ -174,7 +174,7 @@ def test_an_answer_that_does_not_fit_its_request_closes_the_connection() -> None
 @pytest.mark.parametrize("sent", [b"", b"\x00", ALTER[:-1]], ids=["nothing", "one byte", "most"])
 def test_a_slow_peer_is_closed(sent: bytes) -> None:
     """Before its first request, and in the middle of one."""
-    limits = Limits(unauthenticated_s=0.1, frame_s=0.1)
+    limits = EndpointLimits(unauthenticated_s=0.1, frame_s=0.1)
     with serving(limits=limits) as served, served.connect() as broker:
         broker.sendall(sent)
         assert answer_of(broker) == b""
@@ -185,8 +185,8 @@ def test_a_peer_that_does_not_read_its_answer_is_closed_and_delays_no_other() ->
     """The answer is longer than what the kernel keeps for a connection."""
     isr = (BrokerId(1),) * 4_000_000
     state = IsrResult("t", None, 0, 0, BrokerId(1), LeaderEpoch(1), isr, 0, ZkVersion(1))
-    long = broker_requests.AlterPartitionResponse(0, (state,))
-    with serving(lambda _: long, Limits(frame_s=2.0)) as served, served.connect() as broker:
+    long = broker_requests.AlterPartitionAnswer(0, (state,))
+    with serving(lambda _: long, EndpointLimits(frame_s=2.0)) as served, served.connect() as broker:
         broker.sendall(ALTER)
         eventually(lambda: served.counts.answered)
         with served.connect() as other:
@@ -199,7 +199,7 @@ def test_a_peer_that_does_not_read_its_answer_is_closed_and_delays_no_other() ->
 
 def test_an_idle_peer_is_closed_after_its_first_request() -> None:
     """The limit of an idle connection follows the one before authentication."""
-    with serving(limits=Limits(idle_s=0.1)) as served, served.connect() as broker:
+    with serving(limits=EndpointLimits(idle_s=0.1)) as served, served.connect() as broker:
         broker.sendall(HELLO)
         assert answer_of(broker)
         assert answer_of(broker) == b""
@@ -208,7 +208,7 @@ def test_an_idle_peer_is_closed_after_its_first_request() -> None:
 
 def test_one_connection_too_many_closes_the_one_that_is_idle_longest() -> None:
     """So that brokers get through however many connect."""
-    with serving(limits=Limits(connections_max=3)) as served:
+    with serving(limits=EndpointLimits(connections_max=3)) as served:
         peers = [served.connect() for _ in range(3)]
         for peer in peers:
             peer.sendall(HELLO)
@@ -231,9 +231,11 @@ def test_one_connection_too_many_closes_the_one_that_is_idle_longest() -> None:
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_silent_peers_do_not_close_connections_that_are_in_use(*, is_answered: bool) -> None:
     """Each has an address of its own, and a broker has two connections."""
-    response = broker_requests.AlterPartitionResponse(0)
+    response = broker_requests.AlterPartitionAnswer(0)
     with (
-        serving(lambda _: response if is_answered else None, Limits(connections_max=4)) as served,
+        serving(
+            lambda _: response if is_answered else None, EndpointLimits(connections_max=4)
+        ) as served,
         ExitStack() as connections,
     ):
         brokers = [connections.enter_context(served.connect()) for _ in range(2)]
@@ -274,7 +276,7 @@ def partly_sent(sent: int, connection: socket.socket) -> None:
 
 def test_silent_peers_take_no_memory_from_a_long_request() -> None:
     """A length that is announced is none that arrives."""
-    with serving(limits=Limits(frames_bytes=150_000)) as served, ExitStack() as connections:
+    with serving(limits=EndpointLimits(frames_bytes=150_000)) as served, ExitStack() as connections:
         for _ in range(8):
             partly_sent(1, connections.enter_context(served.connect()))
         broker = connections.enter_context(served.connect())
@@ -285,7 +287,7 @@ def test_silent_peers_take_no_memory_from_a_long_request() -> None:
 
 def test_long_frames_share_a_limited_memory() -> None:
     """What does not fit closes its connection; the memory is free again with the next frame."""
-    with serving(limits=Limits(frames_bytes=100_000)) as served:
+    with serving(limits=EndpointLimits(frames_bytes=100_000)) as served:
         with served.connect() as first, served.connect() as second:
             partly_sent(140_000, first)
             partly_sent(140_000, second)
@@ -300,7 +302,7 @@ def test_long_frames_share_a_limited_memory() -> None:
 
 def test_one_address_takes_a_part_of_the_memory() -> None:
     """The rest is for the others."""
-    with serving(limits=Limits(address_bytes=80_000)) as served:
+    with serving(limits=EndpointLimits(address_bytes=80_000)) as served:
         with served.connect() as first, served.connect() as second:
             partly_sent(140_000, first)
             second.sendall(framed(long_request()))
@@ -322,7 +324,7 @@ def test_a_peer_that_hangs_up_while_the_loop_thinks_harms_nobody() -> None:
         with served.connect() as broker:
             broker.sendall(ALTER)
             eventually(lambda: served.loop.asked)
-        served.tickets.respond(1, broker_requests.AlterPartitionResponse(0))
+        served.tickets.respond(1, broker_requests.AlterPartitionAnswer(0))
         eventually(lambda: served.counts.open == 0)
         assert not served.counts.refused
 

@@ -13,9 +13,9 @@ from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
 from controller.core.calls.records import ClientAsked
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
-    DeletedTopic,
     DeleteTopics,
     TopicResult,
+    TopicToDelete,
     refused,
     topic_answer,
 )
@@ -124,7 +124,7 @@ def test_answer_comes_when_the_topics_are_gone(version: int) -> None:
     with public(broker, answer=marking(listed), validation=ENABLED, listed=listed) as served:
         assert errors(served, deletion("a", "b", "a", version=version)) == [0, 0, 0]
         assert listed.topics == {"c"}
-        topics = (DeletedTopic("a", None), DeletedTopic("b", None))
+        topics = (TopicToDelete("a", None), TopicToDelete("b", None))
         assert requested(served) == [DeleteTopics(topics, 10.0)]
         assert served.counts.answered == {("DeleteTopics", "answered"): 1}
 
@@ -193,7 +193,7 @@ def test_topics_are_named_by_their_ids() -> None:
             (None, UNKNOWN_ID, 100),
             ("a", ID, 0),
         ]
-        by_id = DeleteTopics((DeletedTopic("a", ID_TEXT),), 10.0)
+        by_id = DeleteTopics((TopicToDelete("a", ID_TEXT),), 10.0)
         assert requested(served) == [by_id]
         listed.topics = frozenset({"a"})
         both = rows(served, deletion_of(("a", None), (None, ID)))

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.model import BlockedBy, BrokerId, LogDir, MinFree, TopicPartition
-from controller.planning.copy_schedule import Limits, Move, Pace, Place, Way, play
+from controller.planning.copy_schedule import (
+    CopyRole,
+    ForecastLimits,
+    ForecastMove,
+    Pace,
+    Place,
+    play,
+)
 from controller.planning.forecast import (
     BURST_S,
     HELD_SHARE,
@@ -33,9 +40,9 @@ ALL = frozenset(map(BrokerId, range(1, 7)))
 
 def a_move(
     number: int, before: tuple[int, ...], target: tuple[int, ...], size: int, **parts: object
-) -> Move:
+) -> ForecastMove:
     """Return a move, led by its first replica."""
-    plain = Move(
+    plain = ForecastMove(
         partition=tp(number),
         before=replicas(*before),
         target=replicas(*target),
@@ -60,7 +67,9 @@ def at(rate: float, **parts: object) -> Pace:
 
 def test_one_copy_takes_its_bytes_at_the_rate_and_one_step_more_to_drop() -> None:
     """(1,2) to (1,3): one step adds 3, the next one drops 2."""
-    found = play([a_move(0, (1, 2), (1, 3), 100 * MB)], {}, Limits(), at(10 * MB, step_s=1.0))
+    found = play(
+        [a_move(0, (1, 2), (1, 3), 100 * MB)], {}, ForecastLimits(), at(10 * MB, step_s=1.0)
+    )
     assert found.steps == 2
     assert found.seconds == 10 + 1 + 1
 
@@ -68,7 +77,7 @@ def test_one_copy_takes_its_bytes_at_the_rate_and_one_step_more_to_drop() -> Non
 def test_copies_share_the_rate_of_their_leader() -> None:
     """Two copies from broker 1 to 2 and 3: each at half its rate."""
     moves = [a_move(n, (1,), (1, 2 + n), 100 * MB) for n in range(2)]
-    assert play(moves, {}, Limits(), at(10 * MB)).seconds == 20
+    assert play(moves, {}, ForecastLimits(), at(10 * MB)).seconds == 20
 
 
 def test_a_copy_takes_what_the_others_leave() -> None:
@@ -78,39 +87,39 @@ def test_a_copy_takes_what_the_others_leave() -> None:
         a_move(1, (1,), (1, 4), 100 * MB),
         a_move(2, (2,), (2, 3), 50 * MB),
     ]
-    assert play(moves, {}, Limits(), at(10 * MB)).seconds == 10 + 5
+    assert play(moves, {}, ForecastLimits(), at(10 * MB)).seconds == 10 + 5
 
 
 def test_limits_make_copies_follow_one_another() -> None:
     """One at a time, though different brokers copy."""
     moves = [a_move(0, (1,), (1, 2), 100 * MB), a_move(1, (3,), (3, 4), 100 * MB)]
-    found = play(moves, {}, Limits(partitions=1), at(10 * MB))
+    found = play(moves, {}, ForecastLimits(partitions=1), at(10 * MB))
     assert (found.seconds, found.limited) == (20, 1)
-    assert play(moves, {}, Limits(), at(10 * MB)).seconds == 10
+    assert play(moves, {}, ForecastLimits(), at(10 * MB)).seconds == 10
 
 
 def test_copies_that_producers_outrun_never_end() -> None:
     """And slower ones take longer."""
     move = a_move(0, (1,), (1, 2), 100 * MB, growth=5.0 * MB)
-    assert play([move], {}, Limits(), at(10 * MB)).seconds == 20
-    assert play([move], {}, Limits(), at(5 * MB)).seconds == math.inf
+    assert play([move], {}, ForecastLimits(), at(10 * MB)).seconds == 20
+    assert play([move], {}, ForecastLimits(), at(5 * MB)).seconds == math.inf
 
 
 def test_the_broker_puts_new_logs_where_it_has_the_fewest() -> None:
     """Unless the directory is named."""
     disks = {TWO: (a_disk("/a", logs=3), a_disk("/b", logs=1, usable=300 * MB))}
     moves = [a_move(n, (1,), (1, 2), 10 * MB) for n in range(3)]
-    found = play(moves, disks, Limits(), Pace())
+    found = play(moves, disks, ForecastLimits(), Pace())
     assert found.received == {Place(TWO, "/a"): 10 * MB, Place(TWO, "/b"): 20 * MB}
     named = [replace(m, wanted={TWO: "/a"}) for m in moves]
-    assert play(named, disks, Limits(), Pace()).received[Place(TWO, "/a")] == 30 * MB
+    assert play(named, disks, ForecastLimits(), Pace()).received[Place(TWO, "/a")] == 30 * MB
 
 
 def test_dropped_logs_keep_their_bytes_until_they_are_deleted() -> None:
     """Two brokers exchange 80 MB each: both directories hold 160 MB for a while."""
     disks = {b: (a_disk("/a", total=200 * MB, usable=120 * MB),) for b in (ONE, TWO)}
     moves = [a_move(0, (1,), (2,), 80 * MB), a_move(1, (2,), (1,), 80 * MB)]
-    found = play(moves, disks, Limits(), Pace())
+    found = play(moves, disks, ForecastLimits(), Pace())
     assert set(found.peaks.values()) == {160 * MB}
     assert set(found.ends.values()) == {80 * MB}
 
@@ -121,15 +130,15 @@ def test_slow_copies_reuse_what_was_deleted() -> None:
     moves = [
         a_move(n, *w, 60 * MB) for n, w in enumerate([((2,), (1,)), ((3,), (4,)), ((3,), (2,))])
     ]
-    slow = play(moves, disks, Limits(partitions=1), at(MB / 10))
+    slow = play(moves, disks, ForecastLimits(partitions=1), at(MB / 10))
     assert slow.peaks == {Place(TWO, "/a"): 100 * MB}
-    assert play(moves, disks, Limits(), Pace()).peaks == {Place(TWO, "/a"): 160 * MB}
+    assert play(moves, disks, ForecastLimits(), Pace()).peaks == {Place(TWO, "/a"): 160 * MB}
 
 
 def test_the_guard_delays_what_has_no_room_yet_and_stops_what_never_has() -> None:
     """The second copy waits for a deletion; the third one is larger than the disk."""
     disks = {TWO: (a_disk("/a", total=200 * MB, usable=100 * MB),)}
-    limits = Limits(min_free=MinFree(50 * MB))
+    limits = ForecastLimits(min_free=MinFree(50 * MB))
     moves = [
         a_move(0, (2,), (1,), 60 * MB),
         a_move(1, (3,), (2,), 60 * MB),
@@ -148,8 +157,8 @@ def test_replicas_change_directories_after_the_last_step() -> None:
         0, (1, 2), (1, 2, 3), 100 * MB, directories={TWO: "/a"}, wanted={TWO: "/b", THREE: "/a"}
     )
     assert move.relocations == (TWO,)
-    pace = Pace(rate=lambda _, way: 5.0 * MB if way is Way.RELOCATES else 10.0 * MB)
-    found = play([move], disks, Limits(), pace)
+    pace = Pace(rate=lambda _, way: 5.0 * MB if way is CopyRole.RELOCATES else 10.0 * MB)
+    found = play([move], disks, ForecastLimits(), pace)
     assert found.seconds == 10 + 20
     assert found.received == {Place(TWO, "/a"): 0, Place(TWO, "/b"): 100 * MB}
     assert found.freed == {Place(TWO, "/a"): 100 * MB, Place(TWO, "/b"): 0}
@@ -174,7 +183,7 @@ def test_moves_between_directories_have_a_time_only_under_their_throttle() -> No
 def test_directories_of_one_volume_fill_together() -> None:
     """Both report the same free space."""
     disks = {TWO: (a_disk("/a"), a_disk("/b", logs=9))}
-    found = play([a_move(0, (1,), (1, 2), 10 * MB)], disks, Limits(), Pace())
+    found = play([a_move(0, (1,), (1, 2), 10 * MB)], disks, ForecastLimits(), Pace())
     assert set(found.peaks.values()) == {110 * MB}
     assert found.received == {Place(TWO, "/a"): 10 * MB, Place(TWO, "/b"): 0}
 
@@ -243,7 +252,9 @@ def test_what_waits_and_for_what() -> None:
         a_move(4, (1,), (2,), MB),
     ]
     hold = Wait(BlockedBy.PAUSED, "everything is paused")
-    plan = Plan(moves=moves, live=ALL, throttle=MB, limits=Limits(partitions=1), holds=[hold])
+    plan = Plan(
+        moves=moves, live=ALL, throttle=MB, limits=ForecastLimits(partitions=1), holds=[hold]
+    )
     found = forecast(plan)
     assert [(w.by, w.partitions or w.count) for w in found.waits] == [
         (BlockedBy.PAUSED, 0),
@@ -280,10 +291,15 @@ def test_large_plans_that_copy_nothing() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [Limits(), Limits(partitions=5), Limits(incoming=1, outgoing=1), Limits(step_size=None)],
+    [
+        ForecastLimits(),
+        ForecastLimits(partitions=5),
+        ForecastLimits(incoming=1, outgoing=1),
+        ForecastLimits(step_size=None),
+    ],
 )
 def test_the_range_of_a_large_plan_contains_that_of_its_steps(
-    limits: Limits, monkeypatch: pytest.MonkeyPatch
+    limits: ForecastLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not played is bounded more widely than what is."""
     brokers = list(range(1, 13))
@@ -310,7 +326,7 @@ def test_the_range_of_a_large_plan_contains_that_of_its_steps(
 
 
 @st.composite
-def moves_of(draw: st.DrawFn) -> list[Move]:
+def moves_of(draw: st.DrawFn) -> list[ForecastMove]:
     """Return moves between six brokers."""
     lists = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)
     return [
@@ -339,7 +355,7 @@ SOME_DISKS = {
     moves=moves_of(),
     throttle=st.sampled_from((None, 2 * MB, 20 * MB)),
     limits=st.builds(
-        Limits,
+        ForecastLimits,
         step_size=st.sampled_from((1, 2, None)),
         partitions=st.integers(1, 10),
         incoming=st.integers(1, 3),
@@ -347,7 +363,9 @@ SOME_DISKS = {
         min_free=st.sampled_from((None, MinFree(90 * MB))),
     ),
 )
-def test_laws_of_forecasts(moves: list[Move], throttle: int | None, limits: Limits) -> None:
+def test_laws_of_forecasts(
+    moves: list[ForecastMove], throttle: int | None, limits: ForecastLimits
+) -> None:
     """Every byte that arrives was served; peaks bound what is there before and after."""
     plan = Plan(moves=moves, live=ALL, throttle=throttle, limits=limits, disks=SOME_DISKS)
     found = forecast(plan)

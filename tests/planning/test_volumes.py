@@ -15,8 +15,8 @@ from controller.planning.volumes import (
     WORTH,
     Balance,
     HeldLog,
-    Move,
     Volume,
+    VolumeMove,
     balance,
     volume_names,
 )
@@ -73,7 +73,7 @@ def test_the_replica_moves_that_fills_both_gaps_with_the_least_bytes() -> None:
     volumes = [Volume("/a", 200, 100), Volume("/b", 200, 50)]
     held = [(0, log(0, 60)), (0, log(1, 25)), (0, log(2, 15)), (1, log(3, 50))]
     found = balance(volumes, held, tolerance=0.05, fill=0.9)
-    assert found.steps == [(Move(log(1, 25), 0, 1),)]
+    assert found.steps == [(VolumeMove(log(1, 25), 0, 1),)]
     assert found.after == [75, 75]
 
 
@@ -104,7 +104,7 @@ def test_an_exchange_begins_with_the_copy_that_has_room() -> None:
     volumes = [Volume("/a", 100, 70), Volume("/b", 100, 50)]
     held = [(0, log(0, 40)), (0, log(1, 30)), (1, log(2, 30)), (1, log(3, 20))]
     found = balance(volumes, held, tolerance=0.01, fill=0.8)
-    assert found.steps == [(Move(log(1, 30), 0, 1), Move(log(3, 20), 1, 0))]
+    assert found.steps == [(VolumeMove(log(1, 30), 0, 1), VolumeMove(log(3, 20), 1, 0))]
 
 
 # --- properties ----------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def overflow(volumes: list[Volume], found: Balance, fill: float) -> str | None:
     return None
 
 
-def can_be_ordered(moves: list[Move], before: list[int], limits: list[float]) -> bool:
+def can_be_ordered(moves: list[VolumeMove], before: list[int], limits: list[float]) -> bool:
     """Return whether some order of the moves overflows no volume."""
     for order in permutations(moves):
         used = list(before)
@@ -143,7 +143,7 @@ def exact(volumes: list[Volume], held: Held, found: Balance, fill: float) -> tup
     rating = best > 0, WORTH * best
     for placement in product(range(len(volumes)), repeat=len(held)):
         moves = [
-            Move(one, home, to)
+            VolumeMove(one, home, to)
             for (home, one), to in zip(held, placement, strict=True)
             if home != to
         ]

@@ -13,12 +13,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from controller.core.calls.broker_requests import (
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAnswer,
     BrokerAsk,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrChange,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.model import BrokerId, PartitionState, TopicAssignment, TopicPartition
 from controller.znodes import paths
@@ -106,11 +106,11 @@ class AskRules:
 
     def daemon_answers(self, session: int, request: BrokerAsk, answer: BrokerAnswer) -> None:
         """Judge what the daemon with a session is about to answer."""
-        if isinstance(answer, ControlledShutdownResponse) and not answer.error:
+        if isinstance(answer, ControlledShutdownAnswer) and not answer.error:
             self._nothing_left(session, request.broker, answer)
-        if isinstance(answer, ProducerIdsResponse) and not answer.error:
+        if isinstance(answer, ProducerIdsAnswer) and not answer.error:
             self._handed_out(answer)
-        for result in answer.results if isinstance(answer, AlterPartitionResponse) else ():
+        for result in answer.results if isinstance(answer, AlterPartitionAnswer) else ():
             name = result.topic or self._names.get(result.topic_id, "")
             partition = TopicPartition(name, result.partition)
             known = self._states.get(partition, {}).get(result.partition_epoch)
@@ -124,7 +124,7 @@ class AskRules:
 
     # --- producer ids --------------------------------------------------------------------------
 
-    def _handed_out(self, answer: ProducerIdsResponse) -> None:
+    def _handed_out(self, answer: ProducerIdsAnswer) -> None:
         znode = self._fabric.zookeeper.get(paths.PRODUCER_IDS)
         is_new = answer.first % answer.length == 0 and answer.first not in self._blocks
         self._ensure(
@@ -134,7 +134,7 @@ class AskRules:
         )
         self._blocks[answer.first] = BrokerId(-1)
 
-    def ids_received(self, broker: BrokerId, answer: ProducerIdsResponse) -> None:
+    def ids_received(self, broker: BrokerId, answer: ProducerIdsAnswer) -> None:
         """Judge that no other broker received the block, from whichever controller."""
         owner = self._blocks.get(answer.first, BrokerId(-1))
         self._ensure(
@@ -147,7 +147,7 @@ class AskRules:
     # --- controlled shutdown -------------------------------------------------------------------
 
     def _nothing_left(
-        self, session: int, broker: BrokerId, answer: ControlledShutdownResponse
+        self, session: int, broker: BrokerId, answer: ControlledShutdownAnswer
     ) -> None:
         """
         Judge that the broker leads only what is named, or what no other replica can lead.

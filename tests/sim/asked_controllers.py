@@ -15,15 +15,15 @@ from controller.core.calls.broker_calls import refused
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAnswer,
     BrokerAsk,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrChange,
     IsrResult,
     Permission,
     ProducerIdBlock,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.calls.client_requests import ClientAnswer
 from controller.core.calls.records import BrokerAsked, ClientAsked
@@ -246,12 +246,12 @@ class KafkaAsks:
         match request:
             case AlterPartition():
                 results = tuple(self._altered(request, change) for change in request.changes)
-                return AlterPartitionResponse(0, results)
+                return AlterPartitionAnswer(0, results)
             case AllocateProducerIds():
                 return self._allocated(request.broker)
             case _:
                 # It moves the leaderships when the broker is gone.
-                return ControlledShutdownResponse(0)
+                return ControlledShutdownAnswer(0)
 
     def _altered(self, request: AlterPartition, change: IsrChange) -> IsrResult:
         name = self._name_of(change)
@@ -322,7 +322,7 @@ class KafkaAsks:
             ZkVersion(state.version + 1),
         )
 
-    def _allocated(self, broker: BrokerId) -> ProducerIdsResponse:
+    def _allocated(self, broker: BrokerId) -> ProducerIdsAnswer:
         znode = self._fabric.zookeeper.get(paths.PRODUCER_IDS)
         block = None if znode is None else decode_producer_ids(znode.data)
         first = block.last + 1 if isinstance(block, ProducerIdBlock) else 0
@@ -334,7 +334,7 @@ class KafkaAsks:
             duties.write([Make(paths.PRODUCER_IDS, data)])
         else:
             duties.write([SetData(paths.PRODUCER_IDS, data, ZkVersion(znode.version))])
-        return ProducerIdsResponse(0, first, 1000)
+        return ProducerIdsAnswer(0, first, 1000)
 
 
 def _result(change: IsrChange, error: int, state: PartitionState | None) -> IsrResult:

@@ -16,14 +16,14 @@ from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAnswer,
     BrokerAsk,
     ControlledShutdown,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrChange,
     IsrResult,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.leadership.lost_requests import FORGETTING
 from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
@@ -169,7 +169,7 @@ def _is_moved(answer: BrokerAnswer) -> bool:
     """Return whether an answer says NOT_CONTROLLER, also of one partition."""
     if answer.error == kafka_errors.NOT_CONTROLLER:
         return True
-    results = answer.results if isinstance(answer, AlterPartitionResponse) else ()
+    results = answer.results if isinstance(answer, AlterPartitionAnswer) else ()
     return any(r.error == kafka_errors.NOT_CONTROLLER for r in results)
 
 
@@ -261,7 +261,7 @@ class BrokerAsks:
         return asked
 
     def _isr_answered(self, answer: BrokerAnswer) -> bool:
-        if not isinstance(answer, AlterPartitionResponse):
+        if not isinstance(answer, AlterPartitionAnswer):
             raise TypeError(answer)
         under_way, self._isr_asked = self._isr_asked, None
         if answer.error:
@@ -317,7 +317,7 @@ class BrokerAsks:
         return AllocateProducerIds(self._broker.id, self._broker.epoch)
 
     def _ids_answered(self, answer: BrokerAnswer) -> bool:
-        if not isinstance(answer, ProducerIdsResponse):
+        if not isinstance(answer, ProducerIdsAnswer):
             raise TypeError(answer)
         if not answer.error:
             for witness in self._fabric.ask_witnesses:
@@ -350,7 +350,7 @@ class BrokerAsks:
             self._fabric.schedule.call_in(TRY_EVERY_S, again)
 
         def answered(answer: BrokerAnswer) -> bool:
-            if not isinstance(answer, ControlledShutdownResponse):
+            if not isinstance(answer, ControlledShutdownAnswer):
                 raise TypeError(answer)
             end(is_clean=not answer.error and not answer.remaining)
             return True

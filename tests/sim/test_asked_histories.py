@@ -10,13 +10,13 @@ import pytest
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAnswer,
     BrokerAsk,
     ControlledShutdown,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrResult,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, Replicas, ZkVersion
 from controller.core.options import TenurePolicy
@@ -110,7 +110,7 @@ def test_isr_that_zookeeper_does_not_have_is_found(
 ) -> None:
     """Another ISR, or the same at another version."""
     _, rules = held()
-    answer = AlterPartitionResponse(0, (result(replicas(*isr), version),))
+    answer = AlterPartitionAnswer(0, (result(replicas(*isr), version),))
     if is_true:
         rules.daemon_answers(0, ASK, answer)
     else:
@@ -143,7 +143,7 @@ def test_isr_that_no_leader_asked_for_is_found() -> None:
 def test_block_that_two_brokers_receive_is_found() -> None:
     """Whichever controller handed it out."""
     _, rules = held()
-    answer = ProducerIdsResponse(0, 7_000_000, 1000)
+    answer = ProducerIdsAnswer(0, 7_000_000, 1000)
     rules.daemon_answers(0, AllocateProducerIds(BrokerId(1), ASK.broker_epoch), answer)
     rules.ids_received(BrokerId(1), answer)
     with pytest.raises(InvariantViolationError, match="received"):
@@ -158,9 +158,9 @@ def test_leadership_that_an_answer_leaves_out_is_found() -> None:
     (daemon,) = world.daemons
     asked = ControlledShutdown(BrokerId(1), ASK.broker_epoch)
     session = daemon.store.session.id
-    rules.daemon_answers(session, asked, ControlledShutdownResponse(0, (tp(),)))
+    rules.daemon_answers(session, asked, ControlledShutdownAnswer(0, (tp(),)))
     with pytest.raises(InvariantViolationError, match="leads"):
-        rules.daemon_answers(session, asked, ControlledShutdownResponse(0))
+        rules.daemon_answers(session, asked, ControlledShutdownAnswer(0))
 
 
 def test_leader_that_is_refused_for_good_waits_for_the_next_epoch() -> None:
@@ -250,7 +250,7 @@ def test_answer_that_the_next_leader_epoch_overtakes_does_not_end_a_move(
         self: SimEndpoint, request: BrokerAsk, reply: Callable[[BrokerAnswer | None], None]
     ) -> None:
         def delayed(given: BrokerAnswer | None) -> None:
-            if late or not isinstance(given, AlterPartitionResponse) or given.error:
+            if late or not isinstance(given, AlterPartitionAnswer) or given.error:
                 reply(given)
                 return
             late.append(given)

@@ -23,7 +23,14 @@ from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
 from controller.core.records import Change
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
-from controller.telemetry.copies import REPORTS_KEPT, Copies, Copy, CopyEvent, IsrShrunk, Received
+from controller.telemetry.copies import (
+    REPORTS_KEPT,
+    Copies,
+    CopyEnded,
+    CopyEvent,
+    IsrShrunk,
+    Received,
+)
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import (
     REQUEST,
@@ -88,9 +95,9 @@ def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> 
     return list(copies.states_read(StatesRead({tp(): state}), view, at))
 
 
-def a_copy(**changes: object) -> Copy:
+def a_copy(**changes: object) -> CopyEnded:
     """Return what the copy to broker 4 is when it is whole."""
-    whole = Copy(tp(), REQUEST, BrokerId(1), BrokerId(4), AT, 30.0, 1000, is_whole=True)
+    whole = CopyEnded(tp(), REQUEST, BrokerId(1), BrokerId(4), AT, 30.0, 1000, is_whole=True)
     return replace(whole, **changes)  # type: ignore[arg-type] # fields by name
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controller.core.model import BrokerId, Instant, RequestId, Route
 from controller.core.requests.model import Request
 from controller.telemetry.copies import Received
-from controller.telemetry.copy_volumes import Volume, Volumes
+from controller.telemetry.copy_volumes import RequestVolume, Volumes
 from controller.telemetry.progress import (
     SLOTS,
     SLOWEST,
@@ -33,7 +33,7 @@ def a_request(open_: int = 1, total: int = 4) -> Request:
 
 
 def noted(
-    tracker: ProgressTracker, request: Request, *volumes: tuple[float, Volume | None]
+    tracker: ProgressTracker, request: Request, *volumes: tuple[float, RequestVolume | None]
 ) -> ProgressTracker:
     """Note what was counted at these moments."""
     view = a_view(1).view
@@ -47,7 +47,7 @@ def noted(
 def test_bytes_make_the_estimate() -> None:
     """A hundred bytes a second, a thousand to go."""
     request = a_request()
-    course = [(n * 10.0, Volume(n * 1000, 2000 - n * 100, 1)) for n in range(11)]
+    course = [(n * 10.0, RequestVolume(n * 1000, 2000 - n * 100, 1)) for n in range(11)]
     found = noted(ProgressTracker(), request, *course).of(NAME, request)
     assert found.eta == pytest.approx(Range(10, 10))
     assert found.as_status() == {
@@ -62,7 +62,7 @@ def test_bytes_make_the_estimate() -> None:
 def test_unknown_sizes_are_estimated_by_the_mean() -> None:
     """As many partitions again of unknown size take as long again."""
     request = a_request()
-    course = [(n * 10.0, Volume(n * 1000, 1000, 2, 2)) for n in range(11)]
+    course = [(n * 10.0, RequestVolume(n * 1000, 1000, 2, 2)) for n in range(11)]
     found = noted(ProgressTracker(), request, *course).of(NAME, request)
     assert found.eta == pytest.approx(Range(20, 20))
 
@@ -81,7 +81,7 @@ def test_without_bytes_partitions_make_the_estimate() -> None:
 def test_request_without_progress_has_no_estimate() -> None:
     """Nothing moved: nothing is guessed."""
     request = a_request()
-    course = [(n * 10.0, Volume(0, 1000, 1)) for n in range(11)]
+    course = [(n * 10.0, RequestVolume(0, 1000, 1)) for n in range(11)]
     found = noted(ProgressTracker(), request, *course).of(NAME, request)
     assert found.rate is None
     assert found.as_status()["eta_s"] is None
@@ -91,7 +91,7 @@ def test_ended_partitions_without_a_size_do_not_lengthen_the_estimate() -> None:
     """The document counts them as unknown, of an ended request as well."""
     request = a_request()
     request.uncounted = 2
-    course = [(n * 10.0, Volume(n * 1000, 1000, 2, 1, 2)) for n in range(11)]
+    course = [(n * 10.0, RequestVolume(n * 1000, 1000, 2, 1, 2)) for n in range(11)]
     found = noted(ProgressTracker(), request, *course).of(NAME, request)
     assert found.as_status()["sizes_unknown"] == 3
     assert found.eta == pytest.approx(Range(15, 15))

@@ -41,7 +41,7 @@ from controller.web.pages import (
     render_submitted,
 )
 from controller.web.steering import PageAction
-from controller.web.tokens import Role
+from controller.web.tokens import TokenRole
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
 from tests.telemetry.test_copy_volumes import two_to_copy
@@ -71,7 +71,7 @@ class Balanced(HTMLParser):
             self.wrong.append(tag)
 
 
-OPERATOR = Identity("<alice>", Role.OPERATE, "secret")
+OPERATOR = Identity("<alice>", TokenRole.OPERATE, "secret")
 NOW = Instant(1000.0)
 ENDED = {
     "request": "<old>",
@@ -206,7 +206,7 @@ def test_hostile_names_stay_text() -> None:
     request = view.work.requests[REQUEST]
     request.options = RequestOptions(reason=HOSTILE, requested_by=HOSTILE)
     view.intake.controls = Controls(Pauses(everything=Pause(HOSTILE, HOSTILE)))
-    who = Identity(HOSTILE, Role.OPERATE, HOSTILE)
+    who = Identity(HOSTILE, TokenRole.OPERATE, HOSTILE)
     filled = dict.fromkeys(("broker", "plan", "reason", "throttle"), HOSTILE)
     for html in (
         page(view),

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from controller.errors import InvalidInputError
-from controller.web.tokens import OWN_NAME, Role, Tokens, digest_of, read_tokens
+from controller.web.tokens import OWN_NAME, TokenRole, Tokens, digest_of, read_tokens
 from tests.web.serving import READ_TOKEN, TOKEN, Served, bearer
 
 SECRET = "the secret of the file"  # noqa: S105 - of nothing
@@ -20,9 +20,9 @@ def test_tokens_have_a_name_and_a_role(tokens: Path) -> None:
     """Whether the file has them or their hashes; the token of the settings operates."""
     found = Tokens(tokens, SecretStr(SECRET), pytest.fail)
     for token, name, role in (
-        (TOKEN, "alice", Role.OPERATE),
-        (READ_TOKEN, "grafana", Role.READ),
-        (SECRET, OWN_NAME, Role.OPERATE),
+        (TOKEN, "alice", TokenRole.OPERATE),
+        (READ_TOKEN, "grafana", TokenRole.READ),
+        (SECRET, OWN_NAME, TokenRole.OPERATE),
     ):
         holder = found.holder_of(digest_of(token))
         assert holder is not None

@@ -20,7 +20,7 @@ from controller.core.pacing.applied_throttles import (
 from controller.core.reassignments.model import Orphan
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Operation
-from controller.zk.connections import Connection
+from controller.zk.connections import ZooKeeperConnection
 from controller.zk.retirement import TOGETHER, Retired, Retirement
 from controller.zk.znode_reads import Key, Znode
 from controller.znodes import paths
@@ -179,7 +179,7 @@ def retire(zookeeper: SimZooKeeper, writes_left: int | None = None) -> list[Reti
     """Run the command; it may be killed after so many writes."""
     connection = SimConnection(zookeeper, writes_left)
     try:
-        return list(Retirement(cast("Connection", connection)).retire())
+        return list(Retirement(cast("ZooKeeperConnection", connection)).retire())
     finally:
         connection.close()
 
@@ -243,7 +243,7 @@ def test_nothing_is_changed_while_a_daemon_lives() -> None:
         retire(zookeeper)
     assert zookeeper.zxid == before
     with pytest.raises(ReassignmentConflictError):
-        Retirement(cast("Connection", SimConnection(zookeeper))).refuse_daemons()
+        Retirement(cast("ZooKeeperConnection", SimConnection(zookeeper))).refuse_daemons()
 
 
 def test_daemon_that_starts_meanwhile_waits_and_leads_next() -> None:
@@ -252,7 +252,7 @@ def test_daemon_that_starts_meanwhile_waits_and_leads_next() -> None:
     connection = SimConnection(zookeeper)
     daemon = f"{paths.LEADER}/b__lock__9999999999"
     connection.before_commit = lambda: zookeeper.ensure(daemon, encode_leader("host:8095"))
-    done = list(Retirement(cast("Connection", connection)).retire())
+    done = list(Retirement(cast("ZooKeeperConnection", connection)).retire())
     assert [r.subject for r in done if not r.is_done] == [paths.ROOT]
     assert zookeeper.children(paths.ROOT) == ("leader", "epoch")
     assert zookeeper.children(paths.LEADER) == (daemon.rpartition("/")[2],)
@@ -264,7 +264,7 @@ def test_suspended_leader_is_fenced() -> None:
     """Its session may have expired without its notice: the epoch that it checks is another."""
     zookeeper = left_by_a_daemon()
     connection = SimConnection(zookeeper)
-    for _ in Retirement(cast("Connection", connection)).retire():
+    for _ in Retirement(cast("ZooKeeperConnection", connection)).retire():
         found = zookeeper.get(paths.EPOCH)
         assert found is not None
         assert (found.data, found.version) == (b"5", 1)
@@ -275,7 +275,7 @@ def test_session_that_ends_writes_nothing_more() -> None:
     """Another daemon may lead from then on."""
     zookeeper = left_by_a_daemon()
     connection = SimConnection(zookeeper)
-    retiring = Retirement(cast("Connection", connection)).retire()
+    retiring = Retirement(cast("ZooKeeperConnection", connection)).retire()
     next(retiring)
     (candidacy,) = zookeeper.children(paths.LEADER) or ()
     zookeeper.remove_tree(f"{paths.LEADER}/{candidacy}", NO_SESSION)
@@ -307,7 +307,7 @@ def test_unreadable_throttle_stays_with_its_record() -> None:
 def test_dry_run_lists_what_would_be_deleted() -> None:
     """Kafka's own znodes are not among them."""
     zookeeper = left_by_a_daemon()
-    listed = Retirement(cast("Connection", SimConnection(zookeeper))).records()
+    listed = Retirement(cast("ZooKeeperConnection", SimConnection(zookeeper))).records()
     assert paths.reassignment_path(TopicPartition("t", 3)) in listed
     assert paths.QUEUE in listed
     assert not [path for path in listed if path.startswith(("/brokers", "/config"))]

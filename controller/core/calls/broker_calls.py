@@ -22,15 +22,15 @@ from controller.core import effects, wakeups
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAnswer,
     BrokerAsk,
     ControlledShutdown,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrResult,
     PendingAsk,
     ProducerIdBlock,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.calls.records import AskAnsweredRecord, ProducerIdsRecord
 from controller.core.leadership import controlled_shutdown, isr_changes, lost_requests
@@ -111,11 +111,11 @@ def refused(request: BrokerAsk, error: int) -> BrokerAnswer:
     """Return the answer that consists of an error."""
     match request:
         case AlterPartition():
-            return AlterPartitionResponse(error)
+            return AlterPartitionAnswer(error)
         case AllocateProducerIds():
-            return ProducerIdsResponse(error)
+            return ProducerIdsAnswer(error)
         case ControlledShutdown():
-            return ControlledShutdownResponse(error)
+            return ControlledShutdownAnswer(error)
 
 
 def _answer(
@@ -156,7 +156,7 @@ def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnsw
 
 def _isr_answer(
     view: ClusterView, pending: PendingAsk, now: Instant, found: _Found
-) -> AlterPartitionResponse | None:
+) -> AlterPartitionAnswer | None:
     """Return the answer to an AlterPartition; None: writes or reads precede it."""
     asked = pending.request
     if not isinstance(asked, AlterPartition) or not view.tenure.accepted_by_broker:
@@ -190,7 +190,7 @@ def _isr_answer(
                 pass
     is_whole = len(results) == len(asked.changes)
     is_late = not is_patient and not is_written
-    return AlterPartitionResponse(0, tuple(results)) if is_whole or is_urgent or is_late else None
+    return AlterPartitionAnswer(0, tuple(results)) if is_whole or is_urgent or is_late else None
 
 
 def _was_read(view: ClusterView, partition: TopicPartition, pending: PendingAsk) -> bool:
@@ -228,10 +228,10 @@ def hand_out(view: ClusterView, asked: Mapping[int, AllocateProducerIds]) -> Cha
     for ticket, request in asked.items():
         last = first + BLOCK_SIZE - 1
         if last > LAST_ID:
-            answers[ticket] = ProducerIdsResponse(kafka_errors.UNKNOWN_SERVER_ERROR)
+            answers[ticket] = ProducerIdsAnswer(kafka_errors.UNKNOWN_SERVER_ERROR)
             continue
         block = ProducerIdBlock(request.broker, first, last)
-        answers[ticket] = ProducerIdsResponse(kafka_errors.NONE, first, BLOCK_SIZE)
+        answers[ticket] = ProducerIdsAnswer(kafka_errors.NONE, first, BLOCK_SIZE)
         first = last + 1
     written: tuple[Record, ...] = ()
     if block is not None:

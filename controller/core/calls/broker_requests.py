@@ -96,7 +96,7 @@ class IsrResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class AlterPartitionResponse:
+class AlterPartitionAnswer:
     """The answer to an AlterPartition."""
 
     error: int
@@ -113,7 +113,7 @@ class ProducerIdBlock(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdsResponse:
+class ProducerIdsAnswer:
     """The answer to an AllocateProducerIds."""
 
     error: int
@@ -122,14 +122,14 @@ class ProducerIdsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class ControlledShutdownResponse:
+class ControlledShutdownAnswer:
     """The answer to a ControlledShutdown: the partitions that the broker still leads."""
 
     error: int
     remaining: tuple[TopicPartition, ...] = ()
 
 
-BrokerAnswer = AlterPartitionResponse | ProducerIdsResponse | ControlledShutdownResponse
+BrokerAnswer = AlterPartitionAnswer | ProducerIdsAnswer | ControlledShutdownAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class CreatePartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class TopicToDelete:
     """A topic to be deleted."""
 
     name: str
@@ -135,7 +135,7 @@ class DeleteTopics:
     It is answered as soon as the requests are durable. Any controller carries them out then.
     """
 
-    topics: tuple[DeletedTopic, ...]
+    topics: tuple[TopicToDelete, ...]
     timeout_s: float
 
 

@@ -106,7 +106,7 @@ def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
 
 def _confirmed(view: ClusterView, topic: str) -> None:
     """Wake what waits for brokers that delete a topic."""
-    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+    wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
     wakeups.asks_concerned(view)
     if is_carried_out(view, topic):
         # Its reassignments end: nothing is left of what they would move.
@@ -192,7 +192,7 @@ def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
                     view.due.seeded[partition] = None
                 else:
                     tenure.unseeded[partition] = None
-            wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+            wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
     if tenure.held is None:
         return
     for name in (now - before) & session.topics.keys():
@@ -219,7 +219,7 @@ def restart(view: ClusterView, topic: str) -> None:
     if topic in view.tenure.deleting:
         view.tenure.deleting[topic].has_begun = False
     view.tenure.topic_trees.pop(topic, None)
-    wakeups.wake(view.due, wakeups.Finding.DELETION_CONCERNED)
+    wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
 
 
 def topic_changed(

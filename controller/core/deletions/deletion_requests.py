@@ -20,9 +20,9 @@ from controller import kafka_errors
 from controller.core.calls.client_requests import PendingClientAsk
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
-    DeletedTopic,
     DeleteTopicsResponse,
     TopicResult,
+    TopicToDelete,
 )
 from controller.core.deletions.pending_deletions import is_dropped
 from controller.core.deletions.records import DeletionRequestedRecord
@@ -32,7 +32,7 @@ from controller.core.view import ClusterView
 
 
 def request_deletion(
-    view: ClusterView, ticket: int, asked: DeletedTopic
+    view: ClusterView, ticket: int, asked: TopicToDelete
 ) -> TopicResult | Change | None:
     """Return the write of the request, or the result without one; None: the topic is read."""
     name, session = asked.name, view.session
@@ -67,7 +67,7 @@ def answer_waiting(
     return DeleteTopicsResponse(kafka_errors.NONE, tuple(results))
 
 
-def _unknown(asked: DeletedTopic) -> int:
+def _unknown(asked: TopicToDelete) -> int:
     if asked.topic_id is None:
         return kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
     return kafka_errors.UNKNOWN_TOPIC_ID

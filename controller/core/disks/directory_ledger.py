@@ -77,7 +77,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DirectoryRequest:
     """A requested directory without an answer."""
 
     epoch: BrokerEpoch
@@ -126,7 +126,7 @@ class DirectoryLedger:
     """Partitions whose step may wait for a directory."""
     reports: dict[Replica, Report] = field(default_factory=dict)
     """Of partitions in that phase."""
-    requests: dict[Replica, Request] = field(default_factory=dict)
+    requests: dict[Replica, DirectoryRequest] = field(default_factory=dict)
     answers: dict[Replica, Answer] = field(default_factory=dict)
     moves: dict[Replica, Move] = field(default_factory=dict)
     left: dict[TopicPartition, Instant] = field(default_factory=dict)

@@ -111,7 +111,7 @@ def _left_moving(
         directories.left.pop(partition, None)
     elif partition not in directories.left:
         directories.left[partition] = now
-        wakeups.wake(view.due, wakeups.Finding.DIRECTORIES_AWAITED)
+        wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_AWAITED)
     return left
 
 

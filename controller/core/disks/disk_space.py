@@ -54,7 +54,7 @@ def invalidate_disks(view: ClusterView) -> None:
     """Have disks measured now: something happened that the reports do not include."""
     if is_guarded(view):
         view.work.measure_at = START
-        wakeups.wake(view.due, wakeups.Finding.DISKS_INVALIDATED)
+        wakeups.wake(view.due, wakeups.Trigger.DISKS_INVALIDATED)
 
 
 # --- the directory that takes a copy -------------------------------------------------------------
@@ -212,7 +212,7 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
     for broker in [b for b in ledger.brokers if b not in view.cluster.brokers]:
         if not (ledger.brokers[broker].copies or ledger.brokers[broker].leaving):
             del ledger.brokers[broker]
-    wakeups.wake(view.due, wakeups.Finding.DISKS_READ)
+    wakeups.wake(view.due, wakeups.Trigger.DISKS_READ)
 
 
 def _all_answered(view: ClusterView, partition: TopicPartition, event: SizesRead) -> bool:

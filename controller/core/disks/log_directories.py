@@ -167,7 +167,7 @@ def placement_asked(view: ClusterView, effect: effects.PlaceReplica, now: Instan
     """Note that the directory of a replica is requested."""
     epoch = epoch_of(view, effect.broker)
     if epoch is not None:
-        request = directory_ledger.Request(epoch, effect.directory, now)
+        request = directory_ledger.DirectoryRequest(epoch, effect.directory, now)
         view.tenure.directories.requests[effect.broker, effect.partition] = request
 
 
@@ -194,7 +194,7 @@ def log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now: 
         view.due.add((partition,))
     if broker in ledger.unknown:
         ledger.unknown.discard(broker)
-        wakeups.wake(view.due, wakeups.Finding.DIRECTORIES_KNOWN)
+        wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_KNOWN)
 
 
 def _reported(
@@ -260,7 +260,7 @@ def reflect_phase(view: ClusterView, partition: TopicPartition, at: Instant) -> 
         if partition not in ledger.placing:
             ledger.placing[partition] = at
             ledger.forget(partition, reassignment.spec.placed_brokers)
-            wakeups.wake(view.due, wakeups.Finding.DIRECTORIES_AWAITED)
+            wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_AWAITED)
         return
     ledger.gated.pop(partition, None)
     if ledger.placing.pop(partition, None) is not None and reassignment is not None:
@@ -272,7 +272,7 @@ def reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> 
     """Have the replicas of a partition reported again: its directories may be others."""
     if partition in view.tenure.directories.placing:
         view.tenure.directories.placing[partition] = now
-        wakeups.wake(view.due, wakeups.Finding.DIRECTORIES_AWAITED)
+        wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_AWAITED)
 
 
 def reflect_end(view: ClusterView, partition: TopicPartition, ended: Reassignment) -> None:
@@ -286,7 +286,7 @@ def reflect_end(view: ClusterView, partition: TopicPartition, ended: Reassignmen
 def reflect_blocked(view: ClusterView, partition: TopicPartition) -> None:
     """Have a partition examined again that waits for a directory."""
     view.tenure.directories.gated[partition] = None
-    wakeups.wake(view.due, wakeups.Finding.DIRECTORIES_AWAITED)
+    wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_AWAITED)
 
 
 def examine_waiting(view: ClusterView) -> None:

@@ -127,7 +127,7 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
         work.unmeasured_since = now
     if partition not in work.sizes:
         work.unmeasured[partition] = None
-    wakeups.wake(view.due, wakeups.Finding.SIZE_WANTED)
+    wakeups.wake(view.due, wakeups.Trigger.SIZE_WANTED)
 
 
 def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -> None:
@@ -165,7 +165,7 @@ def sizes_read(view: ClusterView, event: records.SizesRead, now: Instant) -> Non
         if reassignment is None:
             continue
         if not reassignment.in_flight:
-            wakeups.wake(view.due, wakeups.Finding.PENDING_MEASURED)
+            wakeups.wake(view.due, wakeups.Trigger.PENDING_MEASURED)
         _note_copied(view, partition, event, now)
         size = _size_of(view, partition, event)
         if size is None:

@@ -39,10 +39,10 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     tenure = view.tenure
     if error == STALE_CONTROLLER_EPOCH and tenure.held is not None:
         tenure.fenced = f"broker {broker} knows a newer controller"
-        wakeups.wake(view.due, wakeups.Finding.ROLE_DISPUTED)
+        wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
     if error in LASTING and tenure.held is not None and tenure.refusers.get(broker) != error:
         tenure.refusers[broker] = error
-        wakeups.wake(view.due, wakeups.Finding.ROLE_DISPUTED)
+        wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
     return error != NONE
 
 

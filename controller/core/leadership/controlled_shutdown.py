@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from controller import kafka_errors
 from controller.core import effects
-from controller.core.calls.broker_requests import ControlledShutdown, ControlledShutdownResponse
+from controller.core.calls.broker_requests import ControlledShutdown, ControlledShutdownAnswer
 from controller.core.leadership import duties
 from controller.core.leadership.records import ShutdownBegunRecord
 from controller.core.model import BrokerId, TopicPartition
@@ -26,7 +26,7 @@ from controller.core.view import ClusterView
 
 def answer_shutdown(
     view: ClusterView, request: ControlledShutdown
-) -> ControlledShutdownResponse | Change | None:
+) -> ControlledShutdownAnswer | Change | None:
     """
     Return the answer, or the note that the broker is shutting down.
 
@@ -34,10 +34,10 @@ def answer_shutdown(
     """
     broker = view.cluster.brokers.get(request.broker)
     if broker is None:
-        return ControlledShutdownResponse(kafka_errors.BROKER_NOT_AVAILABLE)
+        return ControlledShutdownAnswer(kafka_errors.BROKER_NOT_AVAILABLE)
     epoch = broker.epoch if request.broker_epoch is None else request.broker_epoch
     if epoch < broker.epoch:
-        return ControlledShutdownResponse(kafka_errors.STALE_BROKER_EPOCH)
+        return ControlledShutdownAnswer(kafka_errors.STALE_BROKER_EPOCH)
     if epoch != broker.epoch or not view.tenure.accepted_by_broker or view.tenure.unseeded:
         return None  # Its registration, or what it leads, is being read.
     if view.tenure.shutting_down.get(broker.id) != broker.epoch:
@@ -46,7 +46,7 @@ def answer_shutdown(
     return _answer(view, broker.id)
 
 
-def _answer(view: ClusterView, broker: BrokerId) -> ControlledShutdownResponse | None:
+def _answer(view: ClusterView, broker: BrokerId) -> ControlledShutdownAnswer | None:
     """Return the partitions that a broker leads on; None: some are not moved or not known yet."""
     remaining: list[TopicPartition] = []
     for partition, assignment in view.session.assignments():
@@ -59,7 +59,7 @@ def _answer(view: ClusterView, broker: BrokerId) -> ControlledShutdownResponse |
             return None
         if state is not None and state.leader == broker:
             remaining.append(partition)
-    return ControlledShutdownResponse(kafka_errors.NONE, tuple(remaining))
+    return ControlledShutdownAnswer(kafka_errors.NONE, tuple(remaining))
 
 
 def _is_due(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:

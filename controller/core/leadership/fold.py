@@ -119,7 +119,7 @@ def _preferred_election(view: ClusterView, event: records.PreferredElectionRead)
         return
     view.tenure.preferred_version = event.version
     view.tenure.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
-    wakeups.wake(view.due, wakeups.Finding.ELECTION_WANTED)
+    wakeups.wake(view.due, wakeups.Trigger.ELECTION_WANTED)
 
 
 def _newest_registration(view: ClusterView) -> model.Zxid:
@@ -226,7 +226,7 @@ def _state_appeared(
     """
     if partition in view.work.reassignments:
         # A cancellation that waited for this state precedes the partition's next step.
-        wakeups.wake(view.due, wakeups.Finding.STATE_APPEARED)
+        wakeups.wake(view.due, wakeups.Trigger.STATE_APPEARED)
     if first is not None and view.is_controller:
         lost_requests.first_read(view, partition, first, now)
         note_untreated(view, partition, first)

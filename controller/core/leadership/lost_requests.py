@@ -20,7 +20,7 @@ from typing import Final
 from controller.core import wakeups
 from controller.core.calls.broker_requests import (
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAnswer,
     BrokerAsk,
 )
@@ -54,7 +54,7 @@ def due_at(view: ClusterView) -> list[Instant]:
 
 def answered(view: ClusterView, request: BrokerAsk, answer: BrokerAnswer, now: Instant) -> None:
     """Note what may follow from the answer to a leader."""
-    if not isinstance(request, AlterPartition) or not isinstance(answer, AlterPartitionResponse):
+    if not isinstance(request, AlterPartition) or not isinstance(answer, AlterPartitionAnswer):
         return
     tenure = view.tenure
     for result in answer.results:
@@ -74,7 +74,7 @@ def answered(view: ClusterView, request: BrokerAsk, answer: BrokerAnswer, now: I
 
 def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: Instant) -> None:
     view.tenure.lost_asks[partition] = LostAsk(now, cause)
-    wakeups.wake(view.due, wakeups.Finding.ASK_CONCERNED)
+    wakeups.wake(view.due, wakeups.Trigger.ASK_CONCERNED)
 
 
 def first_read(

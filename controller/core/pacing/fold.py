@@ -158,7 +158,7 @@ def forget_settings(view: ClusterView, entity: applied_throttles.Entity) -> None
     if entity in view.own_records.entity_configs:
         _forget(view, entity)
         view.work.participants.note(entity)
-        wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
+        wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
 
 
 def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
@@ -174,7 +174,7 @@ def applied_throttle_rejected(
     view.own_records.unconfirmed_throttles.add(entity)
     _forget(view, entity)
     view.work.participants.note(entity)
-    wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
+    wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
     return effects.ReadEntityConfigs((entity,))
 
 
@@ -185,7 +185,7 @@ def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant)
             entity = _entity_of(record)
             view.own_records.throttle_refusals[entity] = applied_throttles.ThrottleRefusal(why, now)
             view.work.participants.note(entity)
-            wakeups.wake(view.due, wakeups.Finding.THROTTLE_INVALIDATED)
+            wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
 
 
 def _entity_of(

@@ -145,7 +145,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         _note(view, partition, None)
         if partition.topic not in tenure.unjudged_topics:
             tenure.unjudged_topics.add(partition.topic)
-            wakeups.wake(view.due, wakeups.Finding.HEALTH_UNKNOWN)
+            wakeups.wake(view.due, wakeups.Trigger.HEALTH_UNKNOWN)
         return
     # With fewer replicas than min.insync.replicas it cannot be better.
     floor = min(config.min_insync_replicas, len(assignment.replicas))
@@ -206,9 +206,9 @@ def _note(view: ClusterView, partition: TopicPartition, found: _Exposure | None)
     is_recovering = partition in tenure.recovering
     serving = model.NO_BROKERS if found is None else found.serving
     if (was_recovering and not is_recovering) or not had <= serving:
-        wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
+        wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
     if found is not None and not was_below:
-        wakeups.wake(view.due, wakeups.Finding.HEALTH_UNKNOWN)
+        wakeups.wake(view.due, wakeups.Trigger.HEALTH_UNKNOWN)
 
 
 def judge_topic(view: ClusterView, topic: str) -> None:
@@ -222,7 +222,7 @@ def judge_topic(view: ClusterView, topic: str) -> None:
     for number in known.partitions:
         if TopicPartition(topic, number) in view.tenure.shrunk:
             judge(view, TopicPartition(topic, number))
-    wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
+    wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
 
 
 def forget_health(view: ClusterView, partition: TopicPartition) -> None:
@@ -237,7 +237,7 @@ def forget_health(view: ClusterView, partition: TopicPartition) -> None:
         others = () if known is None else known.partitions
         if not any(TopicPartition(partition.topic, n) in tenure.shrunk for n in others):
             tenure.unjudged_topics.discard(partition.topic)
-            wakeups.wake(view.due, wakeups.Finding.HEALTH_JUDGED)
+            wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
 
 
 def note_isr(

@@ -21,7 +21,7 @@ from controller.core.reassignments.step_responses import (
     stop_replica_answered,
 )
 from controller.core.requests.model import Request
-from controller.core.state.process import Departure
+from controller.core.state.process import RemovedReplica
 from controller.core.view import ClusterView
 
 
@@ -63,7 +63,7 @@ def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Inst
                 work.orphaned[orphan.partition] += 1
             work.orphans[orphan.broker, orphan.partition] = orphan
             cluster.departed.pop(
-                Departure(orphan.broker, orphan.partition, orphan.topic_czxid), None
+                RemovedReplica(orphan.broker, orphan.partition, orphan.topic_czxid), None
             )
             tenure.orphans_tried.discard(orphan)
             deletion_facts.replica_left(view, orphan)
@@ -209,7 +209,7 @@ def _want_preferred(
         and not _keeps_leader(view, reassignment.spec)
     ):
         view.tenure.preferred[partition] = None
-        wakeups.wake(view.due, wakeups.Finding.ELECTION_WANTED)
+        wakeups.wake(view.due, wakeups.Trigger.ELECTION_WANTED)
 
 
 def _keeps_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
@@ -237,7 +237,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         view.tenure.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
         in_flight.count_in_flight(view, reassignment, -1)
-        wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
+        wakeups.wake(view.due, wakeups.Trigger.STEP_ENDED)
         in_flight.unload(view, reassignment)
         is_put_off = isinstance(before, phases.Placing) and reassignment.is_put_off
         if is_put_off and not reassignment.spec.rolls_back:

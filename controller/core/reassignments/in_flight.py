@@ -62,7 +62,7 @@ def change_spec(
         later = view.work.request_of(spec.request, now)
         later.open += 1
         later.settled.add(partition)
-        wakeups.wake(view.due, wakeups.Finding.REQUEST_REPLACED)
+        wakeups.wake(view.due, wakeups.Trigger.REQUEST_REPLACED)
     view.work.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
     _count_rolling_back(view, reassignment.spec, -1)
     reassignment.spec = spec
@@ -118,7 +118,7 @@ def restart_step(
     _reflect_phase(view, partition, now)
     count_in_flight(view, reassignment, -1)
     view.tenure.resumed[partition] = None
-    wakeups.wake(view.due, wakeups.Finding.STEP_ENDED)
+    wakeups.wake(view.due, wakeups.Trigger.STEP_ENDED)
 
 
 def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
@@ -189,7 +189,7 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
     load, reassignment.load = reassignment.load, None
     if load is None:
         return
-    wakeups.wake(view.due, wakeups.Finding.SLOT_FREED)
+    wakeups.wake(view.due, wakeups.Trigger.SLOT_FREED)
     view.tenure.bytes_in_flight -= load.size
     for broker in load.incoming:
         view.tenure.incoming[broker] -= 1
@@ -208,7 +208,7 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
     partition_sizes.size_wanted(view, partition, now)
     disk_reservations.reserve(view, partition, now)
     isr_health.judge(view, partition)
-    wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
+    wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 
 
 def reflect_participants(view: ClusterView, partition: TopicPartition) -> None:
@@ -225,7 +225,7 @@ def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
     view.work.participants.drop(partition)
     partition_sizes.forget_size(view, partition)
     isr_health.judge(view, partition)
-    wakeups.wake(view.due, wakeups.Finding.SPEC_CHANGED)
+    wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 
 
 def first_phase(view: ClusterView, partition: TopicPartition) -> phases.Phase:

@@ -17,7 +17,7 @@ from controller.core.reassignments import records
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.orphan_records import is_kept, orphan_records
 from controller.core.records import Change, Decision
-from controller.core.state.process import Departure
+from controller.core.state.process import RemovedReplica
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -58,7 +58,9 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
     return Decision(tuple(changes))
 
 
-def _assignment_since(view: ClusterView, departure: Departure) -> model.PartitionAssignment | None:
+def _assignment_since(
+    view: ClusterView, departure: RemovedReplica
+) -> model.PartitionAssignment | None:
     """Return the present assignment; None if it is not known, or of a later topic."""
     topic = view.session.topics.get(departure.partition.topic)
     if topic is None or topic.czxid != departure.topic_czxid:

@@ -69,7 +69,7 @@ def _orphan_answered(
         return
     if error != NONE:
         view.work.orphans_failed.add(orphan)
-        wakeups.wake(view.due, wakeups.Finding.ORPHAN_FAILED)
+        wakeups.wake(view.due, wakeups.Trigger.ORPHAN_FAILED)
     elif not view.is_undeletable(orphan):
         view.due.buried.add(orphan)
         if partition in view.work.reassignments:
@@ -97,7 +97,7 @@ def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: I
             )
             reassignment.update(answered, result.partition)
         view.due.add((result.partition,))
-        wakeups.wake(view.due, wakeups.Finding.ALTER_ANSWERED)
+        wakeups.wake(view.due, wakeups.Trigger.ALTER_ANSWERED)
 
 
 def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:

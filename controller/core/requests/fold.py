@@ -101,7 +101,7 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
         p for p in (known.entries if known is not None else ()) if p in view.work.reassignments
     )
     topic_reads.read_invalid(view, {p.topic for p in plan.entries} if plan is not None else ())
-    wakeups.wake(view.due, wakeups.Finding.PLAN_CHANGED)
+    wakeups.wake(view.due, wakeups.Trigger.PLAN_CHANGED)
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
@@ -177,7 +177,7 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
         case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
             known, gone = work.ended[name], len(record.children)
             work.ended[name] = replace(known, children=known.children[gone:])
-            wakeups.wake(view.due, wakeups.Finding.OUTCOME_LEFT)
+            wakeups.wake(view.due, wakeups.Trigger.OUTCOME_LEFT)
         case records.RequestOutcomeForgottenRecord(request=name):
             work.ended.pop(name, None)
             if name in work.requests and work.requests[name].has_ended:
@@ -217,7 +217,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
         request.total += refusal.entries
     if refusal.partition is not None:
         request.settled.add(refusal.partition)
-    wakeups.wake(view.due, wakeups.Finding.ENTRY_REFUSED)
+    wakeups.wake(view.due, wakeups.Trigger.ENTRY_REFUSED)
 
 
 def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:

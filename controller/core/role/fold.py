@@ -94,9 +94,9 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
     view.cluster.brokers = after
     if not (left or joined or changed):
         return
-    wakeups.wake(view.due, wakeups.Finding.BROKERS_CHANGED)
+    wakeups.wake(view.due, wakeups.Trigger.BROKERS_CHANGED)
     if left and work.orphaned:
-        wakeups.wake(view.due, wakeups.Finding.ORPHAN_CONCERNED)
+        wakeups.wake(view.due, wakeups.Trigger.ORPHAN_CONCERNED)
     view.due.left |= left
     # The channel to its former endpoints is useless, and requests lost with it are sent again.
     elsewhere = {b for b in changed if after[b].endpoints != before[b].endpoints}
@@ -177,8 +177,8 @@ def _update_metadata_answered(view: ClusterView, event: records.UpdateMetadataAn
     update_metadata_answered(view, event)
     if tenure.accepted_by_broker and not was_accepted:
         # Nothing was decided before.
-        wakeups.wake(view.due, wakeups.Finding.TIME_CAME)
-        wakeups.wake(view.due, wakeups.Finding.FIRST_ACCEPTED)
+        wakeups.wake(view.due, wakeups.Trigger.TIME_CAME)
+        wakeups.wake(view.due, wakeups.Trigger.FIRST_ACCEPTED)
         note_waiting(view)
         view.due.add(view.work.reassignments)
         view.due.add(tenure.states)

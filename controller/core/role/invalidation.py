@@ -105,7 +105,7 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
             case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
                 # Its client changed it, which is not watched, or deleted it.
                 fold.forget_submission(view, name)
-                wakeups.wake(view.due, wakeups.Finding.SUBMISSION_FORGOTTEN)
+                wakeups.wake(view.due, wakeups.Trigger.SUBMISSION_FORGOTTEN)
             case TopicCreatedRecord(result=result):
                 _creation_rejected(view, result.name, exists=overtaken == result.name)
             case (
@@ -142,7 +142,7 @@ def _creation_rejected(view: ClusterView, name: str, *, exists: bool) -> None:
     tenure.creations_rejected[name] = tries
     if exists:
         session.listed = (session.listed or frozenset()) | {name}
-        wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+        wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
     if exists or tries == 1:
         wakeups.asks_concerned(view)
 
@@ -168,7 +168,7 @@ def set_aside(
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
         detail = f"ZooKeeper rejects the write of {path}: {why}"
         if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
-            wakeups.wake(view.due, wakeups.Finding.SLOT_FREED)
+            wakeups.wake(view.due, wakeups.Trigger.SLOT_FREED)
         moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
     following: list[effects.Effect] = []
     for record in change.records:
@@ -181,7 +181,7 @@ def set_aside(
                 for partition in partitions:
                     tenure.preferred.pop(partition, None)
                 tenure.preferred_version = None
-                wakeups.wake(view.due, wakeups.Finding.ELECTION_GIVEN_UP)
+                wakeups.wake(view.due, wakeups.Trigger.ELECTION_GIVEN_UP)
             case (
                 TopicCreatedRecord(ticket=ticket, result=result)
                 | TopicGrownRecord(ticket=ticket, result=result)
@@ -194,7 +194,7 @@ def set_aside(
             case SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.session.left_submissions.add(name)
-                wakeups.wake(view.due, wakeups.Finding.SUBMISSION_LEFT)
+                wakeups.wake(view.due, wakeups.Trigger.SUBMISSION_LEFT)
                 following.append(effects.SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
             case _:
                 pass
@@ -228,7 +228,7 @@ def pass_over_shard(view: ClusterView, number: int) -> None:
 def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
     """Have what was rejected decided again, also what belongs to no partition."""
     view.due.add(partitions)
-    wakeups.wake(view.due, wakeups.Finding.WRITES_RETRIED)
+    wakeups.wake(view.due, wakeups.Trigger.WRITES_RETRIED)
 
 
 def keep_bounces(view: ClusterView, change: Change) -> None:

@@ -17,7 +17,7 @@ from controller.core.model import START, BrokerId, Instant, Replicas, TopicParti
 from controller.core.reassignments.model import Orphan
 
 
-class Departure(NamedTuple):
+class RemovedReplica(NamedTuple):
     """A replica that another controller removed from an assignment."""
 
     broker: BrokerId
@@ -64,7 +64,7 @@ class ClusterHistory:
     """The newest request for settings."""
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
     """The replicas of a partition before another client began to change them."""
-    departed: dict[Departure, Instant] = field(default_factory=dict)
+    departed: dict[RemovedReplica, Instant] = field(default_factory=dict)
     """Replicas that another controller removed, and when that was seen."""
     notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
     round_at: Instant = START

@@ -159,7 +159,7 @@ def topic_configs_read(view: ClusterView, event: records.TopicConfigsRead, now: 
         view.due.add(p for p in view.tenure.leaderless if p.topic in permitting)
     if unread:
         # What waits for these settings has to report why they are not known.
-        wakeups.wake(view.due, wakeups.Finding.SETTINGS_UNREADABLE)
+        wakeups.wake(view.due, wakeups.Trigger.SETTINGS_UNREADABLE)
         view.due.add(p for p in view.work.reassignments if p.topic in unread)
 
 
@@ -173,7 +173,7 @@ def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuest
     if before == read:
         return
     judge_topic(view, topic)
-    wakeups.wake(view.due, wakeups.Finding.SETTINGS_CHANGED)
+    wakeups.wake(view.due, wakeups.Trigger.SETTINGS_CHANGED)
     if view.tenure.held is not None:
         view.due.add(TopicPartition(topic, n) for n in session.topics[topic].partitions)
 
@@ -207,6 +207,6 @@ def forget_old_configs(view: ClusterView, now: Instant) -> None:
     for topic in [t for t, question in session.config_answers.items() if question.at <= limit]:
         del session.configs[topic], session.config_answers[topic]
         if topic in view.work.topics_at_work:
-            wakeups.wake(view.due, wakeups.Finding.SETTINGS_EXPIRED)
+            wakeups.wake(view.due, wakeups.Trigger.SETTINGS_EXPIRED)
     oldest = min((question.at for question in session.config_answers.values()), default=now)
     session.config_oldest = oldest

@@ -18,7 +18,7 @@ from controller.core.leadership import unclean_election
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing import isr_health
 from controller.core.reassignments import in_flight
-from controller.core.state.process import Departure
+from controller.core.state.process import RemovedReplica
 from controller.core.topics import records
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
@@ -74,7 +74,7 @@ def _note_departures(
         for broker in old.replicas if old is not None and old != assignment else ():
             if broker not in assignment.replicas:
                 partition = TopicPartition(name, number)
-                cluster.departed[Departure(broker, partition, read.czxid)] = now
+                cluster.departed[RemovedReplica(broker, partition, read.czxid)] = now
     _forget_old_departures(view)
 
 
@@ -100,7 +100,7 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
         else:
             view.session.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
-    wakeups.wake(view.due, wakeups.Finding.TOPICS_TAKEN)
+    wakeups.wake(view.due, wakeups.Trigger.TOPICS_TAKEN)
     wakeups.asks_concerned(view)
 
 
@@ -261,7 +261,7 @@ def _await_state(
 ) -> None:
     """Have the state of a new partition read, and earlier bounces handled."""
     view.tenure.unseeded[partition] = None
-    wakeups.wake(view.due, wakeups.Finding.PARTITION_APPEARED)
+    wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
     bounced = view.registered_since(view.role.claimed_at).intersection(assignment.replicas)
     if bounced:
         view.tenure.bounced[partition] = bounced
@@ -361,6 +361,6 @@ def _note_lost(
         reassignment = work.reassignments[partition]
         reassignment.lost = (reassignment.lost - set(left)) | lost or model.NO_BROKERS
         if view.role.engine is options.EngineName.DELEGATED:
-            departures = (Departure(r, partition, topic.czxid) for r in gone if r not in lost)
+            departures = (RemovedReplica(r, partition, topic.czxid) for r in gone if r not in lost)
             cluster.departed.update(dict.fromkeys(departures, now))
             _forget_old_departures(view)

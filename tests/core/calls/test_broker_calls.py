@@ -10,7 +10,7 @@ from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     ProducerIdBlock,
-    ProducerIdsResponse,
+    ProducerIdsAnswer,
 )
 from controller.core.calls.records import BrokerAsked, ProducerIdsRead, ProducerIdsRecord
 from controller.core.cycle import take_due
@@ -47,12 +47,12 @@ def ask(driver: Driver, broker_id: int, ticket: int) -> None:
     driver.fold(BrokerAsked(ticket, request, driver.permission))
 
 
-def answers(driver: Driver) -> dict[int, ProducerIdsResponse]:
+def answers(driver: Driver) -> dict[int, ProducerIdsAnswer]:
     """Return what was answered, by ticket."""
     return {
         e.ticket: e.response
         for e in driver.sent
-        if isinstance(e, Respond) and isinstance(e.response, ProducerIdsResponse)
+        if isinstance(e, Respond) and isinstance(e.response, ProducerIdsAnswer)
     }
 
 
@@ -68,9 +68,9 @@ def test_requests_of_one_cycle_share_a_write() -> None:
         ask(driver, ticket, ticket)
     driver.settle()
     assert answers(driver) == {
-        1: ProducerIdsResponse(0, 5000, 1000),
-        2: ProducerIdsResponse(0, 6000, 1000),
-        3: ProducerIdsResponse(0, 7000, 1000),
+        1: ProducerIdsAnswer(0, 5000, 1000),
+        2: ProducerIdsAnswer(0, 6000, 1000),
+        3: ProducerIdsAnswer(0, 7000, 1000),
     }
     (record,) = written(driver)
     assert record == ProducerIdsRecord(ProducerIdBlock(BrokerId(3), 7000, 7999), ZkVersion(4))
@@ -79,7 +79,7 @@ def test_requests_of_one_cycle_share_a_write() -> None:
     assert (operation.path, operation.version) == (paths.PRODUCER_IDS, 4)
     ask(driver, 1, 4)
     driver.settle()
-    assert answers(driver)[4] == ProducerIdsResponse(0, 8000, 1000)
+    assert answers(driver)[4] == ProducerIdsAnswer(0, 8000, 1000)
     assert written(driver)[-1].expected_version == 5
 
 
@@ -89,7 +89,7 @@ def test_first_block_begins_at_zero() -> None:
         driver = opened(ProducerIdsRead(None, version))
         ask(driver, 1, 1)
         driver.settle()
-        assert answers(driver) == {1: ProducerIdsResponse(0, 0, 1000)}
+        assert answers(driver) == {1: ProducerIdsAnswer(0, 0, 1000)}
         (operation,) = operations_of(written(driver)[0], driver.view)
         assert isinstance(operation, Create if version is None else SetData)
 
@@ -101,7 +101,7 @@ def test_answer_waits_until_the_znode_is_read_in_the_tenure() -> None:
     driver.settle()
     assert not answers(driver)
     driver.observe(ProducerIdsRead(PREVIOUS, ZkVersion(4)))
-    assert answers(driver) == {1: ProducerIdsResponse(0, 5000, 1000)}
+    assert answers(driver) == {1: ProducerIdsAnswer(0, 5000, 1000)}
     driver.observe(Deposed("a new controller"))
     driver.observe(*driver.own_records(), ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.tenure.producer_ids is None
@@ -120,7 +120,7 @@ def test_request_of_a_former_tenure_gets_no_ids() -> None:
     driver.observe(READ)
     assert not answers(driver)
     driver.observe(BrokerAsked(3, request, driver.permission))
-    assert answers(driver) == {3: ProducerIdsResponse(0, 5000, 1000)}
+    assert answers(driver) == {3: ProducerIdsAnswer(0, 5000, 1000)}
 
 
 def test_unreadable_znode_hands_out_nothing() -> None:
@@ -131,7 +131,7 @@ def test_unreadable_znode_hands_out_nothing() -> None:
     assert not answers(driver)
     driver.now = Instant(driver.now + 21.0)
     driver.observe(TimerFired(ASKS_TIMER))
-    assert answers(driver) == {1: ProducerIdsResponse(kafka_errors.NOT_CONTROLLER)}
+    assert answers(driver) == {1: ProducerIdsAnswer(kafka_errors.NOT_CONTROLLER)}
     assert not written(driver)
 
 
@@ -145,7 +145,7 @@ def test_rejected_write_is_decided_again_after_a_read() -> None:
     driver.settle()
     assert not answers(driver)
     driver.observe(ProducerIdsRead(ProducerIdBlock(BrokerId(2), 5000, 5999), ZkVersion(5)))
-    assert answers(driver) == {1: ProducerIdsResponse(0, 6000, 1000)}
+    assert answers(driver) == {1: ProducerIdsAnswer(0, 6000, 1000)}
 
 
 def _hands_out(change: Change) -> bool:
@@ -160,7 +160,7 @@ def test_read_that_a_write_overtook_is_dropped() -> None:
     driver.observe(ProducerIdsRead(PREVIOUS, ZkVersion(4)))
     ask(driver, 2, 2)
     driver.settle()
-    assert answers(driver)[2] == ProducerIdsResponse(0, 6000, 1000)
+    assert answers(driver)[2] == ProducerIdsAnswer(0, 6000, 1000)
 
 
 def test_deleted_znode_does_not_make_ids_available_again() -> None:
@@ -169,7 +169,7 @@ def test_deleted_znode_does_not_make_ids_available_again() -> None:
     driver.observe(ProducerIdsRead(None))
     ask(driver, 1, 1)
     driver.settle()
-    assert answers(driver) == {1: ProducerIdsResponse(0, 5000, 1000)}
+    assert answers(driver) == {1: ProducerIdsAnswer(0, 5000, 1000)}
     assert written(driver)[0].expected_version is None
 
 
@@ -187,7 +187,7 @@ def test_registration_is_checked(asking: AllocateProducerIds, error: int) -> Non
     """As in Kafka's controller."""
     driver = opened()
     driver.observe(BrokerAsked(1, asking, driver.permission))
-    assert answers(driver) == {1: ProducerIdsResponse(error)}
+    assert answers(driver) == {1: ProducerIdsAnswer(error)}
     assert not written(driver)
 
 
@@ -202,6 +202,6 @@ def test_ids_come_to_an_end() -> None:
     ask(driver, 2, 2)
     driver.settle()
     assert answers(driver) == {
-        1: ProducerIdsResponse(0, 2**63 - 1500, 1000),
-        2: ProducerIdsResponse(kafka_errors.UNKNOWN_SERVER_ERROR),
+        1: ProducerIdsAnswer(0, 2**63 - 1500, 1000),
+        2: ProducerIdsAnswer(kafka_errors.UNKNOWN_SERVER_ERROR),
     }

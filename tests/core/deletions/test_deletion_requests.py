@@ -13,13 +13,13 @@ from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreateTopics,
     CreateTopicsResponse,
-    DeletedTopic,
     DeleteTopics,
     DeleteTopicsResponse,
     NewTopic,
     TopicAnswer,
     TopicDefaults,
     TopicResult,
+    TopicToDelete,
 )
 from controller.core.deletions.records import DeletionRequestedRecord, DeletionsRead
 from controller.core.effects import ReadTopics, Respond
@@ -60,7 +60,7 @@ def driver_of(assignments: Mapping[TopicPartition, Sequence[int]], *, reads: boo
 
 def deletion(*topics: str, topic_id: str | None = None, timeout_s: float = 20.0) -> DeleteTopics:
     """Return a client's request."""
-    return DeleteTopics(tuple(DeletedTopic(name, topic_id) for name in topics), timeout_s)
+    return DeleteTopics(tuple(TopicToDelete(name, topic_id) for name in topics), timeout_s)
 
 
 def ask(driver: Driver, request: DeleteTopics, ticket: int = 1) -> None:

@@ -10,9 +10,9 @@ import pytest
 from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     ControlledShutdown,
-    ControlledShutdownResponse,
+    ControlledShutdownAnswer,
     IsrChange,
     Permission,
 )
@@ -60,10 +60,10 @@ class Asking:
         request = ControlledShutdown(BrokerId(broker_id), broker(broker_id).epoch)
         self.driver.observe(BrokerAsked(ticket, request, self.driver.permission))
 
-    def answer(self, ticket: int = 1) -> ControlledShutdownResponse:
+    def answer(self, ticket: int = 1) -> ControlledShutdownAnswer:
         """Return the only answer to a ticket."""
         (sent,) = self.answers(ticket)
-        assert isinstance(sent, ControlledShutdownResponse)
+        assert isinstance(sent, ControlledShutdownAnswer)
         return sent
 
     def answers(self, ticket: int = 1) -> list[object]:
@@ -96,7 +96,7 @@ def test_request_without_an_epoch_ends_with_the_registration_that_made_it() -> N
     assert not a.answers()
     a.driver.view.tenure.unseeded.clear()
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: broker(1, 900)}))
-    assert a.answer() == ControlledShutdownResponse(kafka_errors.STALE_BROKER_EPOCH)
+    assert a.answer() == ControlledShutdownAnswer(kafka_errors.STALE_BROKER_EPOCH)
     assert not a.driver.view.tenure.shutting_down
 
 
@@ -114,7 +114,7 @@ def test_leaderships_move_to_the_first_replica_in_sync_and_brokers_hear_of_it() 
     a = asking({tp(): (1, 2, 3)})
     a.shutdown(1)
     assert a.state(tp()) == (2, replicas(2, 3), 1)
-    assert a.answer() == ControlledShutdownResponse(kafka_errors.NONE)
+    assert a.answer() == ControlledShutdownAnswer(kafka_errors.NONE)
     sent = [
         e
         for e in a.driver.sent
@@ -124,7 +124,7 @@ def test_leaderships_move_to_the_first_replica_in_sync_and_brokers_hear_of_it() 
         SendLeaderAndIsr(tp(), replicas(1, 2, 3)),
         SendStopReplica(tp(), ONE, LeaderEpoch(1), delete=False),
         SendUpdateMetadata((tp(),)),
-        Respond(1, ControlledShutdownResponse(kafka_errors.NONE)),
+        Respond(1, ControlledShutdownAnswer(kafka_errors.NONE)),
     ]
 
 
@@ -161,7 +161,7 @@ def test_leadership_that_no_other_replica_can_take_remains_and_is_named() -> Non
     assert a.state(tp()) == (1, replicas(1), 0)
     assert a.state(tp(2)) == (2, replicas(2), 1)
     # A partition with one replica is not named: no retry could move it.
-    assert a.answer() == ControlledShutdownResponse(kafka_errors.NONE, (tp(),))
+    assert a.answer() == ControlledShutdownAnswer(kafka_errors.NONE, (tp(),))
     # The follower catches up: the leadership moves although the broker did not ask again.
     caught_up = replace(known, isr=replicas(1, 2), version=ZkVersion(2))
     a.driver.observe(StatesRead({tp(): caught_up}))
@@ -232,7 +232,7 @@ def test_topic_that_is_to_be_deleted_is_left_alone() -> None:
     a.driver.observe(DeletionsRead(frozenset({"t"})))
     a.shutdown(1)
     assert a.state(tp()) == (1, replicas(1, 2, 3), 0)
-    assert a.answer() == ControlledShutdownResponse(kafka_errors.NONE)
+    assert a.answer() == ControlledShutdownAnswer(kafka_errors.NONE)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
         )
     )
     (refused,) = a.answers(3)
-    assert isinstance(refused, AlterPartitionResponse)
+    assert isinstance(refused, AlterPartitionAnswer)
     assert refused.results[0].error == kafka_errors.OPERATION_NOT_ATTEMPTED
 
 

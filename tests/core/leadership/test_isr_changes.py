@@ -12,7 +12,7 @@ from controller.core.apply import apply
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     BrokerAsk,
     ControlledShutdown,
     IsrChange,
@@ -86,7 +86,7 @@ def ask(driver: Driver, request: BrokerAsk, ticket: int = 1) -> None:
 def results(driver: Driver, ticket: int = 1) -> tuple[IsrResult, ...]:
     """Return the partitions of the only answer to a ticket."""
     (sent,) = answers(driver, ticket)
-    assert isinstance(sent.response, AlterPartitionResponse)
+    assert isinstance(sent.response, AlterPartitionAnswer)
     assert sent.response.error == 0
     return sent.response.results
 
@@ -731,7 +731,7 @@ def test_broker_of_another_registration_is_refused() -> None:
     stale = replace(asked(change(replicas(1, 2))), broker_epoch=BrokerEpoch(1))
     ask(driver, stale)
     (sent,) = answers(driver)
-    assert sent.response == AlterPartitionResponse(kafka_errors.STALE_BROKER_EPOCH)
+    assert sent.response == AlterPartitionAnswer(kafka_errors.STALE_BROKER_EPOCH)
 
 
 def test_daemon_without_the_role_is_not_the_controller() -> None:
@@ -743,7 +743,7 @@ def test_daemon_without_the_role_is_not_the_controller() -> None:
     driver.view.role.engine = EngineName.DELEGATED
     ask(driver, asked(change(replicas(1, 2))))
     (sent,) = answers(driver)
-    assert sent.response == AlterPartitionResponse(kafka_errors.NOT_CONTROLLER)
+    assert sent.response == AlterPartitionAnswer(kafka_errors.NOT_CONTROLLER)
     assert not any(isinstance(r, IsrRecord) for c in driver.changes for r in c.records)
 
 
@@ -753,7 +753,7 @@ def test_other_requests_are_refused_in_their_own_shape() -> None:
     driver.view.role.engine = EngineName.DELEGATED
     ask(driver, ControlledShutdown(LEADER, broker(1).epoch))
     (sent,) = answers(driver)
-    assert sent.response == broker_requests.ControlledShutdownResponse(kafka_errors.NOT_CONTROLLER)
+    assert sent.response == broker_requests.ControlledShutdownAnswer(kafka_errors.NOT_CONTROLLER)
 
 
 def test_election_of_the_same_cycle_precedes_the_request_of_the_former_leader() -> None:

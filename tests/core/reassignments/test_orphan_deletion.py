@@ -42,7 +42,7 @@ from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import set_aside
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.role.state_polling import follow_watched
-from controller.core.state.process import Departure
+from controller.core.state.process import RemovedReplica
 from controller.core.topics.records import TopicsListed
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -401,10 +401,10 @@ def test_a_replica_that_comes_and_goes_is_news_of_orphans_once() -> None:
     assert waits == [60.0, 60.0, 120.0, 240.0]
 
 
-def departure(driver: Driver, broker: int) -> Departure:
+def departure(driver: Driver, broker: int) -> RemovedReplica:
     """Return that another controller removed a replica from the present topic."""
     czxid = driver.view.session.topics[tp().topic].czxid
-    return Departure(BrokerId(broker), tp(), czxid)
+    return RemovedReplica(BrokerId(broker), tp(), czxid)
 
 
 @pytest.mark.parametrize("kept_by", ["reassignment", "topic in doubt"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AlterPartition,
-    AlterPartitionResponse,
+    AlterPartitionAnswer,
     IsrChange,
     IsrResult,
 )
@@ -83,7 +83,7 @@ def test_name_of_an_id_is_looked_up_whatever_the_number_of_topics() -> None:
     )
     driver.view.session.topics = topics = Walked(driver.view.session.topics)
     request = AlterPartition(LEADER, broker(1).epoch, 3, ())
-    answer = AlterPartitionResponse(0, tuple(map(refused, ids.values())))
+    answer = AlterPartitionAnswer(0, tuple(map(refused, ids.values())))
     lost_requests.answered(driver.view, request, answer, driver.now)
     assert driver.view.tenure.told_ineligible.keys() == {tp(0, name) for name in ids}
     assert not topics.walked

@@ -1,0 +1,22 @@
+"""Names of the product: each public name stands for one thing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+PACKAGE: Final = Path(__file__).resolve().parent.parent / "controller"
+
+
+def test_each_public_class_name_is_defined_once() -> None:
+    """Two of one name say whose they are: ``ForecastMove``, ``VolumeMove``."""
+    defined = Counter(
+        name
+        for path in PACKAGE.rglob("*.py")
+        for name in re.findall(
+            r"^ *class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
+    assert [name for name, count in defined.items() if count > 1] == []
