@@ -147,14 +147,15 @@ class Invariants:
             state = self._znodes.states.get(sent.partition)
             if state is None:
                 continue
-            is_newer = sent.partition_epoch > state.version
-            if is_newer and request.controller_epoch < state.controller_epoch:
-                # Queued before the sender lost the role, for a topic that was created again since.
-                continue
             is_same = sent.partition_epoch == state.version
+            is_equal = is_same and (sent.leader, sent.isr) == (state.leader, state.isr)
+            is_known = sent.partition_epoch < state.version or is_equal
+            if not is_known and request.controller_epoch < state.controller_epoch:
+                # Queued before the sender lost the role, for a topic that was created again since:
+                # a later controller wrote another state at a version that the sender knew already.
+                continue
             self.judge.ensure(
-                sent.leader_epoch <= state.leader_epoch
-                and (not is_same or (sent.leader, sent.isr) == (state.leader, state.isr)),
+                sent.leader_epoch <= state.leader_epoch and (not is_same or is_equal),
                 f"{sent.partition}: the daemon sends {sent}, ZooKeeper says {state}",
                 Rule.SENT_IS_DURABLE,
             )
