@@ -14,9 +14,10 @@ The view has no state of its own worth saving: after a restart the same events r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from controller.core import model
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.reassignments.model import Orphan
@@ -55,6 +56,13 @@ class ClusterView:
         engine = self.options.engine
         if engine is not EngineName.AUTO:
             self.role.engine, self.role.engine_why = engine, "configured in the settings"
+
+    def end(self, *ended: Lifetime) -> None:
+        """Replace the ledgers of these lifetimes."""
+        for part in fields(self):
+            ledger = getattr(self, part.name)
+            if isinstance(ledger, Ledger) and ledger.lifetime in ended:
+                setattr(self, part.name, ledger.successor())
 
     # --- questions -----------------------------------------------------------------------------
 

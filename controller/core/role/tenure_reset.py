@@ -13,14 +13,13 @@ from controller.core.calls import client_calls
 from controller.core.deletions.deletion_yields import begin_to_yield, note_yielded
 from controller.core.deletions.pending_deletions import is_leader_withheld
 from controller.core.disks import disk_reservations, disk_space
+from controller.core.ledger import Lifetime
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.in_flight import count_in_flight, drop, first_phase
 from controller.core.reassignments.model import Orphan, Reassignment
 from controller.core.role import records
-from controller.core.state.own_records import OwnRecords
-from controller.core.state.session import SessionState
-from controller.core.state.tenure import Tenure, TenureState
+from controller.core.state.tenure import Tenure
 from controller.core.view import ClusterView
 
 DEPARTED_S: Final = 60.0
@@ -58,21 +57,20 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
     if view.options.engine is options.EngineName.NATIVE:
         view.role.unreached = None
     before = view.tenure
-    view.tenure = TenureState(
-        held=Tenure(event.epoch, now),
-        claim_generation=view.cluster.read_generation,
-        progress_at=now,
-        being_deleted=frozenset(
-            t for t in view.session.deletions or () if is_leader_withheld(view, t)
-        ),
-        unseeded=dict.fromkeys(view.session.partitions()),
-        may_have_foreign=True,
-        # What came while the claim was under way.
-        bounced=_bounced_since_claim(view),
-        removed_entries=before.removed_entries,
-        shards=before.shards,
-        disks=before.disks.after_tenure(),
+    view.end(Lifetime.TENURE)
+    tenure = view.tenure
+    tenure.held = Tenure(event.epoch, now)
+    tenure.claim_generation = view.cluster.read_generation
+    tenure.progress_at = now
+    tenure.being_deleted = frozenset(
+        t for t in view.session.deletions or () if is_leader_withheld(view, t)
     )
+    tenure.unseeded = dict.fromkeys(view.session.partitions())
+    tenure.may_have_foreign = True
+    # What came while the claim was under way.
+    tenure.bounced = _bounced_since_claim(view)
+    tenure.removed_entries = before.removed_entries
+    tenure.shards = before.shards
     view.cluster.departed = {
         d: seen for d, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
     }
@@ -201,13 +199,9 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     if ended.held is not None:
         begin_to_yield(view, now)
         _postpone_orphans(view, now)
-    view.tenure = TenureState(
-        claiming=ended.claiming,
-        is_void=ended.claiming and ended.is_void,
-        disks=ended.disks.after_tenure(),
-    )
-    # The outcome of the last writes may be unknown.
-    view.own_records = OwnRecords()
+    view.end(Lifetime.TENURE, Lifetime.LEADERSHIP)
+    view.tenure.claiming = ended.claiming
+    view.tenure.is_void = ended.claiming and ended.is_void
     _put_back(view, now)
 
 
@@ -260,10 +254,10 @@ def end_session(view: ClusterView, now: Instant) -> None:
     """
     end_tenure(view, now)
     view.tenure.is_void = view.tenure.claiming
-    view.session = SessionState()
+    view.end(Lifetime.SESSION)
 
 
 def begin_leadership(view: ClusterView, now: Instant) -> None:
     """Have our own records read first: another daemon led meanwhile and may have changed them."""
     view.role.leading, view.role.leading_since = True, now
-    view.own_records = OwnRecords()
+    view.end(Lifetime.LEADERSHIP)

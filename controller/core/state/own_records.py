@@ -9,14 +9,18 @@ begins; the reads that follow put them into ``WorkState``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing.applied_throttles import Entity, EntityConfig, ThrottleRefusal
 
 
 @dataclass(slots=True)
-class OwnRecords:
+class OwnRecords(Ledger):
     """The knowledge of the daemon's own records: which were read, and which await another read."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.LEADERSHIP
 
     specs_read: bool = False
     orphans_read: bool = False

@@ -10,9 +10,10 @@ are what one tenure leaves to the decision about the next.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from controller.core import model, options
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import START, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.reassignments.model import Orphan
 
@@ -40,8 +41,10 @@ class KnownSettings(NamedTuple):
 
 
 @dataclass(slots=True)
-class ClusterHistory:
+class ClusterHistory(Ledger):
     """The brokers, and the history that no read shows again."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
 
     brokers: dict[BrokerId, model.LiveBroker] = field(default_factory=dict)
     registered: dict[BrokerId, Instant] = field(default_factory=dict)
@@ -87,8 +90,10 @@ class ClusterHistory:
 
 
 @dataclass(slots=True)
-class RoleState:
+class RoleState(Ledger):
     """The leadership of this daemon, its engine, and the grounds for the next claim."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
 
     leading: bool = False
     leading_since: Instant = START

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from controller.core import model
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import START, Instant, RequestId, TopicPartition
 from controller.core.requests.model import AtomicCheck
 from controller.core.requests.submissions import Submission
@@ -19,8 +21,10 @@ from controller.core.topics.model import Topic
 
 
 @dataclass(slots=True)
-class SessionState:
+class SessionState(Ledger):
     """The reads of this session, answered and requested."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.SESSION
 
     # topics and what surrounds them
     listed: frozenset[str] | None = None

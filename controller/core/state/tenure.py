@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from controller.core import model
 from controller.core.calls.broker_requests import PendingAsk
@@ -18,6 +18,7 @@ from controller.core.calls.client_requests import PendingClientAsk
 from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.disks.directory_ledger import DirectoryLedger
 from controller.core.disks.disk_ledger import DiskLedger
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import START, BrokerId, Instant, LeaderEpoch, TopicPartition
 from controller.core.pacing.pending_queue import PendingQueue
 from controller.core.reassignments.model import Orphan
@@ -104,8 +105,10 @@ class DeletedTopic(NamedTuple):
 
 
 @dataclass(slots=True)
-class TenureState:
+class TenureState(Ledger):
     """The reads, writes and findings of this tenure; outside a tenure, the basis of the next."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.TENURE
 
     # the role
     held: Tenure | None = None
@@ -313,3 +316,7 @@ class TenureState:
             state.leader,
             state.leader_epoch,
         )
+
+    def successor(self) -> TenureState:
+        """Keep of the disks what outlives a tenure."""
+        return TenureState(disks=self.disks.after_tenure())

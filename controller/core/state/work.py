@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from controller.core import model
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import (
     FOREIGN,
     START,
@@ -31,8 +33,10 @@ from controller.core.requests.records import AcceptedRead
 
 
 @dataclass(slots=True)
-class WorkState:
+class WorkState(Ledger):
     """The reassignments and requests, and what is recorded or measured about them."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
 
     # reassignments
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
@@ -120,7 +124,7 @@ class WorkState:
 
 
 @dataclass(slots=True)
-class IntakeState:
+class IntakeState(Ledger):
     """
     The requests of operators as last read: plan, queue, cancellation and controls.
 
@@ -128,6 +132,8 @@ class IntakeState:
     (``legacy_ended``, ``queue_ended``, ``cancellation_ended``). Submitted requests are part of the
     session.
     """
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
 
     # the legacy plan
     legacy: PlanNode | None = None

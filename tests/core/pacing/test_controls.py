@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from controller.core.ledger import Lifetime
 from controller.core.model import BrokerId, PartitionAssignment
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
-from controller.core.state.session import SessionState
 from controller.znodes.paths import LIMITS, PAUSES, THROTTLE
 from tests.core.builders import Driver, replicas, tp
 
@@ -38,7 +38,7 @@ def test_what_cannot_be_understood_holds_as_it_stood_before(path: str) -> None:
             TURNED.throttle if path == THROTTLE else None,
         )
         assert held.unreadable == {path: GARBAGE[path]}
-        driver.view.session = SessionState()
+        driver.view.end(Lifetime.SESSION)
     read(driver, Controls())
     assert driver.view.intake.controls == Controls()
 
