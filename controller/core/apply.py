@@ -119,7 +119,7 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         case effects.DescribeBrokerSettings(brokers=brokers):
             deletion_facts.setting_asked(view, brokers, now)
         case effects.ReadTopicTrees(topics=topics):
-            tenure.trees_asked.update(topics)
+            view.deletions.trees_asked.update(topics)
         case effects.SendStopReplica(partition=partition, broker=broker):
             deletion_facts.requests_issued(view, effect)
             orphan = view.work.orphans.get((broker, partition))

@@ -79,7 +79,7 @@ def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -
     That there is no state is known as well. A topic that is to be deleted gets no new leader unless
     it is reassigned: its bounces wait while it needs one, as an operator may withdraw the deletion.
     """
-    if partition.topic in view.tenure.deleting:
+    if partition.topic in view.deletions.running:
         return False  # no state of it is written, unless the deletion is revoked
     state = view.tenure.states.get(partition)
     if is_leader_withheld(view, partition.topic) and partition not in view.work.reassignments:

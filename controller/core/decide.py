@@ -279,7 +279,7 @@ def _step(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | Blocked | None:
     """Return the next step of a reassignment, or what it waits for."""
-    if partition.topic in view.tenure.deleting:
+    if partition.topic in view.deletions.running:
         return Blocked(BlockedBy.TOPIC_DELETION, f"the topic is being deleted: {partition.topic}")
     if view.awaits_repair(partition):
         return Blocked(
@@ -292,7 +292,7 @@ def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> Cha
     """Return the end of a reassignment whose partition is gone, or the repair of a partition."""
     if is_deleted(view, partition) or pending_deletions.is_carried_out(view, partition.topic):
         return _end_deleted(view, partition)
-    if partition.topic in view.tenure.deleting:
+    if partition.topic in view.deletions.running:
         return None
     kept, state = view.tenure.bounced.get(partition, set()), view.tenure.states.get(partition)
     if kept and state is not None and view.is_live(state.leader, partition):

@@ -1,7 +1,7 @@
 """
 The view: everything the daemon knows, owned by the thread of the loop.
 
-It is composed by lifetime: each part is replaced as a whole by the event that ends its facts.
+It is the sum of the ledgers of the subjects. Each is replaced as a whole when its lifetime ends.
 
 ``observe`` folds in facts that were read or answered, ``apply`` the writes that are known to be
 durable, ``invalidation`` those that were rejected; ``decide`` only reads the view. What a change
@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
 from controller.core import model
+from controller.core.deletions.model import DeletionHistory, DeletionLedger, DeletionSession
 from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.options import EngineName, Options
@@ -35,19 +36,15 @@ class ClusterView:
 
     options: Options
     role: RoleState = field(default_factory=RoleState)
-    """Lasts as long as the process."""
     cluster: ClusterHistory = field(default_factory=ClusterHistory)
-    """Lasts as long as the process."""
     session: SessionState = field(default_factory=SessionState)
-    """Ends with the ZooKeeper session."""
     tenure: TenureState = field(default_factory=TenureState)
-    """Ends at a claim and at the end of a tenure."""
     own_records: OwnRecords = field(default_factory=OwnRecords)
-    """Ends with a tenure, and when this daemon becomes the leader."""
     work: WorkState = field(default_factory=WorkState)
-    """Lasts as long as the process; its records are durable."""
     intake: IntakeState = field(default_factory=IntakeState)
-    """Lasts as long as the process; its znodes are durable."""
+    deletions: DeletionLedger = field(default_factory=DeletionLedger)
+    deletions_session: DeletionSession = field(default_factory=DeletionSession)
+    deletions_process: DeletionHistory = field(default_factory=DeletionHistory)
     due: Worklist = field(default_factory=Worklist)
     """Ends with the cycle that takes it."""
 
@@ -91,7 +88,7 @@ class ClusterView:
             and self.session.controls_read
             and self.own_records.history_read
             and self.own_records.applied_throttles_read
-            and self.session.deletions is not None
+            and self.deletions_session.markers is not None
             and self.session.guards is not None
             and bool(self.cluster.brokers)
             and all(
@@ -116,7 +113,7 @@ class ClusterView:
 
     def is_to_be_deleted(self, topic: str) -> bool:
         """Return whether the deletion of a topic is requested."""
-        return topic in (self.session.deletions or ())
+        return topic in (self.deletions_session.markers or ())
 
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the broker is registered and its replica not on a failed disk."""

@@ -120,7 +120,7 @@ def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -
     least = ask.min_insync(brokers.values(), known) if known else {}
     view = ClusterView(Options())
     view.cluster.brokers = dict(brokers)
-    view.session.deletions = operator.partitions.deletions()
+    view.deletions_session.markers = operator.partitions.deletions()
     view.session.topics = {n: Topic.of(t) for n, t in known.items()}
     view.session.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
     view.work.unreadable_specs = {

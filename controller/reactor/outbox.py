@@ -264,7 +264,7 @@ class Outbox:
         if queue is None or partition.topic not in view.session.topics:
             return
         batch = queue.tail()
-        is_kept = partition.topic not in view.tenure.deleting
+        is_kept = partition.topic not in view.deletions.running
         if is_kept and broker in view.serving_replicas(partition):
             state = view.tenure.states.get(partition)
             leads = state is None or state.leader == broker

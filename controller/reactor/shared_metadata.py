@@ -140,7 +140,7 @@ def update_metadata_state(
     if view.session.known_assignment(partition) is None:
         return None
     if state is None:
-        if partition.topic not in view.tenure.deleting or view.tenure.held is None:
+        if partition.topic not in view.deletions.running or view.tenure.held is None:
             return None
         # Brokers look at the leader only.
         state = PartitionState(
@@ -148,7 +148,7 @@ def update_metadata_state(
         )
     replicas = view.serving_replicas(partition)
     leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER
-    if partition.topic in view.tenure.being_deleted:
+    if partition.topic in view.deletions.being_deleted:
         leader = LEADER_DURING_DELETE
     return UpdateMetadataState(
         partition=partition,

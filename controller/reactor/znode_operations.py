@@ -107,7 +107,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case PartitionZnodesDeletedRecord(paths=below):
             return [ports.Delete(path, None) for path in below]
         case TopicDeletedRecord(topic=topic):
-            return _topic_deleted(topic, view.tenure.topic_trees.get(topic))
+            return _topic_deleted(topic, view.deletions.trees.get(topic))
         case DeletionMarkerEndedRecord(topic=topic):
             return [ports.Delete(paths.deletion_path(topic), None)]
         case DeletionRequestedRecord(result=result):

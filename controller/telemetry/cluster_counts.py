@@ -276,7 +276,7 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
 def cluster_counts(view: ClusterView) -> Incremental[ClusterCounts]:
     """Count the cluster's partitions; offline and imbalance need a state that was read."""
     partitions = offline = imbalanced = 0
-    deletions = view.session.deletions or frozenset()
+    deletions = view.deletions_session.markers or frozenset()
     for name, topic in list(view.session.topics.items()):
         partitions += len(topic.partitions)
         for found in () if name in deletions else in_slices(topic.partitions.items()):

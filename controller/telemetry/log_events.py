@@ -332,7 +332,7 @@ class LogEvents:
             case TopicConfigsRead(configs=configs):
                 yield from self._unreadable_events("topic_config", configs)
             case BrokerSettingsRead(deletes_topics=enabled) if (
-                not enabled and view.session.deletions
+                not enabled and view.deletions_session.markers
             ):
                 yield warning(
                     "deletion_not_enabled",

@@ -82,7 +82,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "limits": limits_of(view),
         "topic_deletions": {
             topic: pending_deletions.progress_of(view, topic)
-            for topic in sorted(view.session.deletions or ())[:DELETIONS_MAX]
+            for topic in sorted(view.deletions_session.markers or ())[:DELETIONS_MAX]
         },
         "orphans": _orphans_of(view),
         "blocked": dict(sorted(work.blocked.items())),

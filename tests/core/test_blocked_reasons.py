@@ -147,7 +147,7 @@ def test_without_the_role_the_role_is_waited_for() -> None:
 def test_a_pending_topic_deletion_is_waited_for() -> None:
     """The role is given back to it first."""
     view = a_view(1).with_reassignment(tp(), (4,)).view
-    view.session.deletions = frozenset({"going"})
+    view.deletions_session.markers = frozenset({"going"})
     for live in view.cluster.brokers.values():
         issued(view, DescribeBrokerSettings((live,)), Instant(0.0))
         observe(view, BrokerSettingsRead(live.id, live.epoch, deletes_topics=None), Instant(0.0))

@@ -86,9 +86,28 @@ def changing_modules() -> Iterator[str]:
         name = path.relative_to(PACKAGE).as_posix()
         if not has_view or name == "core/view.py":
             continue
-        changed = chain.from_iterable(map(changed_by, ast.walk(tree)))
-        if any(lies_in_view(target, is_core=name.startswith("core/")) for target in changed):
-            yield name
+        is_core = name.startswith("core/")
+        for function in (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)):
+            changed = chain.from_iterable(map(changed_by, ast.walk(function)))
+            parts = frozenset(bound_parts(function)) if is_core else frozenset()
+            if any(lies_in_view(target, parts, is_core=is_core) for target in changed):
+                yield name
+                break
+
+
+def bound_parts(function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the local names of a function that stand for parts of a view."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case ast.Assign(targets=[target], value=value):
+                pairs = [(target, value)]
+            case _:
+                pairs = []
+        for target, value in pairs:
+            if isinstance(target, ast.Name) and is_part(value, frozenset()):
+                yield target.id
 
 
 def changed_by(node: ast.AST) -> Iterator[ast.expr]:
@@ -105,26 +124,26 @@ def changed_by(node: ast.AST) -> Iterator[ast.expr]:
             pass
 
 
-def lies_in_view(target: ast.expr, *, is_core: bool) -> bool:
+def lies_in_view(target: ast.expr, parts: frozenset[str], *, is_core: bool) -> bool:
     """Return whether a target is a part of a view, lies in one, or is kept in one."""
     if not isinstance(target, ast.Attribute | ast.Subscript):
         return False
     node: ast.expr = target
     while isinstance(node, ast.Attribute | ast.Subscript):
-        if is_part(node, is_core=is_core):
+        if is_part(node, parts):
             return True
         node = node.value
     is_kept = isinstance(target, ast.Attribute) and target.attr in KEPT_IN_IT
     is_own = isinstance(node, ast.Name) and node.id == "self"
-    return is_core and (is_part(node, is_core=True) or (is_kept and not is_own))
+    return is_core and (is_part(node, parts) or (is_kept and not is_own))
 
 
-def is_part(node: ast.expr, *, is_core: bool) -> bool:
-    """Return whether an expression is a part of a view; the core binds parts by their names."""
+def is_part(node: ast.expr, parts: frozenset[str]) -> bool:
+    """Return whether an expression is a part of a view, or one of the names bound to one."""
     match node:
         case ast.Attribute(value=ast.Name(id="view") | ast.Attribute(attr="view" | "_view")):
             return node.attr in PARTS
         case ast.Name(id=name):
-            return is_core and name in PARTS - {"due"}
+            return name in parts
         case _:
             return False

@@ -83,7 +83,7 @@ def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
     built.with_partition(tp(3), (1, 2), state=partition_state(-1, (2,)))
     built.with_partition(tp(4), (1, 2))
     built.with_partition(tp(0, "going"), (3,), state=partition_state(3, (3,)))
-    built.view.session.deletions = frozenset({"going"})
+    built.view.deletions_session.markers = frozenset({"going"})
     assert run_to_end(cluster_counts(built.view)) == ClusterCounts(
         topics=2, partitions=6, offline_partitions=2, preferred_replica_imbalance=2
     )

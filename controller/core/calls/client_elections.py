@@ -94,7 +94,7 @@ def _unelectable(
 ) -> PartitionResult | None:
     """Return why no leader is elected; None: one can be."""
     assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
-    if partition.topic in (view.session.deletions or ()):
+    if partition.topic in (view.deletions_session.markers or ()):
         deleted = "The topic is being deleted"
         return PartitionResult(partition, kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
     if assignment is None or state is None:

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from controller.core import effects, wakeups
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.deletions import records
+from controller.core.deletions.model import DeletedTopic, TopicDeletion
 from controller.core.deletions.pending_deletions import (
     is_carried_out,
     is_leader_withheld,
@@ -34,29 +35,28 @@ from controller.core.pacing.applied_throttles import topic_entity
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.state.process import KnownSettings
-from controller.core.state.tenure import DeletedTopic, TopicDeletion
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 
 
 def deletion_begun(view: ClusterView, topic: str) -> None:
     """Note that a deletion began: every replica is to be deleted."""
-    tenure = view.tenure
+    deletions = view.deletions
     waiting: dict[BrokerId, set[int]] = {}
     for partition, broker in replicas_of(view, topic):
         waiting.setdefault(broker, set()).add(partition.partition)
     live = set(view.cluster.brokers)
     unsent = {broker: set(waiting.get(broker, ())) for broker in live | waiting.keys()}
     informing = live if view.session.topics[topic].partitions else set()
-    tenure.deleting[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
-    tenure.being_deleted |= {topic}
-    tenure.topic_trees.pop(topic, None)
+    deletions.running[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
+    deletions.being_deleted |= {topic}
+    deletions.trees.pop(topic, None)
 
 
 def replica_left(view: ClusterView, orphan: Orphan) -> None:
     """Have a replica deleted that is recorded as dropped while its topic is being deleted."""
     name, number = orphan.partition
-    deletion, known = view.tenure.deleting.get(name), view.session.topics.get(name)
+    deletion, known = view.deletions.running.get(name), view.session.topics.get(name)
     if deletion is not None and known is not None and known.czxid == orphan.topic_czxid:
         deletion.waiting.setdefault(orphan.broker, set()).add(number)
         deletion.unsent.setdefault(orphan.broker, set()).add(number)
@@ -66,7 +66,7 @@ def replica_deleted(
     view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
 ) -> None:
     """Note a broker's answer to the deletion of a replica whose topic is being deleted."""
-    deletion = view.tenure.deleting.get(partition.topic)
+    deletion = view.deletions.running.get(partition.topic)
     if deletion is None or broker not in deletion.waiting:
         return
     if partition.partition in deletion.unsent.get(broker, ()):
@@ -85,7 +85,7 @@ def replica_deleted(
 
 def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
     """Note that a broker refused a StopReplica as a whole: it is not repeated on this channel."""
-    for topic, deletion in view.tenure.deleting.items():
+    for topic, deletion in view.deletions.running.items():
         is_asked = broker in deletion.waiting or broker in deletion.informing
         if is_asked and broker not in deletion.unsent:
             deletion.errors[broker] = error
@@ -95,7 +95,7 @@ def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
 def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
     """Note that a broker forgot topics: it answered what was sent after that."""
     for partition, epoch, _delete, _error in event.results:
-        deletion = view.tenure.deleting.get(partition.topic)
+        deletion = view.deletions.running.get(partition.topic)
         if epoch != EPOCH_DURING_DELETE or deletion is None:
             continue
         if event.broker in deletion.informing - deletion.unsent.keys():
@@ -128,7 +128,7 @@ def brokers_moved(
     """
     if gone:
         _serve_undeletable(view)
-    for topic, deletion in view.tenure.deleting.items():
+    for topic, deletion in view.deletions.running.items():
         if topic not in view.session.topics:
             continue
         for broker in gone:
@@ -150,12 +150,13 @@ def brokers_moved(
 
 def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
     """Note the znodes of topics that are to be deleted; those of another topic are read again."""
-    tenure, session = view.tenure, view.session
+    tenure, deletions, session = view.tenure, view.deletions, view.session
+    deletions_session = view.deletions_session
     for name, tree in event.trees.items():
-        tenure.trees_asked.discard(name)
-        if tenure.held is None or name not in (session.deletions or ()):
+        deletions.trees_asked.discard(name)
+        if tenure.held is None or name not in (deletions_session.markers or ()):
             continue
-        tenure.topic_trees[name] = tree
+        deletions.trees[name] = tree
         known = session.topics.get(name)
         is_other = known is not None and (
             tree is None or (tree.czxid, tree.version) != (known.czxid, known.version)
@@ -177,15 +178,15 @@ def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
         before: The topics that were to be deleted before.
 
     """
-    tenure, session = view.tenure, view.session
-    now = session.deletions or frozenset()
-    for name in tenure.being_deleted - now:
+    tenure, deletions, session = view.tenure, view.deletions, view.session
+    now = view.deletions_session.markers or frozenset()
+    for name in deletions.being_deleted - now:
         _serve_again(view, name)
     for name in before - now:
-        tenure.deletion_waits.pop(name, None)
-        tenure.topic_trees.pop(name, None)
-        if tenure.deleting.pop(name, None) is not None:
-            tenure.deletions_revoked.add(name)
+        deletions.waits.pop(name, None)
+        deletions.trees.pop(name, None)
+        if deletions.running.pop(name, None) is not None:
+            deletions.revoked.add(name)
             partitions = (TopicPartition(name, n) for n in session.topics[name].partitions)
             for partition in partitions:
                 if partition in tenure.states:
@@ -203,9 +204,9 @@ def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
 
 def marker_ended(view: ClusterView, topic: str) -> None:
     """Note that the marker of a topic is deleted."""
-    view.session.deletions = (view.session.deletions or frozenset()) - {topic}
-    view.tenure.deletion_waits.pop(topic, None)
-    view.tenure.topic_trees.pop(topic, None)
+    view.deletions_session.markers = (view.deletions_session.markers or frozenset()) - {topic}
+    view.deletions.waits.pop(topic, None)
+    view.deletions.trees.pop(topic, None)
     # A topic of that name is a later one.
     _serve_again(view, topic)
 
@@ -216,9 +217,9 @@ def restart(view: ClusterView, topic: str) -> None:
 
     Brokers are still sent nothing that would create a replica, so their confirmations stay valid.
     """
-    if topic in view.tenure.deleting:
-        view.tenure.deleting[topic].has_begun = False
-    view.tenure.topic_trees.pop(topic, None)
+    if topic in view.deletions.running:
+        view.deletions.running[topic].has_begun = False
+    view.deletions.trees.pop(topic, None)
     wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
 
 
@@ -232,11 +233,11 @@ def topic_changed(
 
 def znodes_deleted(view: ClusterView, record: PartitionZnodesDeletedRecord) -> None:
     """Note which znodes of a topic are gone."""
-    tree = view.tenure.topic_trees.get(record.topic)
+    tree = view.deletions.trees.get(record.topic)
     if tree is not None:
         gone = set(record.paths)
         left = tuple(path for path in tree.below if path not in gone)
-        view.tenure.topic_trees[record.topic] = tree._replace(below=left)
+        view.deletions.trees[record.topic] = tree._replace(below=left)
 
 
 def setting_read(view: ClusterView, event: BrokerSettingsRead) -> None:
@@ -254,14 +255,14 @@ def setting_read(view: ClusterView, event: BrokerSettingsRead) -> None:
 
 def _serve_undeletable(view: ClusterView) -> None:
     """Serve the topics to be deleted that get leaders again."""
-    for name in view.session.deletions or ():
+    for name in view.deletions_session.markers or ():
         if view.tenure.held is not None and not is_leader_withheld(view, name):
             _serve_again(view, name)
 
 
 def _serve_again(view: ClusterView, topic: str) -> None:
     """Send the metadata of a topic again and elect its leaders: no controller deletes it."""
-    view.tenure.being_deleted -= {topic}
+    view.deletions.being_deleted -= {topic}
     known = view.session.topics.get(topic)
     for number in known.partitions if known is not None else ():
         partition = TopicPartition(topic, number)
@@ -286,7 +287,7 @@ def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Insta
 
 def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:
     """Note that a broker is sent the requests of a deletion."""
-    deletion = view.tenure.deleting.get(effect.partition.topic)
+    deletion = view.deletions.running.get(effect.partition.topic)
     if deletion is None or effect.leader_epoch != EPOCH_DURING_DELETE:
         return
     deletion.unreached.discard(effect.broker)
@@ -300,10 +301,10 @@ def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:
 
 def topic_deleted(view: ClusterView, name: str) -> None:
     """Forget a topic that this tenure deleted; reads of it that are under way will be ignored."""
-    session, tenure = view.session, view.tenure
+    session = view.session
     view.cluster.read_generation += 1
     deleted = DeletedTopic(session.topics[name].czxid, view.cluster.read_generation)
-    tenure.deleted[name] = deleted
+    view.deletions.done[name] = deleted
     forget_topic(view, name)
     session.listed = (session.listed or frozenset()) - {name}
     session.missing_topics.discard(name)
@@ -315,8 +316,8 @@ def forget_topic(view: ClusterView, name: str) -> None:
     """Forget a topic that is gone, and everything about its partitions that is read again."""
     session, tenure = view.session, view.tenure
     topic = session.pop_topic(name)
-    tenure.deleting.pop(name, None)
-    tenure.deletion_waits.pop(name, None)
+    view.deletions.running.pop(name, None)
+    view.deletions.waits.pop(name, None)
     session.configs.pop(name, None)
     session.config_answers.pop(name, None)
     session.asked_configs.pop(name, None)
@@ -352,7 +353,7 @@ def without_deleted(
     view: ClusterView, read: Mapping[str, TopicAssignment | str | None]
 ) -> Mapping[str, TopicAssignment | str | None]:
     """Return the topics that were read, except as they were before this tenure deleted them."""
-    deleted = view.tenure.deleted
+    deleted = view.deletions.done
     former = {
         name
         for name in deleted.keys() & read.keys()
@@ -370,9 +371,9 @@ def present_states(
 
     There may be another topic of the name, whose states are read for themselves.
     """
-    tenure = view.tenure
+    tenure, deletions = view.tenure, view.deletions
     for partition, read in event.states.items():
-        deleted = tenure.deleted.get(partition.topic)
+        deleted = deletions.done.get(partition.topic)
         if deleted is None or event.read_generation >= deleted.read_generation:
             yield partition, read
         else:

@@ -49,7 +49,7 @@ def request_deletion(
     if asked.topic_id not in {None, topic.topic_id}:
         return TopicResult(name, _unknown(asked))
     result = TopicResult(name, kafka_errors.NONE, czxid=topic.czxid)
-    if name in (session.deletions or ()):
+    if name in (view.deletions_session.markers or ()):
         return result
     first = TopicPartition(name, min(topic.partitions, default=0))
     return Change((DeletionRequestedRecord(ticket, result),), partition=first)

@@ -29,9 +29,11 @@ DELETIONS_PATIENCE_S: Final = 120.0
 
 def owes_a_yield(view: ClusterView) -> bool:
     """Return whether the role is still owed to a broker that deletes topics."""
-    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.session.deletions:
+    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.deletions_session.markers:
         return False
-    return bool(left_to_a_broker(view, view.session.deletions - view.role.yielded))
+    return bool(
+        left_to_a_broker(view, view.deletions_session.markers - view.deletions_process.yielded)
+    )
 
 
 def is_hurried(view: ClusterView) -> bool:
@@ -62,36 +64,38 @@ def claim_due(view: ClusterView) -> Instant:
     if not owed or not owes_a_yield(view):
         return START
     last = max(owed) + DELETION_PATIENCE_S
-    return Instant(min(last, view.role.held_up_since + DELETIONS_PATIENCE_S))
+    return Instant(min(last, view.deletions_process.held_up_since + DELETIONS_PATIENCE_S))
 
 
 def note_deletions(view: ClusterView, topics: frozenset[str], now: Instant) -> None:
     """Note the pending deletions; one that ended, or was revoked, is forgotten."""
-    role = view.role
+    deletions_process = view.deletions_process
     if not any(now < since + DELETION_PATIENCE_S for since in _owed(view)):
-        role.held_up_since = now
-    role.deletions_since = {t: role.deletions_since.get(t, now) for t in topics}
+        deletions_process.held_up_since = now
+    deletions_process.since = {t: deletions_process.since.get(t, now) for t in topics}
     # A later deletion of a topic with the same name is owed the role again.
-    role.yielded &= topics
+    deletions_process.yielded &= topics
 
 
 def note_yielded(view: ClusterView, now: Instant) -> None:
     """Note at a claim which deletions had their time while a broker could be the controller."""
-    known = view.role.deletions_since.items()
-    view.role.yielded |= {t for t, since in known if now >= since + DELETION_PATIENCE_S}
+    known = view.deletions_process.since.items()
+    view.deletions_process.yielded |= {
+        t for t, since in known if now >= since + DELETION_PATIENCE_S
+    }
 
 
 def begin_to_yield(view: ClusterView, now: Instant) -> None:
     """Restart the time of deletions that did not have it: a tenure ended."""
-    role = view.role
-    role.held_up_since = now
-    role.deletions_since = {
-        topic: since if topic in role.yielded else now
-        for topic, since in role.deletions_since.items()
+    deletions_process = view.deletions_process
+    deletions_process.held_up_since = now
+    deletions_process.since = {
+        topic: since if topic in deletions_process.yielded else now
+        for topic, since in deletions_process.since.items()
     }
 
 
 def _owed(view: ClusterView) -> list[Instant]:
     """Return since when each deletion is pending that did not have its time before a claim."""
-    since = view.role.deletions_since
-    return [since[t] for t in left_to_a_broker(view, since.keys() - view.role.yielded)]
+    since = view.deletions_process.since
+    return [since[t] for t in left_to_a_broker(view, since.keys() - view.deletions_process.yielded)]

@@ -35,15 +35,15 @@ def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant)
             deletion_facts.znodes_deleted(view, record)
         case records.TopicDeletedRecord(topic=topic):
             deletion_facts.topic_deleted(view, topic)
-            deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
+            deletion_yields.note_deletions(view, view.deletions_session.markers or frozenset(), now)
         case records.DeletionMarkerEndedRecord(topic=topic):
             deletion_facts.marker_ended(view, topic)
-            deletion_yields.note_deletions(view, view.session.deletions or frozenset(), now)
+            deletion_yields.note_deletions(view, view.deletions_session.markers or frozenset(), now)
         case records.DeletionBlockedRecord(topic=topic, wait=wait):
             if wait is None:
-                tenure.deletion_waits.pop(topic, None)
+                view.deletions.waits.pop(topic, None)
             else:
-                tenure.deletion_waits[topic] = wait
+                view.deletions.waits[topic] = wait
         case _:
             assert_never(record)
 
@@ -51,9 +51,9 @@ def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant)
 def _deletions(view: ClusterView, event: records.DeletionsRead, now: Instant) -> None:
     """Fold in the pending topic deletions, and since when each is pending."""
     session = view.session
-    known = session.deletions or frozenset()
+    known = view.deletions_session.markers or frozenset()
     deletion_yields.note_deletions(view, event.topics, now)
-    session.deletions = event.topics
+    view.deletions_session.markers = event.topics
     deletion_facts.deletions_read(view, known)
     for name in (event.topics ^ known) & session.topics.keys():
         partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]

@@ -36,8 +36,8 @@ def is_underway(view: ClusterView) -> bool:
     """Return whether a deletion proceeds in this tenure: it keeps the role."""
     if view.tenure.held is None:
         return False
-    pending = view.session.deletions or frozenset()
-    return not pending <= view.tenure.deletion_waits.keys() | left_to_a_broker(view, pending)
+    pending = view.deletions_session.markers or frozenset()
+    return not pending <= view.deletions.waits.keys() | left_to_a_broker(view, pending)
 
 
 def left_to_a_broker(view: ClusterView, topics: AbstractSet[str]) -> AbstractSet[str]:
@@ -51,7 +51,7 @@ def left_to_a_broker(view: ClusterView, topics: AbstractSet[str]) -> AbstractSet
         return frozenset() if view.tenure.held is not None else topics
     if not enabled:
         return topics
-    return topics & (view.session.unreadable_topics.keys() | view.tenure.deletions_revoked)
+    return topics & (view.session.unreadable_topics.keys() | view.deletions.revoked)
 
 
 def is_leader_withheld(view: ClusterView, topic: str) -> bool:
@@ -79,13 +79,13 @@ def _is_disabled(view: ClusterView) -> bool:
 
 def progress_of(view: ClusterView, topic: str) -> str:
     """Return in words what becomes of a pending deletion."""
-    tenure = view.tenure
+    tenure, deletions = view.tenure, view.deletions
     is_delegated = view.role.engine is EngineName.DELEGATED
     if tenure.held is None or is_delegated or left_to_a_broker(view, {topic}):
         return "a broker that is the controller decides"
-    if topic in tenure.deletion_waits:
-        return tenure.deletion_waits[topic]
-    deletion = tenure.deleting.get(topic)
+    if topic in deletions.waits:
+        return deletions.waits[topic]
+    deletion = deletions.running.get(topic)
     if deletion is None:
         return "about to begin"
     left = sum(len(n) for b, n in deletion.waiting.items() if b in view.cluster.brokers)
@@ -105,19 +105,19 @@ def is_dropped(view: ClusterView, topic: str, czxid: Zxid) -> bool:
         return view.session.listed is not None and topic not in view.session.listed
     if known.czxid > czxid:
         return True
-    deletion = view.tenure.deleting.get(topic)
+    deletion = view.deletions.running.get(topic)
     return deletion is not None and deletion.has_begun and not deletion.informing
 
 
 def is_stopped(view: ClusterView, topic: str, broker: BrokerId) -> bool:
     """Return whether a LeaderAndIsr would create the broker's replicas of a topic again."""
-    deletion = view.tenure.deleting.get(topic)
+    deletion = view.deletions.running.get(topic)
     return deletion is not None and broker not in deletion.unreached
 
 
 def is_carried_out(view: ClusterView, topic: str) -> bool:
     """Return whether every live broker deleted its replicas of a topic, or cannot now."""
-    deletion = view.tenure.deleting.get(topic)
+    deletion = view.deletions.running.get(topic)
     if deletion is None or not deletion.has_begun:
         return False
     left = (deletion.waiting.keys() | deletion.informing) & view.cluster.brokers.keys()

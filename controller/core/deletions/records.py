@@ -72,7 +72,7 @@ class TopicDeletedRecord(Durable):
     """
     A topic, the rest below it, its settings and its marker are deleted in one multi.
 
-    What there is to delete is what was listed of it (``TenureState.topic_trees``).
+    What there is to delete is what was listed of it (``DeletionLedger.trees``).
     """
 
     wakes: ClassVar[Flags] = (

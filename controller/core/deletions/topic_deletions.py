@@ -26,6 +26,7 @@ from typing import Final
 
 from controller.core import effects, wakeups
 from controller.core.deletions import pending_deletions
+from controller.core.deletions.model import TopicDeletion
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionBlockedRecord,
@@ -43,7 +44,6 @@ from controller.core.model import (
     TopicTree,
 )
 from controller.core.records import Change, Decision
-from controller.core.state.tenure import TopicDeletion
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -68,7 +68,7 @@ def ask_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     wanted: list[LiveBroker] = []
     again: list[Instant] = []
     for broker in view.cluster.brokers.values():
-        if not (broker.has_features or view.session.deletions):
+        if not (broker.has_features or view.deletions_session.markers):
             continue
         known = view.cluster.broker_settings.get(broker.id)
         if known is None or known.epoch != broker.epoch:
@@ -92,17 +92,21 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
     view: ClusterView, due: Worklist, now: Instant
 ) -> Decision:
     """Return the next changes and requests of every pending deletion that this tenure decides."""
-    if not due.deletions or not view.session.deletions or not pending_deletions.is_enabled(view):
+    if (
+        not due.deletions
+        or not view.deletions_session.markers
+        or not pending_deletions.is_enabled(view)
+    ):
         return Decision()
     changes: list[Change] = []
     following: list[effects.Effect] = []
     unlisted: list[str] = []
     room = PARTITIONS_AT_ONCE - _at_work(view)
-    pending = view.session.deletions
+    pending = view.deletions_session.markers
     for topic in sorted(pending - pending_deletions.left_to_a_broker(view, pending)):
         wait = None
-        deletion = view.tenure.deleting.get(topic)
-        if topic in view.tenure.topic_trees and view.tenure.topic_trees[topic] is None:
+        deletion = view.deletions.running.get(topic)
+        if topic in view.deletions.trees and view.deletions.trees[topic] is None:
             # Whatever topic there is now was created after the marker.
             changes.append(Change((DeletionMarkerEndedRecord(topic),)))
         elif deletion is not None and deletion.has_begun:
@@ -118,9 +122,9 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
                 changes.append(_begin(view, topic))
         elif topic not in (view.session.listed or ()) and _is_unlisted(view, topic):
             unlisted.append(topic)
-        if wait != view.tenure.deletion_waits.get(topic):
+        if wait != view.deletions.waits.get(topic):
             changes.append(Change((DeletionBlockedRecord(topic, wait),)))
-    again = [at for t in view.tenure.deletion_waits if now < (at := _away_until(view, t))]
+    again = [at for t in view.deletions.waits if now < (at := _away_until(view, t))]
     if again:
         following.append(effects.SetTimer(wakeups.AWAY_TIMER, min(again)))
     if unlisted:
@@ -130,11 +134,11 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
 
 def _at_work(view: ClusterView) -> int:
     """Return the number of partitions whose deletion proceeds."""
-    tenure = view.tenure
+    deletions = view.deletions
     return sum(
         len(view.session.topics[topic].partitions)
-        for topic in tenure.deleting
-        if topic not in tenure.deletion_waits and topic in view.session.topics
+        for topic in deletions.running
+        if topic not in deletions.waits and topic in view.session.topics
     )
 
 
@@ -167,7 +171,7 @@ def _obstacle(view: ClusterView, topic: str) -> str | None:
 
 def _away_until(view: ClusterView, topic: str) -> Instant:
     """Return until when a deletion waits for brokers with orphans: some only restart."""
-    return Instant(view.role.deletions_since.get(topic, START) + AWAY_S)
+    return Instant(view.deletions_process.since.get(topic, START) + AWAY_S)
 
 
 def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:
@@ -263,7 +267,7 @@ def _znodes(view: ClusterView, topic: str, unlisted: list[str]) -> Iterator[Chan
 def _tree(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | None:
     """Return the listed znodes of the topic that is deleted; None: they are, or will be, listed."""
     known = view.session.topics.get(topic)
-    tree = view.tenure.topic_trees.get(topic)
+    tree = view.deletions.trees.get(topic)
     is_same = (
         tree is not None
         and known is not None
@@ -272,14 +276,14 @@ def _tree(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | Non
     )
     if is_same:
         return tree
-    if topic not in view.tenure.trees_asked:
+    if topic not in view.deletions.trees_asked:
         unlisted.append(topic)
     return None
 
 
 def _is_unlisted(view: ClusterView, topic: str) -> bool:
     """Return whether the znodes of an unknown topic were not listed since its marker was read."""
-    return topic not in view.tenure.topic_trees and topic not in view.tenure.trees_asked
+    return topic not in view.deletions.trees and topic not in view.deletions.trees_asked
 
 
 def _ids(brokers: list[BrokerId]) -> str:

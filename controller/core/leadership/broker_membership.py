@@ -43,7 +43,7 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
 
     After a claim nothing is needed: the seeding informs every broker.
     """
-    tenure = view.tenure
+    tenure, deletions = view.tenure, view.deletions
     joined = tuple(b for b in sorted(due.joined) if b in view.cluster.brokers)
     if due.claimed or not joined:
         return Decision()
@@ -53,7 +53,7 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
         led = dict.fromkeys(
             p
             for p, state in tenure.states.items()
-            if state.leader == broker and p.topic not in tenure.deleting
+            if state.leader == broker and p.topic not in deletions.running
         )
         for partition in tenure.states:
             if broker in view.serving_replicas(partition) and partition not in led:

@@ -169,7 +169,7 @@ def is_epoch_withheld(
 ) -> bool:
     """Return whether no leader epoch is written, as the topic is deleted or to be deleted."""
     is_leaderless = not view.is_live(state.leader, partition)
-    return partition.topic in view.tenure.deleting or (
+    return partition.topic in view.deletions.running or (
         is_leaderless and is_leader_withheld(view, partition.topic)
     )
 

@@ -77,7 +77,7 @@ def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
     session, tenure = view.session, view.tenure
     name, number = partition
     topic = session.topics.get(name)
-    if name in (session.deletions or ()) or name in session.unreadable_topics:
+    if name in (view.deletions_session.markers or ()) or name in session.unreadable_topics:
         return True
     if topic is None:
         return session.listed is not None and name not in session.listed
@@ -126,12 +126,12 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
 
 def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
     """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
-    session = view.session
+    session, deletions_session = view.session, view.deletions_session
     preferring: Counter[BrokerId] = Counter()
     led_by_others: dict[BrokerId, list[TopicPartition]] = {}
     for partition in session.partitions():
         assignment, state = session.assignment(partition), view.tenure.states.get(partition)
-        if assignment is None or partition.topic in (session.deletions or ()):
+        if assignment is None or partition.topic in (deletions_session.markers or ()):
             continue
         preferred = assignment.replicas[0]
         preferring[preferred] += 1
@@ -167,6 +167,6 @@ def order_elections(view: ClusterView, now: Instant) -> Decision:
         if len(tried) == len(ready)
         else (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),)
     )
-    ordered = tuple(p for p in tried if p.topic not in (view.session.deletions or ()))
+    ordered = tuple(p for p in tried if p.topic not in (view.deletions_session.markers or ()))
     following = (effects.ElectPreferred(ordered), *again) if ordered else again
     return Decision((Change((records.PreferredTriedRecord(tried, now),)),), following)

@@ -133,7 +133,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         and assignment is not None
         and partition not in view.work.reassignments
         # Its deletion does not wait for replicas, and its recovery is not awaited.
-        and partition.topic not in (view.session.deletions or ())
+        and partition.topic not in (view.deletions_session.markers or ())
         and (state.leader == model.NO_LEADER or len(state.isr) < len(assignment.replicas))
     )
     if not is_shrunk or state is None or assignment is None:

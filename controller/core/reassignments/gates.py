@@ -78,11 +78,11 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 
 def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     """Return that a topic is to be deleted soon: a copy would delay its deletion."""
-    if topic not in (view.session.deletions or ()):
+    if topic not in (view.deletions_session.markers or ()):
         return None
     if pending_deletions.left_to_a_broker(view, {topic}):
         is_on_demand = view.options.tenure is options.TenurePolicy.ON_DEMAND
-        if topic in view.role.yielded or not is_on_demand:
+        if topic in view.deletions_process.yielded or not is_on_demand:
             return None
     return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
 

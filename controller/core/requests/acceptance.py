@@ -75,7 +75,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     if assignment is None:
         what = "partition" if topic else "topic"
         return refuse(model.RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
-    if partition.topic in (session.deletions or ()):
+    if partition.topic in (view.deletions_session.markers or ()):
         return refuse(model.RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
     if not target:
         return refuse(model.RefusalReason.EMPTY_REPLICAS, "the replica list is empty")

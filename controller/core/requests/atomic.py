@@ -107,7 +107,7 @@ def _check(
         parts=parts,
         refused=0 if known is None else len(known.refused),
         brokers=frozenset(view.cluster.brokers),
-        deletions=view.session.deletions,
+        deletions=view.deletions_session.markers,
         unreadable_specs=frozenset(view.work.unreadable_specs),
         engine=view.role.engine,
         other_routes=view.work.other_routes,

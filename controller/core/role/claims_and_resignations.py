@@ -143,7 +143,7 @@ def hold_of(view: ClusterView) -> Blocked | None:
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
     if _owes_a_yield(view) and not deletion_yields.is_hurried(view):
-        topics = ", ".join(sorted(view.session.deletions or ())[:3])
+        topics = ", ".join(sorted(view.deletions_session.markers or ())[:3])
         return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
     return None
 
@@ -203,7 +203,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
             return Decision(
                 effects=(effects.SetTimer(DELETION_TIMER, until),) if now < until else ()
             )
-        yielded = records.YieldedRecord(view.session.deletions or frozenset())
+        yielded = records.YieldedRecord(view.deletions_session.markers or frozenset())
         return _resign(view, "topic deletion is pending", yielded)
     wanted = client_calls.is_role_wanted(view)
     if wanted is not None and view.tenure.held is not None:

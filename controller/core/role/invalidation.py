@@ -190,7 +190,7 @@ def set_aside(
                 note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
                 wakeups.asks_concerned(view)
             case PartitionZnodesDeletedRecord(topic=topic) | TopicDeletedRecord(topic=topic):
-                view.tenure.topic_trees.pop(topic, None)
+                view.deletions.trees.pop(topic, None)
             case SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.session.left_submissions.add(name)

@@ -62,8 +62,8 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
     tenure.held = Tenure(event.epoch, now)
     tenure.claim_generation = view.cluster.read_generation
     tenure.progress_at = now
-    tenure.being_deleted = frozenset(
-        t for t in view.session.deletions or () if is_leader_withheld(view, t)
+    view.deletions.being_deleted = frozenset(
+        t for t in view.deletions_session.markers or () if is_leader_withheld(view, t)
     )
     tenure.unseeded = dict.fromkeys(view.session.partitions())
     tenure.may_have_foreign = True
@@ -168,7 +168,7 @@ def _needed_topics(view: ClusterView) -> set[str]:
         named += () if plan is None else plan.entries
     for submission in session.submissions.values():
         named += submission.entries
-    needed = {p.topic for p in named} | (session.deletions or frozenset())
+    needed = {p.topic for p in named} | (view.deletions_session.markers or frozenset())
     if intake.cancellation is not None:
         needed |= intake.cancellation.topics | {p.topic for p in intake.cancellation.partitions}
     return needed | {

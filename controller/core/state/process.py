@@ -117,16 +117,6 @@ class RoleState(Ledger):
 
     With ``native`` until the next claim, with ``auto`` as long as the process lasts.
     """
-    deletions_since: dict[str, Instant] = field(default_factory=dict)
-    """
-    Since when each topic deletion has been pending.
-
-    The time of our tenures does not count for those that are not in ``yielded``.
-    """
-    held_up_since: Instant = START
-    """Since when consecutive deletions have delayed a claim."""
-    yielded: frozenset[str] = frozenset()
-    """Deletions for which a broker already had the role for their time."""
     orphans_after: Instant = START
     """Orphans alone are no reason to claim before this time."""
     orphans_retry_s: float = 0.0

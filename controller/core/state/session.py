@@ -37,7 +37,6 @@ class SessionState(Ledger):
     """Listed topics whose znode was missing when it was read; they were requested again."""
     asked_topics: set[str] = field(default_factory=set)
     unreadable_topics: dict[str, str] = field(default_factory=dict)
-    deletions: frozenset[str] | None = None
     guards: ClaimGuardsRead | None = None
     legacy_read: bool = False
     queue_read: bool = False

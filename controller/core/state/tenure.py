@@ -70,41 +70,6 @@ class AskRead(NamedTuple):
 
 
 @dataclass(slots=True)
-class TopicDeletion:
-    """The deletion of a topic that this tenure began."""
-
-    waiting: dict[BrokerId, set[int]]
-    """The partitions of each broker whose replica it has not confirmed to be deleted."""
-    informing: set[BrokerId]
-    """Live brokers that have not confirmed to know nothing of the topic any more."""
-    unsent: dict[BrokerId, set[int]]
-    """
-    Brokers of both that are to be sent the requests, first or again, with their partitions.
-
-    One that is not live is sent them when it is back.
-    """
-    unreached: set[BrokerId] = field(default_factory=set)
-    """
-    Brokers with a replica that were not sent the deletion since they registered.
-
-    They may be sent the states of their replicas, as by Kafka's controller: only the answer to that
-    shows a replica that is in a failed log directory since the broker started.
-    """
-    errors: dict[BrokerId, int] = field(default_factory=dict)
-    """The error of a broker that cannot delete a replica before it restarts."""
-    has_begun: bool = True
-    """Whether its marker and the topic were found as they were read; False: to be checked again."""
-
-
-class DeletedTopic(NamedTuple):
-    """A topic that this tenure deleted: reads of it that were under way are ignored."""
-
-    czxid: model.Zxid
-    read_generation: int
-    """States that were read in an earlier generation are its own."""
-
-
-@dataclass(slots=True)
 class TenureState(Ledger):
     """The reads, writes and findings of this tenure; outside a tenure, the basis of the next."""
 
@@ -170,33 +135,6 @@ class TenureState(Ledger):
 
     They are treated as failed when the partition can be judged; one that is not live by then is
     dead anyway.
-    """
-    being_deleted: frozenset[str] = frozenset()
-    """
-    Topics whose deletion a Kafka controller may have begun: pending at the claim, and since then.
-
-    Brokers are sent them with the leader that means deletion. A Kafka controller sends the same
-    after a failover, also of topics whose deletion it cannot continue yet; otherwise a half-deleted
-    topic would appear to clients again. A deletion that is requested during the tenure begins only
-    after it: until then clients keep the topic.
-    """
-    deleting: dict[str, TopicDeletion] = field(default_factory=dict)
-    """
-    Topics of these that this tenure deletes: brokers are sent nothing that would create a replica
-    again.
-    """
-    deletion_waits: dict[str, str] = field(default_factory=dict)
-    """Why pending deletions do not proceed."""
-    topic_trees: dict[str, model.TopicTree | None] = field(default_factory=dict)
-    """The znodes of topics to be deleted, as they were listed; None: there is no such topic."""
-    trees_asked: set[str] = field(default_factory=set)
-    """Topics whose znodes are being listed."""
-    deleted: dict[str, DeletedTopic] = field(default_factory=dict)
-    deletions_revoked: set[str] = field(default_factory=set)
-    """
-    Topics whose deletion an operator revoked after it began.
-
-    Another deletion is left to the next controller: requests of this one may be under way.
     """
     may_have_foreign: bool = False
     """Whether topic znodes may contain foreign reassignments that are not adopted yet."""

@@ -263,7 +263,7 @@ def _grown(asking: Asking, asked: MorePartitions, *, validate_only: bool) -> _Ju
     view, name = asking.view, asked.name
     topic = view.session.topics.get(name)
     try:
-        if topic is None or topic.stale or name in (view.session.deletions or ()):
+        if topic is None or topic.stale or name in (view.deletions_session.markers or ()):
             _check_exists(view, name)
             return None
         added = _added(view, asked, topic.partitions)
@@ -297,7 +297,7 @@ def _check_exists(view: ClusterView, name: str) -> None:
 
     """
     session = view.session
-    if name in (session.deletions or ()):
+    if name in (view.deletions_session.markers or ()):
         deleted = "The topic is queued for deletion."
         raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
     if name in session.unreadable_topics:

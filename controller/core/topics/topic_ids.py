@@ -36,7 +36,7 @@ def assign_ids(view: ClusterView, due: Worklist) -> Decision:
     for name in sorted(view.session.without_id):
         topic = view.session.topics[name]
         is_read = topic.read_in >= view.tenure.claim_generation and not topic.stale
-        if not is_read or name in view.tenure.deleting:
+        if not is_read or name in view.deletions.running:
             continue
         topic_id = topic.topic_id or _new_id(view.options.id_seed, name, topic.czxid)
         record = TopicIdRecord(name, topic_id)

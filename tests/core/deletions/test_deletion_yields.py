@@ -224,7 +224,9 @@ def test_deletions_that_follow_each_other_hold_up_a_claim_for_a_bounded_time() -
     take_the_role(driver)
     assert driver.view.work.reassignments[tp()].in_flight
     assert not wait(driver, 10)
-    driver.observe(DeletionsRead((driver.view.session.deletions or frozenset()) | {"one more"}))
+    driver.observe(
+        DeletionsRead((driver.view.deletions_session.markers or frozenset()) | {"one more"})
+    )
     assert not wait(driver, DELETION_PATIENCE_S - 11)
     assert wait(driver, 2)
     assert "one more" in yielded_to(driver)
@@ -440,5 +442,5 @@ def test_a_tenure_has_its_time_before_it_yields_to_a_deletion(
     view = driver.view
     assert view.tenure.held is not None
     claimed = view.tenure.held.since
-    view.role.deletions_since = {"other": Instant(claimed + pending_s)}
+    view.deletions_process.since = {"other": Instant(claimed + pending_s)}
     assert yield_due(view) == claimed + due_s + DELETION_PATIENCE_S

@@ -142,7 +142,7 @@ def test_brokers_forget_the_topic_then_delete_it_then_its_znodes_go() -> None:
     view = driver.view
     assert view.session.topics.keys() == {"other"}
     assert view.session.listed == frozenset({"other"})
-    assert view.session.deletions == frozenset()
+    assert view.deletions_session.markers == frozenset()
     assert tp() not in view.tenure.states
 
 
@@ -204,7 +204,7 @@ def test_a_marker_without_a_topic_is_removed() -> None:
     driver = cluster()
     driver.observe(DeletionsRead(frozenset({"unknown"})))
     assert wrote(driver, DeletionMarkerEndedRecord) == 1
-    assert driver.view.session.deletions == frozenset()
+    assert driver.view.deletions_session.markers == frozenset()
 
 
 def test_a_marker_that_is_gone_is_not_deleted_again_and_again() -> None:
@@ -219,7 +219,7 @@ def test_a_marker_that_is_gone_is_not_deleted_again_and_again() -> None:
     assert invalidate(driver.view, ended) == []
     driver.observe(TimerFired("any"))
     assert ended not in rejected
-    assert driver.view.session.deletions == frozenset()
+    assert driver.view.deletions_session.markers == frozenset()
 
 
 def test_a_topic_that_is_created_before_its_marker_proves_to_be_gone_is_led() -> None:
@@ -242,7 +242,7 @@ def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
     """Its listing may be under way."""
     driver = cluster()
     found = driver.tree("t")
-    driver.view.tenure.trees_asked.add("new")
+    driver.view.deletions.trees_asked.add("new")
     driver.observe(DeletionsRead(frozenset({"new"})), TopicTreesRead({"new": found}))
     assert wrote(driver, DeletionMarkerEndedRecord) == 0
 
@@ -578,8 +578,8 @@ def test_reads_from_before_the_deletion_do_not_bring_the_topic_back() -> None:
 def test_a_marker_that_is_older_than_its_topic_is_only_removed() -> None:
     """The topic was created after a read showed that there was none."""
     driver = cluster()
-    driver.view.session.deletions = frozenset({"new"})
-    driver.view.tenure.topic_trees["new"] = None
+    driver.view.deletions_session.markers = frozenset({"new"})
+    driver.view.deletions.trees["new"] = None
     anew = TopicAssignment({0: PartitionAssignment(replicas(3, 4))}, ZkVersion(0), Zxid(77))
     driver.observe(TopicsListed(frozenset({"t", "other", "new"})), TopicsRead({"new": anew}))
     for known in driver.view.cluster.brokers.values():
@@ -653,7 +653,7 @@ def test_no_deletion_begins_while_no_broker_is_live() -> None:
     driver.observe(live())
     assert not deletes(driver)
     assert wrote(driver, DeletionBegunRecord) == 0
-    assert "t" not in driver.view.tenure.deleting
+    assert "t" not in driver.view.deletions.running
 
 
 def test_a_broker_that_joins_is_asked_first() -> None:

@@ -698,7 +698,7 @@ def test_no_leader_is_elected_for_a_topic_that_is_being_deleted() -> None:
     """As with Kafka's controller, which stops its replicas instead."""
     driver = Driver({tp(): (1, 2), tp(0, "u"): (1, 2)}, brokers=(1, 2, 3))
     driver.fold(DeletionsRead(frozenset({"t"})))
-    driver.view.role.yielded = frozenset({"t"})
+    driver.view.deletions_process.yielded = frozenset({"t"})
     driver.submit({tp(0, "u"): (1, 3)})
     driver.observe(live(2, 3))
     assert driver.view.tenure.states[tp(0, "u")].leader == BrokerId(2)
@@ -708,8 +708,8 @@ def test_no_leader_is_elected_for_a_topic_that_is_being_deleted() -> None:
 def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> None:
     """The leader restarted, and no other was elected while its topic was to be deleted."""
     driver = Driver({tp(): (1, 2), tp(0, "u"): (3, 2)}, brokers=(1, 2, 3))
-    driver.view.role.yielded = frozenset({"t"})
-    driver.view.tenure.being_deleted = frozenset({"t"})
+    driver.view.deletions_process.yielded = frozenset({"t"})
+    driver.view.deletions.being_deleted = frozenset({"t"})
     driver.submit({tp(0, "u"): (3, 1)})
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(1, 2, 3, bounced=(1,)))
@@ -776,7 +776,7 @@ def test_what_waits_gets_a_leader_once_the_deletion_had_its_time(yielded: str, l
     )
     driver.submit({tp(0, "u"): (3, 1), tp(): (1, 3)})
     assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
-    driver.view.role.yielded = frozenset({yielded})
+    driver.view.deletions_process.yielded = frozenset({yielded})
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(2, 3))
     assert driver.view.tenure.states[tp()].leader == BrokerId(leader)

@@ -20,6 +20,7 @@ from controller.core.calls.broker_requests import (
 )
 from controller.core.calls.records import BrokerAsked
 from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.model import TopicDeletion
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
 from controller.core.events import TimerFired
 from controller.core.leadership.records import (
@@ -49,7 +50,6 @@ from controller.core.options import EngineName, Options
 from controller.core.records import Change
 from controller.core.role.invalidation import invalidate
 from controller.core.role.records import Deposed
-from controller.core.state.tenure import TopicDeletion
 from controller.core.topics.records import TopicsRead
 from controller.core.wakeups import ASKS_TIMER
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
@@ -709,7 +709,7 @@ def test_request_of_a_former_leader_is_fenced_where_no_epoch_can_be_raised() -> 
 def test_request_about_a_topic_that_is_being_deleted_is_answered() -> None:
     """No state of it is written any more."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
-    driver.view.tenure.deleting["t"] = TopicDeletion({}, set(), {})
+    driver.view.deletions.running["t"] = TopicDeletion({}, set(), {})
     ask(driver, asked(change(replicas(1, 2, 3), version=1)))
     assert error(driver) == kafka_errors.NONE
 

@@ -373,7 +373,7 @@ def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
         warm.session.queue_read
     ) = True
     warm.session.kill_switch = False
-    warm.session.deletions = warm.session.submissions_listed = frozenset()
+    warm.deletions_session.markers = warm.session.submissions_listed = frozenset()
     warm.session.guards = GUARDS
     assert warm.is_warm
     made.change_controls()

@@ -614,7 +614,7 @@ def test_a_partition_that_another_client_reassigned_since_is_skipped() -> None:
 def test_what_was_finished_is_not_undone_in_a_topic_that_is_to_be_deleted() -> None:
     """A replica whose log is deleted already never joins the ISR: the way back would not end."""
     driver = Driver({tp(): (1, 3)})
-    driver.view.role.yielded = frozenset({"t"})
+    driver.view.deletions_process.yielded = frozenset({"t"})
     driver.observe(DeletionsRead(frozenset({"t"})))
     name = RequestId("request_0000000000")
     driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))

@@ -1,0 +1,107 @@
+"""The vocabulary of topic deletions, and the ledgers of what is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from controller.core import model
+from controller.core.ledger import Ledger, Lifetime
+from controller.core.model import START, BrokerId, Instant
+
+
+@dataclass(slots=True)
+class TopicDeletion:
+    """The deletion of a topic that this tenure began."""
+
+    waiting: dict[BrokerId, set[int]]
+    """The partitions of each broker whose replica it has not confirmed to be deleted."""
+    informing: set[BrokerId]
+    """Live brokers that have not confirmed to know nothing of the topic any more."""
+    unsent: dict[BrokerId, set[int]]
+    """
+    Brokers of both that are to be sent the requests, first or again, with their partitions.
+
+    One that is not live is sent them when it is back.
+    """
+    unreached: set[BrokerId] = field(default_factory=set)
+    """
+    Brokers with a replica that were not sent the deletion since they registered.
+
+    They may be sent the states of their replicas, as by Kafka's controller: only the answer to that
+    shows a replica that is in a failed log directory since the broker started.
+    """
+    errors: dict[BrokerId, int] = field(default_factory=dict)
+    """The error of a broker that cannot delete a replica before it restarts."""
+    has_begun: bool = True
+    """Whether its marker and the topic were found as they were read; False: to be checked again."""
+
+
+class DeletedTopic(NamedTuple):
+    """A topic that this tenure deleted: reads of it that were under way are ignored."""
+
+    czxid: model.Zxid
+    read_generation: int
+    """States that were read in an earlier generation are its own."""
+
+
+@dataclass(slots=True)
+class DeletionLedger(Ledger):
+    """The deletions that this tenure carries out."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.TENURE
+
+    being_deleted: frozenset[str] = frozenset()
+    """
+    Topics whose deletion a Kafka controller may have begun: pending at the claim, and since then.
+
+    Brokers are sent them with the leader that means deletion. A Kafka controller sends the same
+    after a failover, also of topics whose deletion it cannot continue yet; otherwise a half-deleted
+    topic would appear to clients again. A deletion that is requested during the tenure begins only
+    after it: until then clients keep the topic.
+    """
+    running: dict[str, TopicDeletion] = field(default_factory=dict)
+    """
+    Topics of these that this tenure deletes: brokers are sent nothing that would create a replica
+    again.
+    """
+    waits: dict[str, str] = field(default_factory=dict)
+    """Why pending deletions do not proceed."""
+    trees: dict[str, model.TopicTree | None] = field(default_factory=dict)
+    """The znodes of topics to be deleted, as they were listed; None: there is no such topic."""
+    trees_asked: set[str] = field(default_factory=set)
+    """Topics whose znodes are being listed."""
+    done: dict[str, DeletedTopic] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
+    """
+    Topics whose deletion an operator revoked after it began.
+
+    Another deletion is left to the next controller: requests of this one may be under way.
+    """
+
+
+@dataclass(slots=True)
+class DeletionSession(Ledger):
+    """The deletions that are requested."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.SESSION
+
+    markers: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class DeletionHistory(Ledger):
+    """The times of pending deletions, for the decision when a broker is given the role for them."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
+
+    since: dict[str, Instant] = field(default_factory=dict)
+    """
+    Since when each topic deletion has been pending.
+
+    The time of our tenures does not count for those that are not in ``yielded``.
+    """
+    held_up_since: Instant = START
+    """Since when consecutive deletions have delayed a claim."""
+    yielded: frozenset[str] = frozenset()
+    """Deletions for which a broker already had the role for their time."""
